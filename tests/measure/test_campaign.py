@@ -106,11 +106,15 @@ def test_a_budget_ends_the_campaign_between_batches(store: Store) -> None:
     assert report.missing == 200 - report.added == 200 - len(store)
 
 
-def test_who_has_enough_ends_the_campaign_between_batches_and_another_goes_on(store: Store) -> None:
+def test_a_caller_that_breaks_off_ends_the_campaign_between_batches_and_another_goes_on(store: Store) -> None:
     single = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=2)
     given = [CampaignItem(reference("runs", number), plan=single) for number in range(6)]
 
-    report = Campaign(store, settings(), given, enough=lambda platform: len(store) >= 4).run()
+    campaign = Campaign(store, settings(), given)
+    for _ in campaign.batches():
+        if len(store) >= 4:
+            break
+    report = campaign.report()
 
     assert (report.added, report.missing, report.complete) == (4, 2, False)
     again = Campaign(store, settings(), given).run()

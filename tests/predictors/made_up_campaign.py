@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import ModuleType
@@ -41,14 +41,12 @@ class MadeUpRuntime:
         noise: Deviation of a network's latency, in logarithms: what no predictor can learn.
         bend: How far a kernel's latency is bent by its configuration, in logarithms: what takes long to learn.
         network_s: What measuring a network takes.
-        batches: How many were measured.
     """
 
     clock: MadeUpClock
     noise: float = 0.0
     bend: float = 0.0
     network_s: float = 1.0
-    batches: int = 0
 
     def campaign(
         self,
@@ -57,27 +55,33 @@ class MadeUpRuntime:
         items: Sequence[CampaignItem],
         *,
         processes: int = 1,
+        process_s: float | None = None,
         budget_s: float | None = None,
         progress: Any = None,
-        enough: Callable[[Platform], bool] = lambda platform: False,
     ) -> Any:
         """A campaign as :class:`latcast.measure.campaign.Campaign` runs them."""
-        self._given = (sink, list(items), processes, budget_s, enough)
+        known = sink.tallies(PLATFORM.id, "network")
+        self._sink = sink
+        self._waiting = [item for item in items if item.reference.key not in known or processes > 1]
+        self._begun_s, self._added = self.clock.now_s, 0
+        self._left_s = np.inf if budget_s is None else budget_s
         return self
 
-    def run(self) -> CampaignReport:
-        sink, items, processes, budget_s, enough = self._given
-        begun_s, added = self.clock.now_s, 0
-        known = sink.tallies(PLATFORM.id, "network")
-        waiting = [item for item in items if item.reference.key not in known or processes > 1]
-        left = budget_s if budget_s is not None else np.inf
-        while waiting and self.clock.now_s - begun_s < left and not enough(PLATFORM):
-            batch, waiting = waiting[:8], waiting[8:]
-            self.batches += 1
+    def batches(self) -> Iterator[Platform]:
+        while self._waiting and self.clock.now_s - self._begun_s < self._left_s:
+            yield PLATFORM
+            batch, self._waiting = self._waiting[:8], self._waiting[8:]
             for item in batch:
                 self.clock.now_s += self.network_s
-                added += sink.add(self._measured(item))
-        return CampaignReport(PLATFORM, added, {}, len(waiting), self.clock.now_s - begun_s)
+                self._added += self._sink.add(self._measured(item))
+
+    def run(self) -> CampaignReport:
+        for _ in self.batches():
+            pass
+        return self.report()
+
+    def report(self) -> CampaignReport:
+        return CampaignReport(PLATFORM, self._added, {}, len(self._waiting), self.clock.now_s - self._begun_s)
 
     def _measured(self, item: CampaignItem) -> Measurement:
         kernels = [kernel for kernel in find_kernels(build(item.reference), load_rules("onnxruntime")) if kernel.nodes]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,23 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.errors import TrainingError
-from latcast.measure.campaign import Tally
 from latcast.predictors.intervals import lineages_of
 from latcast.predictors.samples import NetworkSample, TrainingData
 from latcast.predictors.stopping import (
     HELD_OUT_OF,
-    Learning,
-    Lookout,
     Outlook,
+    StoppingRule,
     fit_curves,
     held_out_third,
     look_shares,
     outlook,
 )
-from latcast.records import Platform, Reference
+from latcast.records import Reference
 from latcast.spaces.training_mix import published_networks
-
-PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 
 
 @pytest.mark.parametrize(
@@ -190,132 +186,78 @@ def flat(data: TrainingData) -> Any:
     return MadeUp(0.1)
 
 
-class TestLearning:
-    def test_predictors_of_half_and_of_all_but_a_third_tell_how_the_error_falls(self) -> None:
-        data = TrainingData(networks=samples(300))
-        learning = Learning()
+def look(rule: StoppingRule, networks: Sequence[NetworkSample], train: Any, spent_s: float = 60.0) -> Outlook | None:
+    return rule.look(lambda: TrainingData(networks=tuple(networks)), train, spent_s, len(networks))
 
-        found = learning.look(data, falling, 600.0, 60.0)
 
-        kept = 300 - int(held_out_third(data.networks).sum())
-        assert learning.learned_from == [kept // 2, kept]
+class TestALook:
+    def test_predictors_of_half_and_of_all_but_a_third_show_how_the_error_falls(self) -> None:
+        # 300 networks in 60 s: 600 at the end of 120.
+        rule = StoppingRule(120.0)
+
+        found = look(rule, samples(300), falling)
+
+        kept = 300 - int(held_out_third(samples(300)).sum())
+        assert rule.learned_from == [kept // 2, kept]
         # A hundred over the root of the number, of all 300 and of 600.
         assert found is not None
         assert (found.error, found.gain) == pytest.approx((100 / 300**0.5, 100 / 300**0.5 - 100 / 600**0.5))
-        assert found.predictors == 2
+        assert (found.predictors, found.left_s) == (2, 60.0)
 
-    def test_a_later_look_trains_once_and_keeps_what_was_trained_before(self) -> None:
-        learning = Learning()
-        learning.look(TrainingData(networks=samples(300)), flat, 600.0, 60.0)
+    def test_a_later_one_trains_once_and_keeps_what_was_trained_before(self) -> None:
+        rule = StoppingRule(120.0)
+        look(rule, samples(300), flat)
 
-        found = learning.look(TrainingData(networks=samples(450)), flat, 600.0, 30.0)
+        found = look(rule, samples(450), flat, 90.0)
 
-        assert len(learning.predictors) == 3
+        assert len(rule.predictors) == 3
         assert found is not None
         assert (found.error, found.gain, found.networks) == (pytest.approx(10.0), pytest.approx(0.0), 450)
 
-    def test_of_few_networks_nothing_is_said(self) -> None:
-        assert Learning().look(TrainingData(networks=samples(60)), flat, 600.0, 60.0) is None
+    def test_few_networks_have_no_outlook(self) -> None:
+        assert look(StoppingRule(120.0), samples(60), flat) is None
+
+    def test_too_few_kernels_to_train_on_have_no_outlook(self) -> None:
+        def failing(data: TrainingData) -> Any:
+            raise TrainingError("too few operators")
+
+        assert look(StoppingRule(120.0), samples(300), failing) is None
 
     def test_segments_are_learned_from_and_not_judged_on(self) -> None:
         segments = tuple(
             NetworkSample(Reference("published_segments", {"network": f"timm/{chr(97 + number % 26)}net_x", "start": 0}), (), 9.0)
             for number in range(40)
         )
-        learning = Learning()
+        rule = StoppingRule(120.0)
 
-        found = learning.look(TrainingData(networks=(*samples(300), *segments)), flat, 600.0, 60.0)
+        found = look(rule, (*samples(300), *segments), flat)
 
         # Judged on, they would be off by 76 %.
         assert found is not None
         assert found.error == pytest.approx(10.0)
-        assert learning.learned_from[-1] > 300 - int(held_out_third(samples(300)).sum())
+        assert rule.learned_from[-1] > 300 - int(held_out_third(samples(300)).sum())
+
+    def test_networks_known_before_do_not_raise_the_pace(self) -> None:
+        # 4000 known before and three a second: 4600 after 200 s, 4840 after 280.
+        rule = StoppingRule(280.0, known_at_start=4000)
+
+        assert rule.expected(4600, 200.0, 280.0) == pytest.approx(4840.0)
 
 
-@dataclass
-class Counted:
-    """A store of so many networks, and who asked for them."""
-
-    count: int = 0
-    looks: list[int] = field(default_factory=list)
-
-    def tallies(self, platform: str, role: str) -> Mapping[str, Tally]:
-        return {str(number): Tally(1) for number in range(self.count)} | {"failed": Tally(0, 1)}
-
-    def collect(self, platform: Platform) -> TrainingData:
-        self.looks.append(self.count)
-        return TrainingData(networks=samples(self.count))
+def looks(known_at: Callable[[float], int], seconds: Sequence[float] = tuple(range(0, 280, 10))) -> list[float]:
+    """Seconds of 280 at which a profile looks."""
+    rule = StoppingRule(280.0, known_at(0.0))
+    return [spent_s for spent_s in seconds if rule.due(spent_s, known_at(spent_s))]
 
 
-def watched(store: Counted, train: Any) -> Lookout:
-    return Lookout(store, store.collect, lambda data, platform: train(data))  # type: ignore[arg-type]
+class TestTheMoments:
+    def test_they_are_the_first_batches_after_the_shares_of_the_measuring(self) -> None:
+        # 45.5 % and 70 % of 280 s are 127.4 and 196 s.
+        assert looks(lambda spent_s: int(4 * spent_s)) == [130, 200]
 
+    def test_those_that_passed_between_two_batches_are_one(self) -> None:
+        assert looks(lambda spent_s: int(4 * spent_s), (0.0, 220.0, 230.0, 240.0)) == [220.0]
 
-class TestLookout:
-    def test_it_ends_at_the_second_look_where_nothing_is_learned(self) -> None:
-        store = Counted()
-        lookout = watched(store, flat)
-        answers = []
-        for spent_s in range(0, 241, 10):
-            store.count = 4 * spent_s
-            answers.append(lookout.enough(PLATFORM, float(spent_s), 280.0))
-
-        # 45.5 % and 70 % of 280 s are 127.4 and 196 s; having ended, it looks no more.
-        assert answers == [spent_s >= 200 for spent_s in range(0, 241, 10)]
-        assert store.looks == [520, 800]
-        assert lookout.stopped is not None
-        assert (lookout.stopped.networks, lookout.stopped.left_s) == (800, 80.0)
-
-    def test_it_goes_on_where_the_error_still_falls(self) -> None:
-        store = Counted()
-        lookout = watched(store, falling)
-        for spent_s in range(0, 280, 10):
-            store.count = 4 * spent_s
-            # 1120 networks in all where there are 800: 15 % less.
-            assert not lookout.enough(PLATFORM, float(spent_s), 280.0)
-
-        assert store.looks == [520, 800]
-        assert lookout.stopped is None
-
-    def test_a_profile_that_goes_on_with_what_was_known_expects_its_own_pace(self) -> None:
-        # 4000 known before and three a second: 4390 and 4600, at the end 4840, which takes 2.5 % off the error.
-        store = Counted(4000)
-        lookout = watched(store, falling)
-        answers = []
-        for spent_s in (0.0, 130.0, 200.0):
-            store.count = 4000 + int(3 * spent_s)
-            answers.append(lookout.enough(PLATFORM, spent_s, 280.0))
-
-        assert answers == [False, False, True]
-        assert lookout.stopped is not None
-        assert lookout.stopped.gain == pytest.approx(100 / 4600**0.5 - 100 / 4840**0.5)
-
-    def test_moments_that_passed_between_two_batches_are_one_look(self) -> None:
-        store = Counted()
-        lookout = watched(store, flat)
-        lookout.enough(PLATFORM, 0.0, 280.0)
-        store.count = 700
-        for spent_s in (220.0, 230.0, 240.0):
-            assert not lookout.enough(PLATFORM, spent_s, 280.0)
-
-        assert store.looks == [700]
-
-    def test_where_the_networks_will_be_too_few_it_does_not_look(self) -> None:
+    def test_there_are_none_where_the_networks_will_be_too_few(self) -> None:
         # Two a second: 392 at the last moment.
-        store = Counted()
-        lookout = watched(store, flat)
-        for spent_s in range(0, 280, 10):
-            store.count = 2 * spent_s
-            assert not lookout.enough(PLATFORM, float(spent_s), 280.0)
-
-        assert store.looks == []
-
-    def test_kernels_too_few_to_train_on_end_nothing(self) -> None:
-        def failing(data: TrainingData) -> Any:
-            raise TrainingError("too few operators")
-
-        store = Counted()
-        lookout = watched(store, failing)
-        for spent_s in (0.0, 140.0, 200.0):
-            store.count = int(4 * spent_s)
-            assert not lookout.enough(PLATFORM, spent_s, 280.0)
+        assert looks(lambda spent_s: int(2 * spent_s)) == []

@@ -146,14 +146,15 @@ def adapt(
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
-        reports += measure_for_training(
+        reports, _ = measure_for_training(
             settings, store, budget_s=inside_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules, calibrate=False,
             watch=watch,
         )  # fmt: skip
-    reports += measure_for_training(
+    alone, _ = measure_for_training(
         settings, store, budget_s=max(until - time.monotonic(), LEAST_PART_S), learn_from="kernels", seed=seed, rules=rules,
         rounds=rounds, watch=watch,
     )  # fmt: skip
+    reports += alone
     watch(Stage("transferring", 1.0))
     platform = reports[0].platform
     predictor = transferred_predictor(

@@ -105,7 +105,6 @@ class Campaign:
             one process keeps, its memory's layout above all, then counts as noise in a campaign that measures everything once.
         budget_s: No batch is begun after this many seconds; None sets no limit.
         progress: Called at every step.
-        enough: Asked before every batch; once it says so, the campaign ends as it does when the budget is spent.
     """
 
     def __init__(
@@ -118,7 +117,6 @@ class Campaign:
         process_s: float | None = None,
         budget_s: float | None = None,
         progress: Callable[[Progress], None] = lambda progress: None,
-        enough: Callable[[Platform], bool] = lambda platform: False,
     ) -> None:
         if processes < 1:
             raise MeasurementError(f"a campaign over {processes} processes measures nothing; expected at least 1")
@@ -129,14 +127,20 @@ class Campaign:
         self._process_s = process_s
         self._budget_s = budget_s
         self._progress = progress
-        self._enough = enough
         self._counts: dict[CampaignItem, int] = {}
         self._failures: dict[str, str] = {}
         self._added = 0
         self._start_s = 0.0
+        self._platform: Platform | None = None
 
     def run(self) -> CampaignReport:
-        """Measures until nothing is left or the budget is spent.
+        """Measure until nothing is left or the budget is spent; raises what :meth:`batches` raises."""
+        for _ in self.batches():
+            pass
+        return self.report()
+
+    def batches(self) -> Iterator[Platform]:
+        """Measure and store batch by batch, and yield the platform before each; a caller that breaks off ends the campaign.
 
         Raises:
             RuntimeFailure: The runtime cannot be started.
@@ -145,19 +149,25 @@ class Campaign:
         self._start_s = time.monotonic()
         self._added, self._failures = 0, {}
         with open_measurer(self._settings, self._sink) as client:
+            self._platform = client.platform
             self._counts = self._count(client.platform.id)
             fresh_s: float | None = self._seconds()
-            while (waiting := self._waiting()) and not self._ends(client.platform):
+            while (waiting := self._waiting()) and not self._spent():
                 for chunk in _chunks(waiting, client.lanes):
-                    if self._ends(client.platform):
+                    if self._spent():
                         break
+                    yield client.platform
                     if fresh_s is None or (self._process_s is not None and self._seconds() - fresh_s >= self._process_s):
                         client.restart()
                         fresh_s = self._seconds()
                     self._measure(client, chunk)
                 fresh_s = None
-            platform = client.platform
-        return CampaignReport(platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
+
+    def report(self) -> CampaignReport:
+        """Return what was added since it began, and what is left; only after :meth:`batches` began."""
+        if self._platform is None:
+            raise MeasurementError("the campaign has not begun; run it first")
+        return CampaignReport(self._platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
     def _count(self, platform: str) -> dict[CampaignItem, int]:
         """The items that may be measured, with their number of good records."""
@@ -193,8 +203,8 @@ class Campaign:
     def _seconds(self) -> float:
         return time.monotonic() - self._start_s
 
-    def _ends(self, platform: Platform) -> bool:
-        return (self._budget_s is not None and self._seconds() >= self._budget_s) or self._enough(platform)
+    def _spent(self) -> bool:
+        return self._budget_s is not None and self._seconds() >= self._budget_s
 
     def _report(self, name: str, stage: str) -> None:
         self._progress(Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from latcast.errors import TrainingError
@@ -24,7 +24,7 @@ from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
-from latcast.predictors.stopping import Lookout, Outlook
+from latcast.predictors.stopping import Outlook, StoppingRule
 from latcast.predictors.training import chosen_model, fit_once
 from latcast.predictors.training_from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.records import Platform, Reference
@@ -42,26 +42,25 @@ WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_r
 """For training on whole networks alone."""
 
 NETWORKS_PER_SECOND = 2.0
-"""Networks that are drawn to begin with; more are drawn where these do not fill the budget."""
+"""Networks drawn at first for each second; more follow where these do not fill the budget."""
 
 FEWEST_DRAWN = 30
-"""Networks that are drawn at least."""
+"""Least number of networks drawn."""
 
 MORE_THAN_NEEDED = 1.3
-"""Where more are drawn, how many times as many as were measured in as long as is left: some are left out for their size."""
+"""Ratio of networks drawn to those that the rest of the budget can measure: some are left out for their size."""
 
 WHOLE_MIX_SECONDS = 600.0
-"""Budget from which on nothing of the training mix is left out."""
+"""Budget from which the whole training mix is measured."""
 
 MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND = 8e6, 0.083e6
-"""With a shorter one a network with more weights than this, and than this for each second, is left out: one network in ten
-has more than 25 million, and these take half the time of all, for writing, loading and optimising them and for running them."""
+"""With a shorter budget, networks with more weights than the larger of these are left out: they take most of the time."""
 
 LONGEST_BATCH_SHARE = 1 / 12
-"""Part of the budget that one batch of networks may take, at a second each: a campaign ends between batches only."""
+"""Part of the budget that one batch may take, at a second a network: measuring ends between batches only."""
 
 MORE_UNTIL_SHARE = 0.92
-"""Where everything drawn is measured before this part of the budget is spent, more is drawn."""
+"""Part of the budget before which more networks are drawn where all drawn ones are measured."""
 
 WHOLE_NETWORKS_SHARE = 0.2
 """Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
@@ -70,23 +69,23 @@ CALIBRATION_SHARE = 0.15
 """Part of the budget for measuring some of the networks in further processes: the interval is calibrated on these."""
 
 SECONDS_A_RECORD = 1.3
-"""What measuring a network once more takes, for choosing how many."""
+"""Seconds that measuring a network once more takes."""
 
 MOST_CALIBRATION_NETWORKS = 48
 
 DEFAULT_SAMPLER = "adaptive"
 
 LEAST_PART_S = 5.0
-"""Of measuring, however late a part begins."""
+"""Least seconds of measuring in each part, however late it begins."""
 
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
 
 PROCESS_SECONDS = 60.0
-"""Time that one worker process measures: processes differ in level by about 1 %, of which a profile by several keeps half."""
+"""Seconds that one worker process measures: processes differ in level by about 1 %, which several average out."""
 
 TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
-"""For :func:`try_profiler`."""
+"""Plan of :func:`try_profiler`."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Trial:
 
     @property
     def warning(self) -> str | None:
-        """What to tell the user where there is no profiler."""
+        """The warning for users of a runtime without a profiler."""
         if self.no_profiler is None:
             return None
         return (
@@ -153,7 +152,7 @@ class Trial:
 
 
 def try_profiler(settings: WorkerSettings) -> Trial:
-    """Runs one small network, to see whether the runtime says which kernels it executes.
+    """Run one small network, to see whether the runtime says which kernels it executes.
 
     Raises:
         RuntimeFailure: The runtime cannot be started.
@@ -162,204 +161,6 @@ def try_profiler(settings: WorkerSettings) -> Trial:
     found = measure(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
     reason = found.error or (None if found.executed else f"{settings.runtime} names no kernels")
     return Trial(Platform.parse(found.platform), reason)
-
-
-def network_items(
-    learn_from: str,
-    budget_s: float,
-    seed: int,
-    rules: FusionRules,
-    count: int | None = None,
-) -> tuple[list[CampaignItem], float]:
-    """The networks to measure, and the part of the budget for them in seconds.
-
-    Single kernels are chosen in rounds, from what was measured before (:mod:`latcast.predictors.kernel_rounds`).
-
-    Args:
-        learn_from, budget_s, seed, rules: As of :func:`measure_for_training`.
-        count: How many to draw; as many as fill the budget on a usual machine where None.
-
-    Raises:
-        TrainingError: Nothing known to learn from.
-    """
-    chosen_model(learn_from)
-    plan = OPERATOR_PLAN if learn_from == "operators" else WHOLE_PLAN
-    part_s = WHOLE_NETWORKS_SHARE * budget_s if learn_from == "kernels" else budget_s
-    count = round(NETWORKS_PER_SECOND * part_s) if count is None else count
-    chosen = training_mix(max(FEWEST_DRAWN, count), seed, runtime=rules.runtime)
-    if budget_s < WHOLE_MIX_SECONDS:
-        most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
-        chosen = [reference for reference in chosen if size(reference).parameters <= most_weights]
-    plan = dataclasses.replace(plan, batch_size=min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size))
-    return [CampaignItem(reference, "network", plan) for reference in chosen], part_s
-
-
-def measure_for_training(
-    settings: WorkerSettings,
-    store: Store,
-    *,
-    budget_s: float,
-    learn_from: str = "operators",
-    seed: int = 0,
-    rules: FusionRules | None = None,
-    rounds: KernelRounds | None = None,
-    calibrate: bool = True,
-    lookout: Lookout | None = None,
-    watch: Callable[[Stage], None] = lambda stage: None,
-) -> tuple[CampaignReport, ...]:
-    """Measures what is to be learned from into a store; run again, it goes on where it was.
-
-    Args:
-        settings: The platform.
-        store: Takes the measurements.
-        budget_s: Seconds of measuring.
-        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
-        seed: Which networks and kernels.
-        rules: Fusion rules; the shipped ones of the runtime where None.
-        rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
-        calibrate: Whether some of the networks are measured in further processes, for the interval.
-        lookout: Ends the measuring of networks where the rest would teach little; all of the budget is used where None.
-        watch: Called at every step.
-    """
-    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
-    reports = []
-    begun = time.monotonic()
-    if learn_from == "kernels":
-        reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
-    start = time.monotonic()
-    watch(Stage("choosing networks", 0.0))
-    items, part_s = network_items(learn_from, budget_s, seed, rules)
-    again = 0 if learn_from == "kernels" or not calibrate else calibration_count(budget_s)
-    if again:
-        part_s *= 1 - CALIBRATION_SHARE
-    # Rounds end with a fit, which no clock cuts short: what it took beyond their part is the networks' loss.
-    part_s = min(part_s, max(budget_s - (start - begun), LEAST_PART_S))
-    # Every part of the budget pays its share of the choosing.
-    start += (time.monotonic() - start) * (1 - part_s / budget_s)
-    measured: list[CampaignItem] = []
-    portion = 0
-    while items:
-        measured += items
-        reports.append(_measure_portion(store, settings, items, start, part_s, lookout, watch))
-        items = []
-        stopped = lookout is not None and lookout.stopped is not None
-        if not stopped and reports[-1].complete and time.monotonic() - start < MORE_UNTIL_SHARE * part_s:
-            # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
-            portion += 1
-            spent_s = time.monotonic() - start
-            # Those known from before take no time, so what is left never asks for more than a whole budget.
-            count = min(MORE_THAN_NEEDED * len(measured) * (part_s - spent_s) / max(spent_s, 1e-3), NETWORKS_PER_SECOND * part_s)
-            items, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, round(count))
-    if again:
-        platform = reports[0].platform
-        reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
-    return tuple(reports)
-
-
-def rounds_of_kernels(
-    budget_s: float, rules: FusionRules, *, sampler: str = DEFAULT_SAMPLER, seed: int = 0, target_error: float | None = None
-) -> KernelRounds:
-    """The rounds in which learning from kernels measures within a budget.
-
-    Args:
-        budget_s: Seconds of measuring, whole networks included.
-        rules: Fusion rules of the runtime.
-        sampler: Name in :data:`latcast.samplers.SAMPLERS`.
-        seed: Of every random choice.
-        target_error: Mean relative error on its test set at which a kernel type gets no more samples.
-    """
-    from latcast.spaces.kernel_zoo import kernel_zoo
-
-    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * budget_s)
-    return KernelRounds(rules, kernel_zoo(rules, seed=seed), count, sampler=sampler, seed=seed, target_error=target_error)
-
-
-def _measure_kernels(
-    settings: WorkerSettings,
-    store: Store,
-    budget_s: float,
-    seed: int,
-    rules: FusionRules,
-    rounds: KernelRounds | None,
-    watch: Callable[[Stage], None],
-) -> list[CampaignReport]:
-    start = time.monotonic()
-    if rounds is None:
-        watch(Stage("choosing kernels", 0.0))
-        rounds = rounds_of_kernels(budget_s / (1 - WHOLE_NETWORKS_SHARE), rules, seed=seed)
-
-    def spent() -> float:
-        return (time.monotonic() - start) / budget_s
-
-    def step(progress: Progress) -> None:
-        watch(Stage("timing kernels", min(1.0, spent()), progress))
-
-    def run(items: Sequence[CampaignItem], until: float) -> CampaignReport:
-        left_s = max(LEAST_PART_S, (until - spent()) * budget_s)
-        return Campaign(store, settings, items, budget_s=left_s, progress=step).run()
-
-    return measure_rounds(rounds, store, run, spent)
-
-
-def calibration_count(budget_s: float) -> int:
-    """How many networks a budget allows to measure in further processes; 0 where they would be too few to calibrate on."""
-    count = round(CALIBRATION_SHARE * budget_s / SECONDS_A_RECORD / (STEADY_PROCESSES - 1))
-    return 0 if count < FEWEST_STEADY else min(count, MOST_CALIBRATION_NETWORKS)
-
-
-def measure_again(
-    settings: WorkerSettings,
-    store: Store,
-    platform: Platform,
-    items: Sequence[CampaignItem],
-    count: int,
-    budget_s: float,
-    watch: Callable[[Stage], None] = lambda stage: None,
-) -> CampaignReport:
-    """Measures some of the networks that a store holds in further processes, so that their latencies are steady.
-
-    Whole ones come first, as intervals are calibrated on them (:func:`intervals.calibration_networks`).
-
-    Args:
-        settings: How to start the platform's worker.
-        store: Where their first measurements are.
-        platform: What the worker measures.
-        items: What was to be measured, in order.
-        count: How many of those that were.
-        budget_s: Seconds for it.
-        watch: Called at every step.
-    """
-    tallies = store.tallies(platform.id, "network")
-    known = {key for key, tally in tallies.items() if tally.succeeded and not tally.failed}
-    measured = sorted((item for item in items if item.reference.key in known), key=lambda item: item.reference.space == SEGMENTS)
-    chosen = [dataclasses.replace(item, plan=WHOLE_PLAN) for item in measured][:count]
-
-    def step(progress: Progress) -> None:
-        watch(Stage("timing networks again", min(1.0, progress.seconds / budget_s), progress))
-
-    return Campaign(store, settings, chosen, processes=STEADY_PROCESSES, budget_s=budget_s, progress=step).run()
-
-
-def _measure_portion(
-    store: Store,
-    settings: WorkerSettings,
-    items: Sequence[CampaignItem],
-    part_start: float,
-    part_s: float,
-    lookout: Lookout | None,
-    watch: Callable[[Stage], None],
-) -> CampaignReport:
-    name = f"timing {items[0].role}s"
-    spent_s = time.monotonic() - part_start
-
-    def step(progress: Progress) -> None:
-        watch(Stage(name, min(1.0, (spent_s + progress.seconds) / part_s), progress))
-
-    def enough(platform: Platform) -> bool:
-        return lookout is not None and lookout.enough(platform, time.monotonic() - part_start, part_s)
-
-    left_s = max(LEAST_PART_S, part_s - spent_s)
-    return Campaign(store, settings, items, process_s=PROCESS_SECONDS, budget_s=left_s, progress=step, enough=enough).run()
 
 
 def profile(
@@ -378,7 +179,7 @@ def profile(
     whole_budget: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> ProfileResult:
-    """Measures this machine within a budget, trains a predictor for it and keeps its bundle; run again, it adds to what it knows.
+    """Measure this machine within a budget, train a predictor for it and keep its bundle; run again, it adds to what it knows.
 
     Args:
         runtime: Its name, for one thread and fp32; or settings, for everything else.
@@ -431,49 +232,243 @@ def profile(
             watch(Stage("choosing kernels", 0.0))
             rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
         measuring_s -= min(time.monotonic() - start, measuring_s / 2)
+
+        # Graphs and kernels found while judging are kept until the predictor of all is trained.
         graphs: dict[str, Graph] = {}
         kernels: dict[str, tuple[Kernel, ...]] = {}
 
-        def known_graph(reference: Reference) -> Graph:
-            """A network that was measured, kept until it is learned from."""
-            graph = graphs.get(reference.key)
-            if graph is None:
-                graph = graphs[reference.key] = build(reference)
-            return graph
+        def learn(stopping: StoppingRule, platform: Platform, spent_s: float, known: int) -> Outlook | None:
+            def build_once(reference: Reference) -> Graph:
+                return graphs.setdefault(reference.key, graphs.get(reference.key) or build(reference))
 
-        def known_networks(platform: Platform) -> TrainingData:
-            return collect_stored(store, platform, rules, build=known_graph, known=kernels)
+            return stopping.look(
+                lambda: collect_stored(store, platform, rules, build=build_once, known=kernels),
+                lambda data: fit_once(data, platform, rules=rules, model=model, seed=seed),
+                spent_s,
+                known,
+            )
 
-        lookout = None
-        if learn_from == "operators" and not whole_budget:
-            lookout = Lookout(
-                store, known_networks, partial(fit_once, rules=rules, model=model, seed=seed),
-                lambda share: watch(Stage("judging what more would bring", share)),
-            )  # fmt: skip
-        reports = measure_for_training(
+        reports, stopped = measure_for_training(
             settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds,
-            lookout=lookout, watch=watch,
+            learn=learn if learn_from == "operators" and not whole_budget else None, watch=watch,
         )  # fmt: skip
+
         watch(Stage("training", 1.0))
         platform = reports[0].platform
-        failures = {name: error for report in reports for name, error in report.failures.items()}
         environment = environment_of(store, platform)
         singles = None if rounds is None else rounds.singles
         host_rules = rules_of_host(environment, platform, rules)
         if host_rules != rules:
-            # A machine elsewhere has now said what it is, and kernels were found as on another.
+            # A machine elsewhere has now said what it is: kernels found by the rules of another do not count.
             singles, kernels = None, {}
         data = collect_stored(
             store, platform, host_rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
             singles=singles, known=kernels,
         )  # fmt: skip
+        failures = {name: error for report in reports for name, error in report.failures.items()}
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
             raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
-        predictor = trained_with_card(data, platform, host_rules, learn_from=learn_from, model=model, seed=seed,
-                                      seconds=time.monotonic() - start, environment=environment)  # fmt: skip
+        predictor = trained_with_card(
+            data, platform, host_rules, learn_from=learn_from, model=model, seed=seed, seconds=time.monotonic() - start,
+            environment=environment,
+        )  # fmt: skip
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
-        kept = keep_bundle(predictor, output, replace=replace)
-        stopped = None if lookout is None else lookout.stopped
-        return ProfileResult(predictor, kept, store.location, data, reports, time.monotonic() - start, failures, stopped)
+        bundle = keep_bundle(predictor, output, replace=replace)
+        return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures, stopped)
+
+
+def measure_for_training(
+    settings: WorkerSettings,
+    store: Store,
+    *,
+    budget_s: float,
+    learn_from: str = "operators",
+    seed: int = 0,
+    rules: FusionRules | None = None,
+    rounds: KernelRounds | None = None,
+    calibrate: bool = True,
+    learn: Callable[[StoppingRule, Platform, float, int], Outlook | None] | None = None,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> tuple[tuple[CampaignReport, ...], Outlook | None]:
+    """Measure what is to be learned from into a store; run again, it goes on where it was.
+
+    Args:
+        settings: The platform.
+        store: Takes the measurements.
+        budget_s: Seconds of measuring.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
+        seed: Chooses networks and kernels.
+        rules: Fusion rules; the shipped ones of the runtime where None.
+        rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
+        calibrate: Whether some of the networks are measured in further processes, for the interval.
+        learn: Called when the stopping rule is due: looks at what was learned so far. All of the budget is used where None.
+        watch: Called at every step.
+
+    Returns:
+        The reports of all campaigns, and the outlook that ended the measuring of networks, None where the budget did.
+    """
+    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
+    begun = time.monotonic()
+    reports: list[CampaignReport] = []
+    if learn_from == "kernels":
+        reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
+
+    start = time.monotonic()
+    watch(Stage("choosing networks", 0.0))
+    chosen, part_s = network_items(learn_from, budget_s, seed, rules)
+    again = calibration_count(budget_s) if calibrate and learn_from != "kernels" else 0
+    if again:
+        part_s *= 1 - CALIBRATION_SHARE
+    # Rounds of kernels end with a fit that may outlast their part, and every part pays its share of the choosing.
+    part_s = min(part_s, max(budget_s - (start - begun), LEAST_PART_S))
+    start += (time.monotonic() - start) * (1 - part_s / budget_s)
+
+    def show(progress: Progress) -> None:
+        watch(Stage("timing networks", min(1.0, (time.monotonic() - start) / part_s), progress))
+
+    measured: list[CampaignItem] = []
+    stopping: StoppingRule | None = None
+    outlook: Outlook | None = None
+    for portion in itertools.count(1):
+        left_s = max(LEAST_PART_S, part_s - (time.monotonic() - start))
+        campaign = Campaign(store, settings, chosen, process_s=PROCESS_SECONDS, budget_s=left_s, progress=show)
+        for platform in campaign.batches():  # each time round measures and stores a batch
+            if learn is None:
+                continue
+            spent_s, known = time.monotonic() - start, _networks_known(store, platform)
+            stopping = stopping or StoppingRule(part_s, known)
+            if stopping.due(spent_s, known):
+                watch(Stage("judging what more would bring", spent_s / part_s))
+                found = learn(stopping, platform, spent_s, known)
+                if found is not None and found.enough:
+                    outlook = found
+                    break
+        reports.append(campaign.report())
+        measured += chosen
+        spent_s = time.monotonic() - start
+        if outlook is not None or not reports[-1].complete or spent_s >= MORE_UNTIL_SHARE * part_s:
+            break
+        # All were quick, or known from before: draw more. Known ones take no time, so never ask for more than a whole budget.
+        count = min(MORE_THAN_NEEDED * len(measured) * (part_s - spent_s) / max(spent_s, 1e-3), NETWORKS_PER_SECOND * part_s)
+        chosen, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, round(count))
+        if not chosen:
+            break
+
+    if again:
+        platform = reports[0].platform
+        reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
+    return tuple(reports), outlook
+
+
+def _networks_known(store: Store, platform: Platform) -> int:
+    return sum(tally.succeeded > 0 for tally in store.tallies(platform.id, "network").values())
+
+
+def network_items(
+    learn_from: str, budget_s: float, seed: int, rules: FusionRules, count: int | None = None
+) -> tuple[list[CampaignItem], float]:
+    """Choose networks to measure; return them and the part of the budget for them in seconds.
+
+    Args:
+        learn_from, budget_s, seed, rules: As for :func:`measure_for_training`.
+        count: How many to draw; as many as fill the budget on a usual machine where None.
+
+    Raises:
+        TrainingError: ``learn_from`` is unknown.
+    """
+    chosen_model(learn_from)
+    plan = OPERATOR_PLAN if learn_from == "operators" else WHOLE_PLAN
+    part_s = WHOLE_NETWORKS_SHARE * budget_s if learn_from == "kernels" else budget_s
+    count = round(NETWORKS_PER_SECOND * part_s) if count is None else count
+    chosen = training_mix(max(FEWEST_DRAWN, count), seed, runtime=rules.runtime)
+    if budget_s < WHOLE_MIX_SECONDS:
+        most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
+        chosen = [reference for reference in chosen if size(reference).parameters <= most_weights]
+    plan = dataclasses.replace(plan, batch_size=min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size))
+    return [CampaignItem(reference, "network", plan) for reference in chosen], part_s
+
+
+def calibration_count(budget_s: float) -> int:
+    """Return how many networks a budget can measure in further processes; 0 where these are too few to calibrate on."""
+    count = round(CALIBRATION_SHARE * budget_s / SECONDS_A_RECORD / (STEADY_PROCESSES - 1))
+    return 0 if count < FEWEST_STEADY else min(count, MOST_CALIBRATION_NETWORKS)
+
+
+def measure_again(
+    settings: WorkerSettings,
+    store: Store,
+    platform: Platform,
+    items: Sequence[CampaignItem],
+    count: int,
+    budget_s: float,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> CampaignReport:
+    """Measure some of the networks that a store holds in further processes, so that their latencies are steady.
+
+    Whole ones come first, as intervals are calibrated on them (:func:`intervals.calibration_networks`).
+
+    Args:
+        settings: How to start the platform's worker.
+        store: Where their first measurements are.
+        platform: What the worker measures.
+        items: What was to be measured, in order.
+        count: How many of those that were.
+        budget_s: Seconds for it.
+        watch: Called at every step.
+    """
+    tallies = store.tallies(platform.id, "network")
+    known = {key for key, tally in tallies.items() if tally.succeeded and not tally.failed}
+    measured = sorted((item for item in items if item.reference.key in known), key=lambda item: item.reference.space == SEGMENTS)
+    chosen = [dataclasses.replace(item, plan=WHOLE_PLAN) for item in measured][:count]
+
+    def step(progress: Progress) -> None:
+        watch(Stage("timing networks again", min(1.0, progress.seconds / budget_s), progress))
+
+    return Campaign(store, settings, chosen, processes=STEADY_PROCESSES, budget_s=budget_s, progress=step).run()
+
+
+def rounds_of_kernels(
+    budget_s: float, rules: FusionRules, *, sampler: str = DEFAULT_SAMPLER, seed: int = 0, target_error: float | None = None
+) -> KernelRounds:
+    """Return the rounds in which learning from kernels measures within a budget.
+
+    Args:
+        budget_s: Seconds of measuring, whole networks included.
+        rules: Fusion rules of the runtime.
+        sampler: Name in :data:`latcast.samplers.SAMPLERS`.
+        seed: Of every random choice.
+        target_error: Mean relative error on its test set at which a kernel type gets no more samples.
+    """
+    from latcast.spaces.kernel_zoo import kernel_zoo
+
+    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * budget_s)
+    return KernelRounds(rules, kernel_zoo(rules, seed=seed), count, sampler=sampler, seed=seed, target_error=target_error)
+
+
+def _measure_kernels(
+    settings: WorkerSettings,
+    store: Store,
+    budget_s: float,
+    seed: int,
+    rules: FusionRules,
+    rounds: KernelRounds | None,
+    watch: Callable[[Stage], None],
+) -> list[CampaignReport]:
+    start = time.monotonic()
+    if rounds is None:
+        watch(Stage("choosing kernels", 0.0))
+        rounds = rounds_of_kernels(budget_s / (1 - WHOLE_NETWORKS_SHARE), rules, seed=seed)
+
+    def spent() -> float:
+        return (time.monotonic() - start) / budget_s
+
+    def step(progress: Progress) -> None:
+        watch(Stage("timing kernels", min(1.0, spent()), progress))
+
+    def run(items: Sequence[CampaignItem], until: float) -> CampaignReport:
+        left_s = max(LEAST_PART_S, (until - spent()) * budget_s)
+        return Campaign(store, settings, items, budget_s=left_s, progress=step).run()
+
+    return measure_rounds(rounds, store, run, spent)

@@ -1,10 +1,9 @@
 """When measuring longer would teach little: the error expected now, and what the rest of a budget would take off it.
 
 At a few moments of a profile a predictor is trained on two thirds of the networks known, lineages whole, and judged on the
-others; at the first one also a predictor of half as many. All predict the same networks, and what more would bring is estimated
-twice: from how their errors fall, ``error² = floor² + slope / networks``, and from how far their predictions move, as what a
-predictor learned between two moments is what it is nearer to the truth by, ``moved² = slope · (1 / before - 1 / now)``. Errors
-of some dozens of networks may stand still by chance; predictions that still move tell.
+others; at the first moment also a predictor of half as many. All predict the same networks. The remaining gain is estimated
+twice: from how their errors fall, ``error² = floor² + slope / networks``, and from how far their predictions move, ``moved² =
+slope · (1 / before - 1 / now)``; the second notices learning where the errors of a few dozen networks stand still by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +22,12 @@ from latcast.errors import TrainingError
 from latcast.predictors.intervals import lineages_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, restrict
-from latcast.records import Platform
-
-if TYPE_CHECKING:
-    from latcast.datasets.store import Store
 
 LAST_LOOK, LOOKS_RATIO, FIRST_LOOK_S = 0.7, 0.65, 120.0
-"""Part of the measuring at which is looked last, factor to the look before, and seconds before which is not looked at all: the
-looks are to take a fiftieth of the measuring together."""
+"""Part of the measuring at the last look, its ratio to the look before, and seconds before the first; all take about 2 %."""
 
 MOST_COST = 0.025
-"""Part of the measuring that looking may have taken for another look; on a slow host there is one."""
+"""Part of the measuring that looks may have taken for another one to begin."""
 
 HELD_OUT_OF = 3
 """One lineage in so many is judged on."""
@@ -42,8 +36,7 @@ FEWEST_PREDICTORS = 3
 """Two show a line, whatever the curve: the first look ends nothing."""
 
 FEWEST_TO_END = 600
-"""Networks below which nothing ends, as there the estimates say too little: after seven tenths of four profiles of five minutes
-(260 to 490 networks) they promised 1 to 5 % of the error, and the rest took 1 to 11 % off it."""
+"""Networks below which measuring goes on: with fewer the estimates are too uncertain."""
 
 FEWEST_JUDGED = 30
 """Whole networks held out, below which nothing is said."""
@@ -64,7 +57,7 @@ DRAWINGS = 200
 
 
 def look_shares(measuring_s: float) -> tuple[float, ...]:
-    """Parts of the measuring after which is looked, rising; none where it is short."""
+    """Return the parts of the measuring at which to look, rising; none where it is short."""
     shares, share = [], LAST_LOOK
     while share * measuring_s >= FIRST_LOOK_S:
         shares.append(share)
@@ -73,7 +66,7 @@ def look_shares(measuring_s: float) -> tuple[float, ...]:
 
 
 def fit_curves(networks: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``floor²`` and ``slope`` of ``error² = floor² + slope / networks`` by least squares, neither negative, each (curves,).
+    """Return ``floor²`` and ``slope`` of ``error² = floor² + slope / networks`` by least squares, not negative, each (curves,).
 
     Args:
         networks: (sizes,) how many were learned from.
@@ -130,7 +123,7 @@ def outlook(
     expected: float,
     left_s: float,
 ) -> Outlook:
-    """The larger of both estimates.
+    """Estimate the error now and the gain of the rest: the larger of two estimates.
 
     Args:
         learned_from: (sizes,) networks, rising, at least two numbers.
@@ -154,109 +147,83 @@ def outlook(
 
 
 def _off(predicted_ms: np.ndarray, actual_ms: np.ndarray) -> np.ndarray:
-    """Percent without a sign, as far as they count."""
+    """Return absolute errors in percent, each at most :data:`LARGEST_ERROR`."""
     return 100 * np.minimum(np.abs(predicted_ms / actual_ms - 1), LARGEST_ERROR)
 
 
 def held_out_third(networks: Sequence[NetworkSample]) -> np.ndarray:
-    """Which networks are judged on, (networks,) booleans: always the same ones, lineages whole."""
+    """Return which networks are judged on, (networks,) booleans: the same ones every time, lineages whole."""
     return np.array([zlib.crc32(name.encode()) % HELD_OUT_OF == 0 for name in lineages_of(networks)], dtype=bool)
 
 
 @dataclass
-class Learning:
-    """What predictors of more and more networks showed.
+class StoppingRule:
+    """Says when to look at what was learned, and what the rest of the measuring would bring.
 
     Attributes:
+        measuring_s: All seconds for measuring networks.
+        known_at_start: Networks that the store held before.
         learned_from: (sizes,) networks that each predictor learned from.
-        predictors: (sizes,).
+        predictors: (sizes,) all judged on the same held-out networks.
     """
 
+    measuring_s: float
+    known_at_start: int = 0
     learned_from: list[int] = field(default_factory=list)
     predictors: list[PlatformPredictor] = field(default_factory=list)
+    _looks: int = 0
+    _looking_s: float = 0.0
 
-    def look(
-        self, data: TrainingData, train: Callable[[TrainingData], PlatformPredictor], expected: float, left_s: float
-    ) -> Outlook | None:
-        """Trains on what is known now, at first also on half of it, and judges all predictors so far.
+    def due(self, spent_s: float, known: int) -> bool:
+        """Return whether to look now: at the moments of :func:`look_shares`, while looks are cheap and networks will be enough.
 
         Args:
-            data: All networks known.
-            train: Makes a predictor of some of them.
-            expected: How many there would be at the end of the measuring.
-            left_s: Until then.
+            spent_s: Of measuring networks.
+            known: Networks measured by now.
+        """
+        passed = sum(share * self.measuring_s <= spent_s < self.measuring_s for share in look_shares(self.measuring_s))
+        if passed <= self._looks or self._looking_s >= MOST_COST * self.measuring_s:
+            return False
+        self._looks = passed
+        return self.expected(known, spent_s, max(LAST_LOOK * self.measuring_s, spent_s)) >= FEWEST_TO_END
+
+    def expected(self, known: int, spent_s: float, at_s: float) -> float:
+        """Return how many networks will be known at a later second, at the pace so far."""
+        return known + (known - self.known_at_start) / spent_s * (at_s - spent_s)
+
+    def look(
+        self, collect: Callable[[], TrainingData], train: Callable[[TrainingData], PlatformPredictor], spent_s: float, known: int
+    ) -> Outlook | None:
+        """Train on two thirds of the networks, at first also on half of these, and judge all predictors so far on the others.
+
+        Args:
+            collect: Returns what was measured.
+            train: Fits a predictor to a part of it.
+            spent_s, known: As for :meth:`due`.
 
         Returns:
-            None where the networks are too few to say.
-
-        Raises:
-            TrainingError: Too few kernels were timed.
+            None where networks or timed kernels are too few to say.
         """
+        begun_s = time.monotonic()
+        data = collect()
         held_out = held_out_third(data.networks)
         judged = [sample for sample in compress(data.networks, held_out) if sample.whole]
         keys = [sample.reference.key for sample in compress(data.networks, ~held_out)]
-        if len(judged) < FEWEST_JUDGED or len(keys) < FEWEST_JUDGED:
-            return None
-        for count in (len(keys),) if self.predictors else (len(keys) // 2, len(keys)):
-            if count > max(self.learned_from, default=0):
-                chosen = frozenset(keys[:count])
-                rest = restrict(data, lambda sample, chosen=chosen: sample.reference.key in chosen)  # type: ignore[misc]
-                self.predictors.append(train(rest))
-                self.learned_from.append(count)
-        actual = np.array([sample.latency_ms for sample in judged])
-        kernels = [sample.kernels for sample in judged]
-        predicted_ms = np.array([each.estimate(kernels).latency_ms for each in self.predictors])
-        return outlook(self.learned_from, predicted_ms, actual, len(data.networks), expected, left_s)
-
-
-@dataclass
-class Lookout:
-    """Ends the measuring of networks where the rest of it would teach little.
-
-    Attributes:
-        store: Where the measurements are.
-        collect: What is known of a platform.
-        train: Makes a predictor of a part of that.
-        announce: Called with the part of the measuring that is over before it looks.
-        stopped: What ended it; None where nothing did.
-    """
-
-    store: Store
-    collect: Callable[[Platform], TrainingData]
-    train: Callable[[TrainingData, Platform], PlatformPredictor]
-    announce: Callable[[float], None] = lambda share: None
-    stopped: Outlook | None = None
-    _learning: Learning = field(default_factory=Learning)
-    _at_start: int | None = None
-    _looked: int = 0
-    _cost_s: float = 0.0
-
-    def enough(self, platform: Platform, spent_s: float, measuring_s: float) -> bool:
-        """Whether to end: asked between batches, it looks at the moments of :func:`look_shares`.
-
-        Args:
-            platform: That is measured.
-            spent_s: Of measuring networks.
-            measuring_s: All there is for that.
-        """
-        if self._at_start is None:
-            # What was known before is no part of what a second adds.
-            self._at_start = self._known(platform)
-        due = sum(share * measuring_s <= spent_s < measuring_s for share in look_shares(measuring_s))
-        if self.stopped is None and due > self._looked and self._cost_s < MOST_COST * measuring_s:
-            self._looked = due
-            self.announce(spent_s / measuring_s)
-            begun = time.monotonic()
-            left_s, known = measuring_s - spent_s, self._known(platform)
-            a_second = (known - self._at_start) / spent_s
-            if known + a_second * max(LAST_LOOK * measuring_s - spent_s, 0.0) < FEWEST_TO_END:
-                return False
-            expected = known + a_second * left_s
+        found = None
+        if min(len(judged), len(keys)) >= FEWEST_JUDGED:
             with suppress(TrainingError):
-                found = self._learning.look(self.collect(platform), lambda data: self.train(data, platform), expected, left_s)
-                self.stopped = found if found is not None and found.enough else None
-            self._cost_s += time.monotonic() - begun
-        return self.stopped is not None
-
-    def _known(self, platform: Platform) -> int:
-        return sum(tally.succeeded > 0 for tally in self.store.tallies(platform.id, "network").values())
+                for count in (len(keys),) if self.predictors else (len(keys) // 2, len(keys)):
+                    if count > max(self.learned_from, default=0):
+                        chosen = frozenset(keys[:count])
+                        self.predictors.append(train(restrict(data, lambda each, chosen=chosen: each.reference.key in chosen)))  # type: ignore[misc]
+                        self.learned_from.append(count)
+                actual_ms = np.array([sample.latency_ms for sample in judged])
+                predicted_ms = np.array(
+                    [each.estimate([sample.kernels for sample in judged]).latency_ms for each in self.predictors]
+                )
+                found = outlook(
+                    self.learned_from, predicted_ms, actual_ms, len(data.networks),
+                    self.expected(known, spent_s, self.measuring_s), self.measuring_s - spent_s,
+                )  # fmt: skip
+        self._looking_s += time.monotonic() - begun_s
+        return found
