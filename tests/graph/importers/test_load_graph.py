@@ -16,7 +16,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import IMPORTERS, load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
-from latcast.spaces.models import file_reference
+from latcast.networks import resolve_model
 
 
 def network() -> Graph:
@@ -148,4 +148,4 @@ def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None
     with pytest.raises(ModelError, match=rf"{name}' is a pipe, a socket or a device; expected a model file"):
         load_graph(path)
     with pytest.raises(ModelError, match=rf"{name}' is no regular file"):
-        file_reference(path)
+        resolve_model(path)

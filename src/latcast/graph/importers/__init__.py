@@ -10,12 +10,47 @@ import os
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.registry import Registry
+
+Shapes = Mapping[str, Sequence[int]]
+"""Input name to shape: sizes for dynamic dimensions, or other sizes than the model has."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is read.
+
+    Attributes:
+        shapes: See :data:`Shapes`.
+        strict: Whether an operator outside the operator table is an error.
+        trust: Whether a ``.pt2`` file may run the code it may hold.
+        example_inputs: The inputs of a ``torch.nn.Module``, and of nothing else, see :func:`latcast.from_torch`.
+    """
+
+    shapes: Shapes | None = None
+    strict: bool = False
+    trust: bool = False
+    example_inputs: object = None
+
+
+class ReadingKeywords(TypedDict, total=False):
+    """Keyword arguments of functions that read a model at several shapes; each makes :class:`ModelOptions` of them."""
+
+    strict: bool
+    trust: bool
+    example_inputs: object
+
+
+class ModelKeywords(ReadingKeywords, total=False):
+    """Keyword arguments of functions that read a model."""
+
+    shapes: Shapes | None
 
 
 class Importer(Protocol):
@@ -235,4 +270,16 @@ def _plugin_for(source: object) -> Importer | None:
     return None
 
 
-__all__ = ["IMPORTERS", "MODEL_SUFFIXES", "Importer", "from_torch", "is_torch_module", "load_graph", "refuse_address"]
+__all__ = [
+    "IMPORTERS",
+    "MODEL_SUFFIXES",
+    "Importer",
+    "ModelKeywords",
+    "ModelOptions",
+    "ReadingKeywords",
+    "Shapes",
+    "from_torch",
+    "is_torch_module",
+    "load_graph",
+    "refuse_address",
+]
