@@ -17,9 +17,8 @@ from latcast.graph.importers import (
     ModelOptions,
     ReadingKeywords,
     Shapes,
-    from_torch,
     is_torch_module,
-    load_graph,
+    read_source,
     refuse_address,
 )
 from latcast.graph.ir import Graph
@@ -69,14 +68,13 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
     """
     name = model.name if isinstance(model, Reference) else os.fspath(model) if isinstance(model, str | os.PathLike) else ""
     if options.example_inputs is not None:
-        graph = from_torch(model, options.example_inputs, shapes=options.shapes, strict=options.strict)
+        graph = read_source(model, options)
     elif isinstance(model, Graph):
         graph = _reshaped(model, options.shapes) if options.shapes else model
     else:
         reference = model if isinstance(model, Reference) else _named(model)
         if reference is None:
-            source = Path(name) if name else model
-            graph = load_graph(source, shapes=options.shapes, strict=options.strict, trust=options.trust)
+            graph = read_source(model, options)
         else:
             from latcast.spaces.catalogue import build
 

@@ -216,11 +216,11 @@ def _read(wanted: ModelRequest, content: int) -> Graph:
             file.seek(0)
             return read_model(unpack(file.read(), wanted.name), options)
     if start[4:8] == b"TFL3":
-        return IMPORTERS.get("tflite")().load(_path(content), shapes=options.shapes)
+        return IMPORTERS.get("tflite")().load(_path(content), options)
     # From memory: data beside the file is then not looked for, as the folder is the server's.
     model = read_without_weights(_path(content))
     model.graph.name = wanted.name
-    return IMPORTERS.get("onnx")().load(model, shapes=options.shapes)
+    return IMPORTERS.get("onnx")().load(model, options)
 
 
 def _predicted(wanted: ModelRequest, content: int, known: Known) -> ModelAnswer:

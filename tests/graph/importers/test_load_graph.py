@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from latcast.errors import ModelError
 from latcast.graph import Graph, GraphBuilder
-from latcast.graph.importers import IMPORTERS, load_graph
+from latcast.graph.importers import IMPORTERS, ModelOptions, load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from latcast.networks import resolve_model
@@ -104,9 +103,9 @@ class LinesImporter:
     def accepts(self, source: object) -> bool:
         return isinstance(source, Path) and source.suffix == ".lines"
 
-    def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         b = GraphBuilder(source.stem)
-        x = b.input((shapes or {}).get("input", (1, 4)))
+        x = b.input((options.shapes or {}).get("input", (1, 4)))
         for line in source.read_text().split():
             (x,) = b.op(line, [x])
         return b.finish(x)

@@ -10,7 +10,7 @@ import pytest
 
 from latcast.errors import DynamicShapeError, LatcastError, ModelError, UnknownOperatorError
 from latcast.graph import Graph
-from latcast.graph.importers import load_graph
+from latcast.graph.importers import ModelOptions, load_graph
 from latcast.graph.importers.ncnn import NcnnReading
 from latcast.graph.operators import graph_macs
 from latcast.graph.writers.ncnn import to_ncnn
@@ -174,7 +174,7 @@ class TestPublished:
 
     @pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.param")), ids=lambda path: path.stem)
     def test_shapes_are_those_that_the_file_states(self, path: Path) -> None:
-        reading = NcnnReading(path, GIVEN.get(path.stem, {}), strict=False)
+        reading = NcnnReading(path, ModelOptions(GIVEN.get(path.stem)))
         reading.graph()
 
         for layer in reading.layers:
