@@ -70,7 +70,11 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
     if options.example_inputs is not None:
         graph = read_source(model, options)
     elif isinstance(model, Graph):
-        graph = _reshaped(model, options.shapes) if options.shapes else model
+        graph = model
+        if options.shapes:
+            from latcast.graph.passes.reshape_inputs import reshape_inputs
+
+            graph = reshape_inputs(model, options.shapes)
     else:
         reference = model if isinstance(model, Reference) else _named(model)
         if reference is None:
@@ -118,12 +122,6 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
             raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224")
         shapes[name] = shape
     return shapes
-
-
-def _reshaped(graph: Graph, shapes: Shapes) -> Graph:
-    from latcast.graph.passes.reshape_inputs import reshape_inputs
-
-    return reshape_inputs(graph, shapes)
 
 
 def _named(model: object) -> Reference | None:

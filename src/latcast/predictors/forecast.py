@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast, overload
 
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
-from latcast.networks import Model, ModelKeywords, ModelOptions, read_model, read_models
+from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, read_model, read_models
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, PooledPlatform, platform_ids, resolve_platform
 from latcast.predictors.platform_predictor import PlatformPredictor, Workload
@@ -112,17 +112,24 @@ def predict(model: Model, on: Sequence[On], *, breakdown: bool = True, **options
 
 
 def predict(
-    model: Model, on: On | Sequence[On], *, breakdown: bool = True, **options: Unpack[ModelKeywords]
+    model: Model,
+    on: On | Sequence[On],
+    *,
+    shapes: Shapes | None = None,
+    strict: bool = False,
+    trust: bool = False,
+    breakdown: bool = True,
+    example_inputs: object = None,
 ) -> Prediction | list[Prediction]:
     """How long a network takes on a platform.
 
     Args:
         model: A path, the name of a published network, a graph, a reference, or a ``torch.nn.Module`` with ``example_inputs``.
         on: A platform id, a beginning of it that no other has, a bundle's path, or a loaded predictor; or a list of these.
-        breakdown: Whether to list the kernels.
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
+        breakdown: Whether to list the kernels.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
 
     Returns:
@@ -142,7 +149,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     platforms = _each(on)
-    graph = read_model(model, ModelOptions(**options))
+    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs))
     found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
     return found[0] if is_one(on) else found
 
