@@ -334,8 +334,7 @@ class PlatformPredictor:
         Raises:
             ModelError: A model cannot be read; or the models are not a list.
         """
-        listed = models if isinstance(models, Workload) else read_models(models, ModelOptions(**options))
-        workload = listed if isinstance(listed, Workload) else Workload(listed, self.rules)
+        workload = models if isinstance(models, Workload) else Workload(read_models(models, ModelOptions(**options)), self.rules)
         if self.device is not None:
             estimates = self._device_estimates(workload.on_devices(self.device), self.device)
         else:

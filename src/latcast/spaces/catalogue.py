@@ -163,22 +163,20 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
     Raises:
         UnknownNameError: The name begins with a space that has no such network.
     """
-    found = find_named(name)
-    if as_measured and found is None:
-        from latcast.spaces import pytorchcv
+    from latcast.spaces import iiswc20, pytorchcv
 
-        found = pytorchcv.reference_of(name) if name in pytorchcv.shipped_names() else None
-    for family_name in FAMILY_NAMES if found is None else ():
+    named = find_named(name)
+    if named is not None:
+        return named
+    if as_measured and name in pytorchcv.shipped_names():
+        return pytorchcv.reference_of(name)
+    for family_name in FAMILY_NAMES:
         published = family(family_name).published
         if name in published:
             return Reference(family_name, dict(published[name].parameters), name)
-    if as_measured and found is None:
-        found = pytorchcv.reference_of(name) if pytorchcv.has_network(name) else None
-        if found is None and name.startswith("iiswc20-"):
-            from latcast.spaces.iiswc20 import buildable
-
-            found = buildable().get(name)
-    return found
+    if as_measured and pytorchcv.has_network(name):
+        return pytorchcv.reference_of(name)
+    return iiswc20.buildable().get(name) if as_measured and name.startswith("iiswc20-") else None
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
