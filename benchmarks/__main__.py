@@ -56,7 +56,7 @@ from benchmarks.result_files import keep, kept, kept_parts
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
 from latcast.predictors.profiling import Stage
-from latcast.spaces.named_graphs import reference_of
+from latcast.spaces.catalogue import model
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
 app.add_typer(platforms_command.app, name="platforms")
@@ -136,7 +136,7 @@ def outsiders(
     bench, first = (judged.outsiders_bench(runtime, precision, cpu, each, threads, cap) for each in (seed, 0))
     labels_of, networks = first, judged.outsiders()
     if third:
-        labels_of, networks = judged.third_bench(first), tuple(map(reference_of, judged.THIRD_NAMES))
+        labels_of, networks = judged.third_bench(first), tuple(map(model, judged.THIRD_NAMES))
     for count in range(1, processes + 1):
         if count == 2 or processes == 1:
             take_profile(bench, minutes, seed)

@@ -26,7 +26,7 @@ from latcast.devices.device_model_fit import Watch, fit_device_model
 from latcast.devices.known_platforms import KnownPlatforms
 from latcast.devices.members import fit_totals
 from latcast.kernels.rules import platform_rules, unit_kind
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.joint_platforms import (
     DEGREES,
     LEVEL_QUANTILE,

@@ -42,12 +42,12 @@ from latcast.devices.known_platforms import RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY, pattern_deviations
 from latcast.devices.network_kernels import network_kernels
 from latcast.kernels.rules import load_rules
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.metrics import spearman
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build
-from latcast.spaces.catalogue import FAMILY_NAMES, family, family_member
+from latcast.spaces.catalogue import FAMILY_NAMES, family, find_model
 
 FOLDS = 6
 
@@ -224,7 +224,7 @@ def ship(pool: KnownPlatforms, tried: Sequence[Tried], *, seed: int = 0, watch: 
     model = fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch)
     model = replace(model, arbitration=learn_arbitration(tried))
     rules = load_rules(RULES)
-    named = [family_member(name) for space in FAMILY_NAMES for name in family(space).published]
+    named = [find_model(name) for space in FAMILY_NAMES for name in family(space).published]
     small = [each for each in named if each is not None and build(each).parameter_count <= MOST_PARAMETERS]
     features = NetworkFeatures.of([network_kernels(each, rules) for each in small])
     nothing = model.described(features).rows(np.zeros(0, dtype=int))

@@ -19,8 +19,7 @@ from benchmarks.phones import measured, phone_platforms, source_of
 from latcast.datasets.store import Store
 from latcast.folders import cache_folder
 from latcast.kernels.rules import platform_rules, unit_kind
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
-from latcast.predictors.intervals import LEVEL, HeldOut, Interval, conformal_interval
+from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, HeldOut, Interval, conformal_interval
 from latcast.predictors.joint import SHARED, SharedErrors, joint_of, shared_parts
 from latcast.predictors.prediction import Coverage, Prediction
 from latcast.predictors.training import cross_predict, fit_predictor

@@ -57,13 +57,13 @@ class Edit:
         return json.dumps(asdict(self), sort_keys=True)
 
     def graph(self) -> Graph:
-        from latcast.spaces.models import as_graph
+        from latcast.networks import ModelOptions, read_model
 
         reference = model(self.base)
         edited = Reference(reference.space, dict(self.parameters))
         if self.side == 224:
             return build(edited)
-        return as_graph(edited, shapes={build(edited).inputs[0]: (1, 3, self.side, self.side)})
+        return read_model(edited, ModelOptions({build(edited).inputs[0]: (1, 3, self.side, self.side)}))
 
 
 def edits(count: int, seed: int = 0) -> Iterator[Edit]:

@@ -13,10 +13,11 @@ from benchmarks.tables import markdown_table, target_cell
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
+from latcast.networks import read_model
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import file_name
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.spaces.models import as_graph, models
+from latcast.spaces.models import models
 
 REGISTRY = "timm/"
 """Whose networks."""
@@ -44,7 +45,7 @@ def shares_covered(bench: Bench, watch: Callable[[int, int], None] = lambda *_: 
     rows = []
     for done, name in enumerate(names):
         watch(done, len(names))
-        rows.append(covered_shares(predictor, as_graph(name)))
+        rows.append(covered_shares(predictor, read_model(name)))
     reached = 100 * (np.array(rows) >= NEARLY_ALL).mean(axis=0)
     return {"platform": platform, "networks": len(names), **dict(zip(MEASURES, reached.tolist(), strict=True))}
 

@@ -26,7 +26,7 @@ from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
 from latcast.predictors.training_from_store import environment_of
 from latcast.records import Platform, Reference, signed
-from latcast.spaces.named_graphs import reference_of
+from latcast.spaces.catalogue import model
 from latcast.spaces.published_segments import HELD_OUT_DESIGNS, NEAR_RELATIVES, design_of, networks_by_design
 from latcast.spaces.published_segments import NAME as SEGMENTS
 
@@ -67,7 +67,7 @@ TARGETS = ("MAPE", "±10 %", "coverage", "width")
 
 def outsiders() -> tuple[Reference, ...]:
     """The networks, the same for everybody."""
-    return tuple(map(reference_of, NAMES))
+    return tuple(map(model, NAMES))
 
 
 def draw_third() -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import numpy as np
 from benchmarks.phones import learns_from_transformers, transformer_platform
 from benchmarks.result_files import keep
 from benchmarks.tables import markdown_table
-from latcast.devices import device_model_file
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
 from latcast.devices.device_model import KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
@@ -30,9 +29,9 @@ from latcast.devices.known_forecasts import (
 )
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms
 from latcast.errors import LatcastError
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles, shipped_pool
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, pool_path, scan_bundles, shipped_pool
 from latcast.predictors.network_features import TERM_NAMES
-from latcast.predictors.pool_file import POOL_FILE, save_pool
+from latcast.predictors.pool_file import save_pool
 from latcast.records import Measurement, Platform
 from latcast.spaces.iiswc20 import NAME as IISWC20
 
@@ -212,7 +211,7 @@ def ship(
     model = replace(fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch), arbitration=known_arbitration(tried))
     cards = {name: found.card for name, found in about.items()}
     members = list(pool_members(pool, model, held_out(tried), wanted, cards, watch))
-    return save_pool(members, Path(device_model_file.__file__).parent / "shipped" / POOL_FILE)
+    return save_pool(members, pool_path())
 
 
 def save(

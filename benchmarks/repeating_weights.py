@@ -22,7 +22,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from latcast.records import signed
 from latcast.spaces import build
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model
 
 NETWORKS = ("squeezenet1_1", "mobilenetv3_large_wd2", "regnetx004", "preresnet14", "mobilenet_v1_0_5")
 
@@ -101,7 +101,7 @@ def _timed_ms(runs: Sequence[Run], rounds: int) -> np.ndarray:
 def differences(rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
     """For each network, precision and runtime: percent that a file takes longer than that of the first seed, by medians."""
     for name in NETWORKS:
-        graph = build(network_named(name))
+        graph = build(model(name, as_measured=True))
         for precision in PRECISIONS:
             for runtime, load in RUNTIMES.items():
                 with tempfile.TemporaryDirectory() as folder:

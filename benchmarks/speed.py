@@ -13,11 +13,11 @@ from pathlib import Path
 from benchmarks.result_files import keep
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import rules_for
+from latcast.networks import read_model
 from latcast.predictors.forecast import load
 from latcast.predictors.profiling import TRAINING_SHARE, network_items
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
-from latcast.spaces.models import as_graph
 from latcast.spaces.training_mix import training_mix
 
 TARGETS: Mapping[str, tuple[str, float]] = {
@@ -57,7 +57,7 @@ def choosing_seconds(seeds: Sequence[int] = range(3)) -> float:
 def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
     """Medians, by the names of :data:`TARGETS`; needs a bundle of the platform (``latcast demo`` leaves one)."""
     from latcast.predictors.bundle import load_bundle
-    from latcast.predictors.bundle_index import find_platform
+    from latcast.predictors.bundle_index import resolve_platform
 
     found: dict[str, float] = {}
     bare = _median_seconds(_command("-c", "pass"), 5)
@@ -69,11 +69,11 @@ def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
             _command("-m", "latcast", "predict", str(file), "--on", platform), 5
         )
         predictor = load(platform)
-        predictor.predict(as_graph(file))
+        predictor.predict(read_model(file))
         found["MobileNetV2 ONNX file to latency in process, ms"] = 1e3 * _median_seconds(
-            lambda: predictor.predict(as_graph(file), breakdown=False), 21
+            lambda: predictor.predict(read_model(file), breakdown=False), 21
         )
-    bundle = find_platform(platform)
+    bundle = resolve_platform(platform)
     assert isinstance(bundle, Path)
     found["load a bundle, s"] = _median_seconds(lambda: load_bundle(bundle), 5)
     found["choose the networks of a five-minute profile, s of CPU"] = choosing_seconds()

@@ -18,8 +18,8 @@ from benchmarks.tables import markdown_table
 from latcast.errors import MeasurementError
 from latcast.folders import made
 from latcast.graph.writers.tflite import to_tflite
+from latcast.networks import read_model
 from latcast.records import signed
-from latcast.spaces.models import as_graph
 from latcast.workgroups.exporting import chosen_sizes, tune_sizes
 from latcast.workgroups.gpu_interfaces import find_device
 from latcast.workgroups.litert_delegate import clock_of, load_resized, write_program_cache
@@ -76,7 +76,7 @@ def measure(network: str, rounds: int, tell: Callable[[str], None], folder: Path
         MeasurementError: A choice of sizes changes the result.
     """
     home = made(folder / network)
-    data = to_tflite(as_graph(network))
+    data = to_tflite(read_model(network))
     interface, index, profile = find_device("litert")
     clock_ns = clock_of(WEBGPU.is_cpu(index))
     cache = write_program_cache(data, made(home / "own"))
@@ -150,7 +150,7 @@ def _described(sweep: Any) -> dict[str, Any]:
 
 
 def _inputs(network: str) -> list[tuple[int, ...]]:
-    graph = as_graph(network)
+    graph = read_model(network)
     return [tuple(graph.shape(name)) for name in graph.inputs]
 
 

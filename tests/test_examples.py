@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
-import importlib
 import re
 import runpy
 from pathlib import Path
@@ -39,14 +37,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def described(name: str) -> Any:
-    """What a name of the package stands for: of a room that is called, its function."""
-    tree = ast.parse(Path(latcast.__file__).read_text(encoding="utf-8"))
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    [module] = [node.module for node in imports if any(alias.asname == name for alias in node.names)]
-    return getattr(importlib.import_module(str(module)), name)
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in sorted(set(latcast.__all__) - GIVEN)],
@@ -55,7 +45,7 @@ def test_the_example_of_a_name_runs(name: str) -> None:
     if name in TORCH:
         pytest.importorskip("torch")
     finder = doctest.DocTestFinder(recurse=False)
-    [found] = finder.find(described(name), f"latcast.{name}", globs={})
+    [found] = finder.find(getattr(latcast, name), f"latcast.{name}", globs={})
     assert found.examples, f"latcast.{name} has no example"
 
     report: list[str] = []

@@ -25,6 +25,7 @@ ROOMS = (
     "graph",
     "kernels",
     "spaces",
+    "networks",
     "samplers",
     "runtimes",
     "measure",

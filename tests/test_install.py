@@ -21,7 +21,7 @@ from latcast.errors import MissingExtraError
 from latcast.extras import PACKAGES, explained, require, unavailable
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import write_tflite
-from latcast.spaces.catalogue import build, network_named
+from latcast.spaces.catalogue import build, model
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -79,7 +79,7 @@ def latcast(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A network as the files that a small install reads."""
-    folder, graph = tmp_path_factory.mktemp("files"), build(network_named("squeezenet1_1"))
+    folder, graph = tmp_path_factory.mktemp("files"), build(model("squeezenet1_1", as_measured=True))
     found = {"onnx": folder / "own.onnx", "tflite": folder / "own.tflite"}
     found["onnx"].write_bytes(to_onnx(graph))
     found["tflite"].write_bytes(write_tflite(graph).data)

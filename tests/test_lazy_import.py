@@ -61,32 +61,31 @@ def test_a_framework_that_is_imported_is_seen() -> None:
     assert "typer" in modules_added_by("import typer")
 
 
-def test_type_checkers_see_every_name_of_the_package() -> None:
-    tree = ast.parse(Path(latcast.__file__).read_text(encoding="utf-8"))
-    [typed] = [node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"]
-    imported = {name.asname: statement.module for statement in typed.body for name in statement.names}  # type: ignore[attr-defined]
+def test_every_public_name_is_what_the_stub_imports() -> None:
+    stub = ast.parse(Path(latcast.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imported = {
+        alias.asname: statement.module
+        for statement in stub.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
 
     assert "from_torch" in imported
-    found = {name: getattr(importlib.import_module(module), name) for name, module in imported.items()}
+    found = {name: getattr(importlib.import_module(str(module)), str(name)) for name, module in imported.items()}
     assert imported == {name: each.__module__ for name, each in found.items()}
     assert {"__version__", *imported} == set(latcast.__all__)
-    rooms = [name for name in imported if isinstance(getattr(latcast, name), ModuleType)]
-    assert {name: getattr(latcast, name) for name in imported if name not in rooms} == {
-        name: each for name, each in found.items() if name not in rooms
-    }
-    assert {name: inspect.signature(getattr(latcast, name)) for name in rooms} == {
-        name: inspect.signature(found[name]) for name in rooms
-    }
+    assert found == {name: getattr(latcast, str(name)) for name in imported}
 
 
-def test_a_room_that_is_called_is_the_function_of_its_name() -> None:
-    from latcast import measure
-    from latcast.measure.single import measure as function
+@pytest.mark.parametrize("name", ["hub", "measure", "report", "search"])
+def test_a_function_stays_one_when_the_room_of_its_name_is_imported(name: str) -> None:
+    function = getattr(latcast, name)
 
-    with pytest.raises(latcast.LatcastError, match="there is no file 'resnet51'"):
-        latcast.measure("resnet51")
-    assert callable(measure)
-    assert measure.single.measure is function  # type: ignore[attr-defined]
+    room = importlib.reload(importlib.import_module(f"latcast.{name}"))
+
+    assert isinstance(room, ModuleType)
+    assert getattr(latcast, name) is function
+    assert inspect.isfunction(function)
 
 
 def test_a_name_that_the_package_has_not_is_an_error() -> None:

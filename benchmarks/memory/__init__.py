@@ -22,8 +22,8 @@ from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import load_rules
+from latcast.networks import read_model
 from latcast.records import signed
-from latcast.spaces.models import as_graph
 
 SOURCE = Path(__file__).parent / "heap_recorder.c"
 
@@ -102,7 +102,7 @@ def run(networks: Sequence[str] = NETWORKS, watch: Callable[[str], None] = lambd
     """Measure all networks, keep what was found and return it."""
     measured, rows = {}, []
     for model in networks:
-        graph = as_graph(model)
+        graph = read_model(model)
         for runtime, precision in MEASURED:
             key = f"{model} {runtime} {precision}"
             watch(key)

@@ -18,8 +18,8 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import write_tflite
 from latcast.kernels.memory_planners import FIRST_REGION_BYTES
+from latcast.networks import read_model
 from latcast.runtimes.session import random_inputs
-from latcast.spaces.models import as_graph
 
 MOST_RECORDS = 262144
 
@@ -118,7 +118,7 @@ RUNTIMES: Mapping[str, Callable[[Graph, str], Prepared]] = {
 
 def measured(model: str, runtime: str, precision: str) -> dict[str, int]:
     """Bytes of the file, and of the activations beside the network's inputs and outputs where the caller holds these."""
-    graph = as_graph(model)
+    graph = read_model(model)
     file_bytes, load, run = RUNTIMES[runtime](graph, precision)
     heap = Heap()
     heap.recording.value = 1

@@ -11,7 +11,7 @@ import numpy as np
 from latcast.devices.arbitration import fit_calibrated
 from latcast.devices.device_model import Described, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import fit_device_model
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from papers.iiswc20.published import KIND, Published
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from latcast.drawing import new_figure, save
+from latcast.networks import read_model
 from latcast.predictors.profiling import Stage
-from latcast.spaces.models import as_graph
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.sweep import COMPETITIVE
 from latcast.workgroups.workloads import launches
@@ -195,7 +195,7 @@ def network_operators() -> dict[str, dict[str, int]]:
     found = {}
     for title, name in paper.NETWORKS.items():
         counts: Counter[str] = Counter()
-        for launch in launches(as_graph(name), None):
+        for launch in launches(read_model(name), None):
             if launch.workload is not None:
                 counts[str(launch.workload)] += len(launch.names)
         found[title] = dict(counts)

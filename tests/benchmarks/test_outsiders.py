@@ -26,8 +26,8 @@ from benchmarks.result_files import kept_parts
 from latcast.graph.operators import graph_macs
 from latcast.kernels.rules import instruction_set
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import SPACES, build
-from latcast.spaces.named_graphs import all_networks, reference_of
+from latcast.spaces.catalogue import SPACES, build, model
+from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.published_segments import (
     HELD_OUT_DESIGNS,
     NAME,
@@ -122,14 +122,14 @@ def test_those_of_known_blocks_are_the_ones_whose_blocks_profiles_hold() -> None
     trained = [name for design, names in networks_by_design().items() for name in names
                if design not in (*HELD_OUT_DESIGNS, *NEAR_RELATIVES)]  # fmt: skip
     trained += [name for name in all_networks() if name.partition("/")[0] in REGISTRIES and design_of(name) in covering_designs()]
-    references = [*map(reference_of, dict.fromkeys(trained))]
+    references = [*map(model, dict.fromkeys(trained))]
     for space in (*SHARES, *TRAINING_FAMILIES):
         references += SPACES.get(space).sample(60, 0) if space != NAME else []
     known = {block for reference in references for block, macs in blocks_by_operators(build(reference)).items() if macs}
 
     found = set()
     for name in NAMES:
-        graph = build(reference_of(name))
+        graph = build(model(name))
         blocks = blocks_by_operators(graph)
         of_known = sum(macs for block, macs in blocks.items() if block in known)
         if of_known > 0.99 * blocks.total() and blocks.total() > graph_macs(graph) / 2:

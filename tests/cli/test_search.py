@@ -11,6 +11,7 @@ import pytest
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.records import Measurement, Platform, Reference
+from latcast.search import constrained_search, result
 from latcast.spaces.catalogue import build
 from tests.cli.conftest import Latcast
 from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_predictor
@@ -70,7 +71,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_search(
     latcast: Latcast, made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("latcast.search.constrained_search.search", lambda *args, **options: pytest.fail("searched first"))
+    monkeypatch.setattr(constrained_search, "search", lambda *args, **options: pytest.fail("searched first"))
     found = latcast("search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--plot", tmp_path / "front.png")
     assert found.code == 1
     assert "pip install 'latcast[plots]'" in found.err
@@ -95,7 +96,7 @@ def test_measured_picks_are_told_beside_the_predictions(latcast: Latcast, made_u
         error = "made up" if len(asked) == 3 else None
         return Measurement("p", reference, latency_ms=None if error else 39.0 + 2 * (len(asked) - 1), error=error)
 
-    monkeypatch.setattr("latcast.search.result.measure", measured)
+    monkeypatch.setattr(result, "measure", measured)
     found = latcast(
         "search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--evaluations", 80, "--population", 40,
         "--picks", 3, "--measure", "--json",

@@ -20,10 +20,10 @@ from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimesFile
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import MeasurePlan
+from latcast.networks import resolve_model
 from latcast.predictors import on_workers
 from latcast.predictors.forecast import load
 from latcast.spaces.catalogue import SPACES, build, model
-from latcast.spaces.models import file_reference
 from tests.cluster.clustering import Cluster, cluster
 from tests.measure.behaving import reference, settings
 
@@ -148,7 +148,7 @@ def test_a_file_travels_to_a_worker_as_a_graph(tmp_path: Path) -> None:
         remote = settings(address=f"dask:{found.address}")
         found.wait_for(remote.offer, 1)
         with open_measurer(remote, QuietTimesFile(tmp_path / "quiet.json")) as client:
-            measured = client.measure([Item(file_reference(file))], PLAN, lambda item, stage: file.unlink(missing_ok=True))
+            measured = client.measure([Item(resolve_model(file))], PLAN, lambda item, stage: file.unlink(missing_ok=True))
             ((_, record),) = measured
     assert record.ok, record.error
     assert not file.exists()

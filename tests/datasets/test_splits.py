@@ -27,7 +27,6 @@ from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.iiswc20 import buildable
 from latcast.spaces.named_graphs import all_networks
-from latcast.spaces.named_graphs import reference_of as named_reference
 from latcast.spaces.pytorchcv import reference_of
 
 NETWORKS = [f"net{number}" for number in range(100)]
@@ -164,7 +163,7 @@ class TestLineages:
     def test_equal_graphs_are_of_one_lineage(self) -> None:
         found: dict[str, set[str]] = {}
         for name in sorted(all_networks())[::17]:
-            reference = named_reference(name)
+            reference = model(name)
             found.setdefault(build(reference).structure_key, set()).add(lineage_of(reference))
         assert all(len(each) == 1 for each in found.values())
 
@@ -181,7 +180,7 @@ class TestLineages:
     def test_the_table_says_what_the_graphs_do(self) -> None:
         names = Random(0).sample(sorted(all_networks()), 25)
         for name in names:
-            assert lineage_of(named_reference(name)) == main_block(build(named_reference(name))), name
+            assert lineage_of(model(name)) == main_block(build(model(name))), name
         assert set(all_networks()) <= {
             f"{space}/{name}" for space, by_block in stored().items() for name in chain(*by_block.values())
         }
@@ -189,10 +188,10 @@ class TestLineages:
     @pytest.mark.parametrize("seed", range(3))
     def test_networks_held_out_have_less_than_half_their_blocks_in_common_with_others(self, seed: int) -> None:
         names = Random(seed).sample(sorted(all_networks()), 16)
-        split = by_group({name: lineage_of(named_reference(name)) for name in names}, seed)
+        split = by_group({name: lineage_of(model(name)) for name in names}, seed)
         for held_out in split.test:
             for known in split.train:
-                assert shared(named_reference(held_out), named_reference(known)) < 0.5, (held_out, known)
+                assert shared(model(held_out), model(known)) < 0.5, (held_out, known)
 
     def test_what_has_no_graph_is_held_out_with_its_family(self) -> None:
         assert lineage_of(Reference("usc_nas", {"name": "nas17"})) == "usc_nas"

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from latcast.datasets import jsonlines
-from latcast.hub import uploads
+from latcast.hub import api, app, uploads
 from latcast.hub.database import HubDatabase
 from latcast.records import Measurement
 from tests.hub.made_up import NETWORKS, device, lines, platform, record
@@ -74,8 +74,8 @@ def test_a_bad_upload_is_refused(
     status: int,
     reason: str,
 ) -> None:
-    monkeypatch.setattr("latcast.hub.app.MAX_BODY_BYTES", 20_000)
-    monkeypatch.setattr("latcast.hub.api.MAX_CONTENT_BYTES", 40_000)
+    monkeypatch.setattr(app, "MAX_BODY_BYTES", 20_000)
+    monkeypatch.setattr(api, "MAX_CONTENT_BYTES", 40_000)
 
     with client(sqlite) as http:
         answer = post(http, sqlite.issue_token("Ann")[0], body, **headers)

@@ -19,9 +19,9 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from latcast.hub.browser import CHECK, MISSING, SIGNATURE, VERSION, find_assets
 from latcast.hub.database import HubDatabase
+from latcast.networks import read_model
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.forecast import predict
-from latcast.spaces.models import as_graph
 from tests.hub.made_up import device, platform
 from tests.hub.serving import QUICK, listening, wait_for
 from tests.hub.test_database import upload
@@ -159,7 +159,7 @@ def test_a_missing_page_is_a_page(browser: Any, served: str) -> None:
 def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_so(
     browser: Any, sqlite: HubDatabase, tmp_path: Path, suffix: str
 ) -> None:
-    graph = as_graph("squeezenet1_1")
+    graph = read_model("squeezenet1_1")
     file = tmp_path / f"mine.{suffix}"
     file.write_bytes(to_onnx(graph) if suffix == "onnx" else to_tflite(graph))
     expected = {name: predict(str(file), name).latency_ms for name in platform_ids()[:3]}

@@ -30,8 +30,8 @@ from latcast.hub.database import HubDatabase
 from latcast.hub.isolation import USUAL_CPU_S, IsolatedForecasts, Limits
 from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
 from latcast.hub.site import ServerSettings, Site
+from latcast.networks import read_model
 from latcast.predictors.forecast import predict
-from latcast.spaces.models import as_graph
 from tests.corpus.conftest import corpus_files
 from tests.hub.serving import QUICK, client, listening, wait_for
 
@@ -49,7 +49,7 @@ def http(empty_hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def squeezenet() -> bytes:
-    return to_onnx(as_graph("squeezenet1_1"))
+    return to_onnx(read_model("squeezenet1_1"))
 
 
 def detail(answer: Any) -> str:

@@ -12,12 +12,12 @@ from latcast.graph.ir import Graph
 from latcast.hub import shared_models
 from latcast.hub.database import HubDatabase
 from latcast.hub.shared_models import packed_shapes
-from latcast.spaces.models import as_graph
+from latcast.networks import read_model
 
 
 @pytest.fixture(scope="module")
 def network() -> Graph:
-    graph = as_graph("squeezenet1_1")
+    graph = read_model("squeezenet1_1")
     return replace(graph, name="secret", nodes=tuple(replace(node, name=f"secret/{node.name}") for node in graph.nodes))
 
 

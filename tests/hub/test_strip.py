@@ -14,7 +14,7 @@ from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from latcast.hub.pages import STATIC
-from latcast.spaces.models import as_graph
+from latcast.networks import read_model
 
 _SCRIPT = """
 import fs from "node:fs";
@@ -40,9 +40,9 @@ def test_a_stripped_file_is_the_same_network_in_a_few_kilobytes(tmp_path: Path) 
     files = []
     for name in ("squeezenet1_1", "mobilenet_v3_small", "mobilevit_xxs"):
         files.append(tmp_path / f"{name}.onnx")
-        files[-1].write_bytes(to_onnx(as_graph(name)))
+        files[-1].write_bytes(to_onnx(read_model(name)))
     files.append(tmp_path / "squeezenet1_1.tflite")
-    files[-1].write_bytes(to_tflite(as_graph("squeezenet1_1")))
+    files[-1].write_bytes(to_tflite(read_model("squeezenet1_1")))
 
     for file, made in zip(files, strip(files, tmp_path), strict=True):
         assert load_graph(made).structure_key == load_graph(file).structure_key

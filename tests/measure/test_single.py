@@ -14,9 +14,9 @@ from latcast.measure.probe import QuietTimesFile
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure
 from latcast.measure.statistics import normalised_runs
+from latcast.networks import resolve_model
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
-from latcast.spaces.models import file_reference
 
 PLAN = MeasurePlan(rounds=2, runs_per_round=4, warmup_runs=2, profile=True, profiled_runs=3)
 
@@ -58,7 +58,7 @@ def test_a_model_file_is_measured_by_its_path(small: Reference, tmp_path: Path) 
     plan = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=1)
     measurement = measure(path, plan=plan, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
     assert measurement.error is None
-    assert measurement.reference == file_reference(str(path))
+    assert measurement.reference == resolve_model(str(path))
     assert measurement.reference.name == "small"
 
 

@@ -29,7 +29,7 @@ from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure
 from latcast.measure.ssh import SshHost
 from latcast.measure.wires import device_and_address
-from latcast.spaces.models import file_reference
+from latcast.networks import resolve_model
 from tests.measure.behaving import REPOSITORY_ROOT, reference, settings
 from tests.measure.sshing import PYTHON_PATH, Board
 from tests.measure.sshing import board as started_board
@@ -214,7 +214,7 @@ def test_a_file_travels_without_its_weights(board: Board, tmp_path: Path) -> Non
     found = measure(file, WorkerSettings(address=board.address, probe=False), PLAN)
 
     assert found.ok, found.error
-    assert found.reference == file_reference(file)
+    assert found.reference == resolve_model(file)
     assert file.stat().st_size > 9_000_000
     assert board.link.sent_bytes - before < 20_000
 

@@ -121,7 +121,7 @@ class TestListing:
 class TestFinding:
     @pytest.mark.parametrize("platform", IDS)
     def test_a_platform_is_found_by_its_id(self, stocked: Path, platform: str) -> None:
-        assert bundle_index.find_platform(platform) == bundle_index.bundle_path(platform)
+        assert bundle_index.resolve_platform(platform) == bundle_index.bundle_path(platform)
 
     def test_a_whole_id_opens_no_other_shipped_bundle(
         self, home: Path, predictor: PlatformPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,7 +131,7 @@ class TestFinding:
         opened: list[Path] = []
         monkeypatch.setattr(bundle_index, "read_summary", lambda path: opened.append(path))
 
-        assert bundle_index.find_platform(IDS[0]) == tmp_path / "shipped" / "pixel4__tflite-2.10__gpu__fp16.zip"
+        assert bundle_index.resolve_platform(IDS[0]) == tmp_path / "shipped" / "pixel4__tflite-2.10__gpu__fp16.zip"
         assert opened == []
 
     def test_ones_own_bundle_goes_before_a_shipped_one_whatever_its_name(
@@ -140,15 +140,15 @@ class TestFinding:
         put(predictor, IDS[0], tmp_path / "shipped" / bundle_index.file_name(IDS[0]))
         own = put(predictor, IDS[0], home / "mine.zip")
 
-        assert bundle_index.find_platform(IDS[0]) == own
+        assert bundle_index.resolve_platform(IDS[0]) == own
 
     @pytest.mark.parametrize("name", ["b.zip", "folder"])
     def test_a_path_is_a_name_too(self, home: Path, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
         put(predictor, IDS[0], tmp_path / name)
 
-        assert bundle_index.find_platform(name) == Path(name)
-        assert bundle_index.find_platform(f"./{name}") == Path(name)
-        assert bundle_index.find_platform(tmp_path / name) == tmp_path / name
+        assert bundle_index.resolve_platform(name) == Path(name)
+        assert bundle_index.resolve_platform(f"./{name}") == Path(name)
+        assert bundle_index.resolve_platform(tmp_path / name) == tmp_path / name
 
     @pytest.mark.parametrize(
         ("beginning", "platform"),
@@ -163,11 +163,11 @@ class TestFinding:
     def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(
         self, stocked: Path, beginning: str, platform: str
     ) -> None:
-        assert bundle_index.find_platform(beginning) == bundle_index.bundle_path(platform)
+        assert bundle_index.resolve_platform(beginning) == bundle_index.bundle_path(platform)
 
     def test_the_beginning_of_several_lists_them(self, stocked: Path) -> None:
         with pytest.raises(UnknownPlatformError) as caught:
-            bundle_index.find_platform("local/onnxruntime")
+            bundle_index.resolve_platform("local/onnxruntime")
 
         assert str(caught.value) == (
             f"'local/onnxruntime' is the beginning of 2 platforms, expected one; give more of the id: {IDS[2]}, {IDS[3]}"
@@ -175,17 +175,17 @@ class TestFinding:
 
     def test_an_unknown_platform_suggests_the_nearest(self, stocked: Path) -> None:
         with pytest.raises(UnknownPlatformError, match=r"for 'pixel5/tflite-2\.10/gpu/fp16'; nearest: pixel4/tflite"):
-            bundle_index.find_platform("pixel5/tflite-2.10/gpu/fp16")
+            bundle_index.resolve_platform("pixel5/tflite-2.10/gpu/fp16")
 
     def test_a_damaged_bundle_is_mentioned_where_nothing_is_found(self, stocked: Path) -> None:
         (stocked / "broken.zip").write_bytes(b"PK")
 
         with pytest.raises(UnknownPlatformError, match=r"1 bundle\(s\) there cannot be read: .*broken\.zip"):
-            bundle_index.find_platform("a03s/pytorch-2.0/4small/int8")
+            bundle_index.resolve_platform("a03s/pytorch-2.0/4small/int8")
 
     def test_an_empty_folder_says_where_it_looked_and_what_to_do(self, home: Path) -> None:
         with pytest.raises(UnknownPlatformError) as caught:
-            bundle_index.find_platform("local/onnxruntime")
+            bundle_index.resolve_platform("local/onnxruntime")
 
         assert f"found no bundles in {home}" in str(caught.value)
         assert "latcast profile" in str(caught.value)
@@ -193,12 +193,12 @@ class TestFinding:
     @pytest.mark.parametrize("path", ["gone.zip", "./gone", "/nowhere/gone", "~/gone"])
     def test_a_path_to_nothing_is_said_to_be_one(self, stocked: Path, path: str) -> None:
         with pytest.raises(UnknownPlatformError, match=f"found no bundle at '{path}'"):
-            bundle_index.find_platform(path)
+            bundle_index.resolve_platform(path)
 
     def test_a_folder_that_happens_to_have_the_name_of_a_device_is_not_in_the_way(self, stocked: Path, tmp_path: Path) -> None:
         (tmp_path / "local" / "openvino").mkdir(parents=True)
 
-        assert bundle_index.find_platform("local/openvino") == bundle_index.bundle_path(IDS[4])
+        assert bundle_index.resolve_platform("local/openvino") == bundle_index.bundle_path(IDS[4])
 
 
 class TestLocal:
@@ -209,21 +209,21 @@ class TestLocal:
         put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip", environment=elsewhere)
         put(predictor, "shop/onnxruntime-1.31/cpu1/fp32", home / "shop.zip")
 
-        assert bundle_index.find_platform("local/onnxruntime-1.31/cpu1/fp32") == own
-        assert bundle_index.find_platform("local/onnxruntime") == own
+        assert bundle_index.resolve_platform("local/onnxruntime-1.31/cpu1/fp32") == own
+        assert bundle_index.resolve_platform("local/onnxruntime") == own
 
     def test_a_bundle_that_is_called_local_comes_first(self, home: Path, predictor: PlatformPredictor) -> None:
         here = {"host": {"cpu": {"model": cpu_description()["model"]}}}
         put(predictor, "desk/onnxruntime-1.31/cpu1/fp32", home / "desk.zip", environment=here)
         local = put(predictor, "local/onnxruntime-1.31/cpu1/fp32", home / "local.zip")
 
-        assert bundle_index.find_platform("local/onnxruntime") == local
+        assert bundle_index.resolve_platform("local/onnxruntime") == local
 
     def test_a_bundle_from_another_machine_is_not_local(self, home: Path, predictor: PlatformPredictor) -> None:
         put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip")
 
         with pytest.raises(UnknownPlatformError, match="; measure this machine for one with: latcast profile --runtime"):
-            bundle_index.find_platform("local/onnxruntime-1.31/cpu1/fp32")
+            bundle_index.resolve_platform("local/onnxruntime-1.31/cpu1/fp32")
 
 
 class TestShortestName:
@@ -238,7 +238,7 @@ class TestShortestName:
     @pytest.mark.usefixtures("stocked")
     def test_it_is_the_shortest_beginning_that_is_unique(self, platform: str, expected: str) -> None:
         assert bundle_index.shortest_name(Platform.parse(platform)) == expected
-        assert bundle_index.find_platform(expected) == bundle_index.bundle_path(platform)
+        assert bundle_index.resolve_platform(expected) == bundle_index.bundle_path(platform)
 
     @pytest.mark.usefixtures("home")
     def test_a_platform_that_has_no_bundle_keeps_its_id(self) -> None:
@@ -253,7 +253,7 @@ class TestTheBetterBundleStays:
         indexed = bundle_index.keep_bundle(predictor.with_card(self.SHORT))
 
         assert (indexed.is_current, indexed.before) == (True, None)
-        assert indexed.path == bundle_index.find_platform("local/onnxruntime")
+        assert indexed.path == bundle_index.resolve_platform("local/onnxruntime")
 
     def test_a_lesser_one_is_set_aside_where_no_name_finds_it(self, home: Path, predictor: PlatformPredictor) -> None:
         kept = bundle_index.keep_bundle(predictor.with_card(self.LONG)).path
@@ -263,7 +263,7 @@ class TestTheBetterBundleStays:
         assert not indexed.is_current
         assert indexed.before == self.LONG
         assert indexed.path == home / "aside" / kept.name
-        assert bundle_index.find_platform("local/onnxruntime") == kept
+        assert bundle_index.resolve_platform("local/onnxruntime") == kept
         assert read_summary(kept).card == self.LONG
         assert [entry.path for entry in bundle_index.available_platforms()] == [kept]
 
@@ -281,13 +281,13 @@ class TestTheBetterBundleStays:
         indexed = bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
         assert (indexed.is_current, indexed.before) == (True, self.SHORT)
-        assert read_summary(bundle_index.find_platform("local/onnxruntime")).card == self.LONG
+        assert read_summary(bundle_index.resolve_platform("local/onnxruntime")).card == self.LONG
 
     def test_who_says_so_gets_the_lesser_one(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
         assert bundle_index.keep_bundle(predictor.with_card(self.SHORT), replace=True).is_current
-        assert read_summary(bundle_index.find_platform("local/onnxruntime")).card == self.SHORT
+        assert read_summary(bundle_index.resolve_platform("local/onnxruntime")).card == self.SHORT
 
     def test_one_that_cannot_be_read_gives_way(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.bundle_path(predictor.platform).parent.mkdir(parents=True)

@@ -10,6 +10,7 @@ import pytest
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
+from latcast.networks import read_model
 from latcast.predictors.forecast import load
 from latcast.predictors.joint import (
     JointLatency,
@@ -21,7 +22,6 @@ from latcast.predictors.joint import (
     shared_parts,
 )
 from latcast.predictors.prediction import Coverage, Prediction
-from latcast.spaces.models import as_graph
 from tests.predictors.test_device_forecast import MIXED
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
@@ -175,7 +175,7 @@ def test_kernels_in_another_number_are_another_network() -> None:
 
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "resnet18", "shufflenet_v2_x1_0"])
 def test_a_network_and_itself_differ_by_exactly_nothing(name: str) -> None:
-    graph = as_graph(name)
+    graph = read_model(name)
 
     a, b, joint = predict_pair(load(CORE), graph, graph)
 

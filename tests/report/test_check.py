@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.predictors.bundle_index import find_platform
+from latcast.predictors.bundle_index import resolve_platform
 from latcast.predictors.forecast import load, predict
 from latcast.report.check import CheckReport, Tier, check, read_budget
 
@@ -145,7 +145,7 @@ def test_either_a_budget_or_a_base_is_needed_and_a_base_needs_platforms() -> Non
 def test_json_carries_the_version_and_the_hash_of_each_bundle() -> None:
     document = json.loads(json.dumps(checked(5).to_json()))
 
-    path = find_platform(PHONE)
+    path = resolve_platform(PHONE)
     assert isinstance(path, Path)
     assert document["bundles"] == {PHONE: hashlib.sha256(path.read_bytes()).hexdigest()}
     assert (document["passed"], document["fail_above"]) == (False, 50.0)

@@ -13,10 +13,10 @@ from latcast.graph.importers import load_graph
 from latcast.graph.importers.tflite_file import TfliteFile
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import write_tflite
+from latcast.networks import read_model
 from latcast.predictors.forecast import load
 from latcast.report.overlay import node_data, write_overlay
 from latcast.spaces.catalogue import build, model
-from latcast.spaces.models import as_graph
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
 
@@ -29,7 +29,7 @@ def onnx_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_node_data_has_the_schema_of_model_explorer_and_every_millisecond(onnx_file: Path) -> None:
-    graph = as_graph(onnx_file)
+    graph = read_model(onnx_file)
     found = load(PHONE).predict(graph)
 
     data = json.loads(json.dumps(node_data(found, graph)))
@@ -48,7 +48,7 @@ def test_node_data_has_the_schema_of_model_explorer_and_every_millisecond(onnx_f
 def test_of_a_tflite_file_every_operator_is_found_by_its_tensor(tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(write_tflite(build(model("mobilenet_v2"))).data)
-    graph = as_graph(path)
+    graph = read_model(path)
     found = load(PHONE).predict(graph)
 
     results = node_data(found, graph)["results"]
@@ -60,7 +60,7 @@ def test_of_a_tflite_file_every_operator_is_found_by_its_tensor(tmp_path: Path) 
 
 
 def test_an_annotated_file_is_the_same_network_with_latencies(onnx_file: Path, tmp_path: Path) -> None:
-    graph = as_graph(onnx_file)
+    graph = read_model(onnx_file)
     found = load(PHONE).predict(graph)
 
     path = write_overlay(found, graph, tmp_path / "latency.onnx", str(onnx_file))
@@ -79,7 +79,7 @@ def test_an_annotated_file_is_the_same_network_with_latencies(onnx_file: Path, t
 
 
 def test_an_overlay_of_another_kind_or_over_the_model_is_refused(onnx_file: Path, tmp_path: Path) -> None:
-    graph = as_graph(onnx_file)
+    graph = read_model(onnx_file)
     found = load(PHONE).predict(graph)
 
     with pytest.raises(LatcastError, match=r"neither a \.json file \(Model Explorer\) nor an \.onnx file"):

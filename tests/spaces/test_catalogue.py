@@ -9,8 +9,8 @@ import pytest
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
+from latcast.networks import resolve_model
 from latcast.spaces import build
-from latcast.spaces.models import file_reference
 
 
 def relu_file(path: Path, channels: int) -> Path:
@@ -21,7 +21,7 @@ def relu_file(path: Path, channels: int) -> Path:
 
 
 def test_a_file_that_changed_since_it_was_measured_is_refused(tmp_path: Path) -> None:
-    reference = file_reference(relu_file(tmp_path / "model.onnx", 3))
+    reference = resolve_model(relu_file(tmp_path / "model.onnx", 3))
     assert build(reference).inputs
 
     relu_file(tmp_path / "model.onnx", 5)
@@ -31,7 +31,7 @@ def test_a_file_that_changed_since_it_was_measured_is_refused(tmp_path: Path) ->
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    reference = file_reference(relu_file(tmp_path / "model.onnx", 3))
+    reference = resolve_model(relu_file(tmp_path / "model.onnx", 3))
     (tmp_path / "model.onnx").unlink()
 
     with pytest.raises(ModelError, match=r"model\.onnx"):

@@ -15,7 +15,7 @@ from latcast.graph.operators import graph_macs
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import Reference
 from latcast.spaces import SPACES, build
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import MOST_OFF, full_layers, layers_of, published, reference, short_layers
 from latcast.spaces.measured_only import can_build, why_not
 
@@ -181,10 +181,10 @@ def test_layers_that_do_not_fit_each_other_are_refused(layers: list[list[int]], 
 
 
 def test_published_networks_have_names() -> None:
-    assert network_named("iiswc20-113") == Reference("iiswc20", {"network": 113}, "iiswc20-113")
+    assert model("iiswc20-113", as_measured=True) == Reference("iiswc20", {"network": 113}, "iiswc20-113")
     for name in ("iiswc20-104", "iiswc20-118", "iiswc20-x"):
-        with pytest.raises(UnknownNameError, match=f"no network is called '{name}'"):
-            network_named(name)
+        with pytest.raises(UnknownNameError, match=f"no published model is called '{name}'"):
+            model(name, as_measured=True)
 
 
 def test_samples_are_different_networks_that_build() -> None:

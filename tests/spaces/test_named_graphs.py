@@ -11,11 +11,12 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.compact import pack
 from latcast.graph.ir import Graph
+from latcast.networks import ModelOptions, read_model
 from latcast.records import Reference
 from latcast.spaces import named_graphs
-from latcast.spaces.catalogue import SPACES, build, is_model_name, model, network_named
+from latcast.spaces.catalogue import SPACES, build, find_model, model
 from latcast.spaces.measured_only import can_build, why_not
-from latcast.spaces.models import as_graph, models
+from latcast.spaces.models import models
 from latcast.spaces.named_graphs import GraphFile, NamedGraph, Origin, graph_file, write_graphs
 
 ORIGIN = Origin("rknn 1.0", "https://example.org", "MIT")
@@ -84,22 +85,21 @@ def test_a_reference_is_built_where_its_graph_is_there(folder: Path) -> None:
 
 
 def test_a_name_with_its_space_stands_for_the_network(folder: Path) -> None:
-    assert is_model_name("rknn/net")
-    assert not is_model_name("elsewhere/net")
-    assert model("rknn/net") == network_named("rknn/net") == Reference("rknn", {"name": "net", "input": 32}, "rknn/net")
-    assert as_graph("rknn/net").name == "rknn/net"
+    assert find_model("elsewhere/net") is None
+    assert model("rknn/net") == model("rknn/net", as_measured=True) == Reference("rknn", {"name": "net", "input": 32}, "rknn/net")
+    assert read_model("rknn/net").name == "rknn/net"
     with pytest.raises(UnknownNameError, match="no network is called 'rknn/nett'; nearest: rknn/net"):
         model("rknn/nett")
     with pytest.raises(ModelError, match="there is no file 'rknn/nett', and no network is called"):
-        as_graph("rknn/nett")
+        read_model("rknn/nett")
     with pytest.raises(UnknownNameError, match="no published model is called 'alias'; nearest: rknn/alias"):
         model("alias")
 
 
 def test_another_size_is_taken_where_its_graph_is_there(folder: Path) -> None:
-    assert as_graph("rknn/net", shapes={"input": (1, 3, 64, 64)}).shape("input") == (1, 3, 64, 64)
+    assert read_model("rknn/net", ModelOptions({"input": (1, 3, 64, 64)})).shape("input") == (1, 3, 64, 64)
     with pytest.raises(ModelError, match=r"rknn/net has one size, input=1,3,32,32; found 1,3,48,48"):
-        as_graph("rknn/net", shapes={"input": (1, 3, 48, 48)})
+        read_model("rknn/net", ModelOptions({"input": (1, 3, 48, 48)}))
 
 
 def test_they_are_listed_with_the_families(folder: Path) -> None:

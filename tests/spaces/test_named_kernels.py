@@ -92,13 +92,13 @@ def test_gpus_that_select_other_kernels_share_a_table(few: Path) -> None:
 def test_what_a_gpu_selects_is_what_single_networks_get(few: Path) -> None:
     from latcast.kernels.kernel import KernelTable
     from latcast.kernels.search import find_kernels
-    from latcast.spaces.models import as_graph
+    from latcast.networks import read_model
 
     rules = replace(load_rules("tflite-gpu"), selection="tflite_gpu:mali")
 
     found = named_kernels(rules)
 
-    kernels = [find_kernels(as_graph(each.name), rules) for each in found.networks]
+    kernels = [find_kernels(read_model(each.name), rules) for each in found.networks]
     assert same(found, replace(found, table=KernelTable.of(kernels)))
 
 

@@ -43,7 +43,7 @@ def advise(
     """
     from latcast.report.advise import advise as advised
 
-    found = advised(model, options.names_in(on), sure_percent=sure, shapes=options.parse_shapes(shape) or None, trust=trust)
+    found = advised(model, options.names_in(on), sure_percent=sure, shapes=options.parse_shapes(shape), trust=trust)
     if as_json:
         print_json(found.to_json())
     else:

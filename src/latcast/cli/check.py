@@ -62,7 +62,7 @@ def check(
     percentage = _percentage(max_growth)
     found = checked(
         models, budget, against=against or None, on=options.platforms_in(on) if on else (), max_growth=percentage,
-        fail_above=fail_above, shapes=options.parse_shapes(shape) or None, trust=trust,
+        fail_above=fail_above, shapes=options.parse_shapes(shape), trust=trust,
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

@@ -86,15 +86,15 @@ def choose(
       latcast choose --on 'pixel4/tflite*/1large/*' --max-ms 50 --params 10M --max-memory-mb 60
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
     """
+    from latcast.networks import ModelOptions, read_model
     from latcast.search.choose import choose as chosen
     from latcast.search.choose import listed_candidates, read_accuracies
-    from latcast.spaces.models import as_graph
 
     check_plot(plot, as_json=as_json)
     most = _count(params)
     accuracies = {} if accuracy is None else read_accuracies(accuracy)
     listed = [str(each) for each in listed_candidates(models or [])]
-    graphs = [graph for _, graph in for_each(listed, lambda model: as_graph(model, trust=trust))]
+    graphs = [graph for _, graph in for_each(listed, lambda model: read_model(model, ModelOptions(trust=trust)))]
     with StageProgress() as progress:
         found = chosen(
             options.platforms_in(on), max_ms=max_ms, models=graphs if models else None, accuracies=accuracies,

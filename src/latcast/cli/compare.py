@@ -38,7 +38,7 @@ def compare(
     """
     from latcast.report.compare import compare as compared
 
-    found = compared(a, b, options.platforms_in(on), shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust)
+    found = compared(a, b, options.platforms_in(on), shapes=options.parse_shapes(shape), strict=strict, trust=trust)
     if as_json:
         print_json({"pairs": [each.to_json() for each in found]})
     elif diff:

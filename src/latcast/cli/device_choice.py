@@ -248,10 +248,10 @@ def _kit_networks(
     """The networks of a kit, and how they were chosen."""
     from latcast.devices.known_latencies import known_table
     from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
-    from latcast.spaces.catalogue import network_named
+    from latcast.spaces.catalogue import model as published_model
 
     if names:
-        return [network_named(name) for name in names], {"by": "name"}
+        return [published_model(name, as_measured=True) for name in names], {"by": "name"}
     if data:
         method = DEFAULT_METHOD if method == INFORMATION else method
         table = known_table(data, known or "*")
@@ -298,10 +298,10 @@ def suggested(
     from latcast.devices.known_platforms import RULES
     from latcast.devices.network_kernels import network_kernels
     from latcast.kernels.rules import load_rules
+    from latcast.networks import read_model
     from latcast.predictors.card import TRAINING_KEYS
     from latcast.predictors.network_features import NetworkFeatures
     from latcast.spaces import build
-    from latcast.spaces.models import as_graph
 
     most, known = _parameters(max_mb), set(predictor.card.get(TRAINING_KEYS) or ())
     kept = [each for each in load_device_model().signature if most is None or build(each).parameter_count <= most]
@@ -311,7 +311,7 @@ def suggested(
     rules = load_rules(RULES)
     features = NetworkFeatures.of([network_kernels(each, rules) for each in kept])
     among = features.rows(np.array([place for place, each in enumerate(kept) if each.key not in known], dtype=int))
-    wanted = NetworkFeatures.of([network_kernels(as_graph(each), rules) for each in models]) if models else features
+    wanted = NetworkFeatures.of([network_kernels(read_model(each), rules) for each in models]) if models else features
     assert predictor.device is not None
     return suggest_networks(predictor.device, choices, among, wanted, count)
 
@@ -320,7 +320,7 @@ def reach(deviation: float) -> float:
     """Upper bound over latency."""
     import math
 
-    from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
+    from latcast.predictors.intervals import LEVEL_DEVIATIONS
 
     return math.exp(LEVEL_DEVIATIONS * deviation)
 

@@ -51,7 +51,7 @@ def explain(
         check_drawable("--plot")
         if len(platforms) > 1:
             raise LatcastError(f"--plot draws one platform; --on '{on}' names {len(platforms)}")
-    found = explained(model, platforms, shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust)
+    found = explained(model, platforms, shapes=options.parse_shapes(shape), strict=strict, trust=trust)
     if as_json:
         print_json({"explanations": [each.to_json() for each in found]})
     else:

@@ -16,7 +16,6 @@ from latcast import __version__
 from latcast.cli.lazy_group import Sections, lazy_group
 from latcast.cli.output import Interrupted, PrintableOutput, WatchedStream, warn
 from latcast.errors import LatcastError
-from latcast.extras import explained
 
 SECTIONS: Sections = {
     "Commands": {
@@ -143,6 +142,8 @@ def _run(arguments: Sequence[str] | None, main: Callable[[], Any], program: str,
     except Exception as problem:
         if debugging:
             raise
+        from latcast.extras import explained
+
         asked = _command_asked(program, sys.argv[1:] if arguments is None else arguments)
         missing = explained(problem, asked) if isinstance(problem, ModuleNotFoundError) else None
         if missing is not None:

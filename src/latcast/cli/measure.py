@@ -47,16 +47,16 @@ def command(
     from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure
     from latcast.measure.statistics import stability_warnings
-    from latcast.spaces.models import model_reference
+    from latcast.networks import ModelOptions, resolve_model
 
-    shapes = options.parse_shapes(shape)
+    reading = ModelOptions(options.parse_shapes(shape))
     settings = options.worker_settings(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
-        measurement = measure(model_reference(model, shapes), settings, plan)
+        measurement = measure(resolve_model(model, reading), settings, plan)
         if not measurement.ok:
             raise MeasurementError(f"{model} could not be measured: {measurement.error}")
         return measurement

@@ -12,11 +12,12 @@ import typer
 from typer import Argument, Option
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
-from latcast.measure.settings import WorkerSettings
 from latcast.records import PRECISIONS, Unit
 
 if TYPE_CHECKING:
     from latcast.devices.latency_units import UnitMismatch
+    from latcast.measure.settings import WorkerSettings
+    from latcast.predictors import forecast
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
 
@@ -270,6 +271,7 @@ def worker_settings(
         MeasurementError: The device's address is malformed.
         RuntimeFailure: The runtime cannot run on this machine, which is the one to measure.
     """
+    from latcast.measure.settings import WorkerSettings
     from latcast.measure.wires import DASK, device_and_address, runs_here
     from latcast.runtimes import check_runtime
 
@@ -294,24 +296,29 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def platforms_in(on: str) -> list[str | PlatformPredictor]:
-    """The platforms that ``--on`` names: see :func:`latcast.devices.unmeasured.named_platforms`.
+def platforms_in(on: str) -> list[forecast.On]:
+    """The platforms that ``--on`` names, also of a device that nobody measured and whose chip is known.
 
     Raises:
         LatcastError: None is named, or a pattern matches none.
         UnknownPlatformError: There is no such platform, and its device is not known either.
     """
-    from latcast.devices.unmeasured import named_platforms
+    from latcast.predictors.forecast import resolve_platforms
+
+    def unmeasured(name: str) -> PlatformPredictor | None:
+        from latcast.devices.unmeasured import unmeasured_platform
+
+        return unmeasured_platform(name)
 
     names = names_in(on)
     if not names:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    return named_platforms(names)
+    return resolve_platforms(names, unmeasured)
 
 
 def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """See :func:`latcast.spaces.models.parse_shapes`."""
-    from latcast.spaces.models import parse_shapes as parsed
+    """See :func:`latcast.networks.parse_shapes`."""
+    from latcast.networks import parse_shapes as parsed
 
     return parsed(texts)
 

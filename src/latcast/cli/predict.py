@@ -11,7 +11,6 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.graph.ir import Graph
 from latcast.predictors.prediction import KernelLatency, Prediction
 
 
@@ -44,16 +43,12 @@ def predict(
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
     """
+    from latcast.networks import ModelOptions, read_model
     from latcast.predictors.forecast import load, predict_many
-    from latcast.spaces.models import as_graph
 
-    shapes = options.parse_shapes(shape)
+    reading = ModelOptions(options.parse_shapes(shape), strict, trust)
     platforms = options.platforms_in(on)
-
-    def read(model: str) -> Graph:
-        return as_graph(model, shapes=shapes or None, strict=strict, trust=trust)
-
-    graphs = [graph for _, graph in for_each(models, read)]
+    graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
     if scheduler:

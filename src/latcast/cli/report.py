@@ -45,7 +45,7 @@ def report(
     if overlay is not None:
         check_overlay(overlay, model)
     found = explain(
-        model, options.platforms_in(on), shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust
+        model, options.platforms_in(on), shapes=options.parse_shapes(shape), strict=strict, trust=trust
     )  # fmt: skip
     write_report(found, output)
     if overlay is not None:

@@ -110,7 +110,8 @@ def command(
     check_plot(plot, as_json=as_json)
     named = options.platforms_in(on)
     if len(named) > 1:
-        raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(map(str, named[:8]))}")
+        listed = ", ".join(str(load(each).platform) for each in named[:8])
+        raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {listed}")
     predictor = load(named[0])
     platform = predictor.platform
     if measure:

@@ -93,12 +93,12 @@ def advise(
 
 
 def _launches(what: str, profile: DeviceProfile, block: str, direct: bool, shape: list[str] | None) -> list[Launch]:
-    from latcast.spaces.models import as_graph
+    from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.workloads import is_operator, launch_of, launches
 
     if is_operator(what):
         return [launch_of(operator_workload(what, block), profile.family, direct=direct)]
-    graph = as_graph(what, shapes=options.parse_shapes(shape) or None)
+    graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
     found = launches(graph, profile.family, parse_block(block), direct=direct)
     if not found:
         raise LatcastError(f"{what} has no convolution; work-group sizes are advised for convolutions alone")

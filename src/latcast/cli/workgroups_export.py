@@ -104,7 +104,7 @@ def export(
 def _cache_of(what: str, output: Path, shape: list[str] | None) -> tuple[ProgramCache, str]:
     """The program cache, and the name of its file."""
     from latcast.graph.writers.tflite import to_tflite
-    from latcast.spaces.models import as_graph
+    from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.litert_delegate import write_program_cache
     from latcast.workgroups.program_cache import SUFFIX, read_program_cache
 
@@ -116,7 +116,7 @@ def _cache_of(what: str, output: Path, shape: list[str] | None) -> tuple[Program
         require_regular(Path(what), error=LatcastError)
         data, key = Path(what).read_bytes(), Path(what).stem
     else:
-        graph = as_graph(what, shapes=options.parse_shapes(shape) or None)
+        graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
         data, key = to_tflite(graph), Path(what).stem
         (output / f"{key}.tflite").write_bytes(data)
     return write_program_cache(data, output, key), f"{key}{SUFFIX}"

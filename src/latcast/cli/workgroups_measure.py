@@ -160,14 +160,14 @@ def operator_workload(text: str, block: str) -> Workload:
 
 def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]:
     """What is to be computed, equal convolutions of a model once."""
-    from latcast.spaces.models import as_graph
+    from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.operands import require_supported
     from latcast.workgroups.workloads import is_operator, launches
 
     if is_operator(what):
         return [operator_workload(what, block)]
     found: list[Workload] = []
-    graph = as_graph(what, shapes=options.parse_shapes(shape) or None)
+    graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
     for launch in launches(graph, None, parse_block(block), direct=True):
         try:
             if launch.workload is None:

@@ -19,9 +19,8 @@ from types import MappingProxyType
 from latcast.errors import DatasetError, LatcastError
 from latcast.graph.blocks import main_block
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import SYNTHETIC_NAMES, build
+from latcast.spaces.catalogue import SYNTHETIC_NAMES, build, model
 from latcast.spaces.named_graphs import all_networks
-from latcast.spaces.named_graphs import reference_of as named_reference
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.pytorchcv import NAME as PYTORCHCV
 from latcast.spaces.pytorchcv import family_of as family_by_name
@@ -92,7 +91,7 @@ def _lineage_of_graph(reference: Reference) -> str:
 def tabled_lineages() -> dict[str, dict[str, list[str]]]:
     """Build what :data:`TABLE` holds from the graphs at their usual inputs: space to main block to names, all sorted."""
     found: dict[str, dict[str, list[str]]] = {}
-    for reference in (*map(named_reference, all_networks()), *map(pytorchcv_reference, shipped_names())):
+    for reference in (*map(model, all_networks()), *map(pytorchcv_reference, shipped_names())):
         names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])
         names.append(str(reference.parameters["name"]))
     return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}

@@ -25,8 +25,8 @@ from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
-from latcast.predictors.intervals import Interval
+from latcast.predictors.device_forecast import DeviceForecast
+from latcast.predictors.intervals import LEVEL_DEVIATIONS, Interval
 from latcast.predictors.metrics import judge
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised

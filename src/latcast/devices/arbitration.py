@@ -20,7 +20,8 @@ from latcast.devices.device_model import (
     member_weights,
 )
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, by_member, pooled
+from latcast.predictors.device_forecast import by_member, pooled
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
 
 MEASURED = (0, 1, 3, 10, 30)

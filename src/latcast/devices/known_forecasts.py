@@ -40,7 +40,8 @@ from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, Member
+from latcast.predictors.device_forecast import Member
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor

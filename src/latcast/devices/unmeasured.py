@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
 from latcast.chips.chip_names import devices_named, find
 from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
-from latcast.errors import LatcastError, UnknownPlatformError
-from latcast.predictors.bundle_index import find_platform, platform_ids
+from latcast.errors import LatcastError
+from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
-from latcast.registry import matched
 
 SHOWN = 3
 """Nearest platforms that the warning names."""
-
-
-def named_platforms(names: Iterable[str]) -> list[str | PlatformPredictor]:
-    """The platforms that a user names, each once: patterns stand for the ids that match them.
-
-    Of a device that nobody measured under a runtime, and whose chip is known, it is the predictor from the chip alone.
-
-    Args:
-        names: Ids, beginnings of them, patterns (with one of ``*?[``), or bundles' paths.
-
-    Raises:
-        UnknownNameError: A pattern matches none.
-        UnknownPlatformError: There is no such platform, and its device is not known either.
-    """
-    found: dict[str, None] = {}
-    for name in names:
-        if any(sign in name for sign in "*?[") and not Path(name).exists():
-            found.update(dict.fromkeys(matched(name, platform_ids(), "platform", "latcast platforms")))
-        else:
-            found[name] = None
-    return [_known_or_unmeasured(name) for name in found]
-
-
-def _known_or_unmeasured(name: str) -> str | PlatformPredictor:
-    try:
-        find_platform(name)
-    except UnknownPlatformError:
-        predictor = unmeasured_platform(name)
-        if predictor is None:
-            raise
-        return predictor
-    return name
 
 
 def unmeasured_platform(text: str) -> PlatformPredictor | None:

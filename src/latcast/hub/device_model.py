@@ -38,12 +38,13 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
+from latcast.predictors.device_forecast import DeviceForecast
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
 from latcast.predictors.platform_posterior import posterior
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model as published_model
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.named_kernels import named_kernels
 
@@ -109,7 +110,7 @@ def _listed() -> tuple[Mapping[str, Reference], tuple[NetworkFeatures, ...]]:
     rules = load_rules(RULES)
     table = named_kernels(rules)
     own = list(browser.served_networks().values())
-    listed = [*(network_named(each.name) for each in table.networks), *own]
+    listed = [*(published_model(each.name, as_measured=True) for each in table.networks), *own]
     kernels = [network_kernels(item, rules) for item in own]
     return {item.key: item for item in listed}, (NetworkFeatures.of_table(table.table), NetworkFeatures.of(kernels))
 

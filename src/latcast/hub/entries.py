@@ -12,7 +12,7 @@ from latcast.hub.comparable import MAIN_GROUP
 from latcast.hub.model import Forecast, HubModel
 from latcast.predictors.bundle_index import LOCAL, IndexEntry, available_platforms
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model as published_model
 from latcast.spaces.models import models
 
 
@@ -39,7 +39,7 @@ def unmeasured_json(entry: IndexEntry) -> dict[str, Any]:
 @cache
 def _published() -> Mapping[str, str]:
     """Reference key to the name of each network that latcast knows by a name."""
-    return {network_named(each.name).key: each.name for each in models()}
+    return {published_model(each.name, as_measured=True).key: each.name for each in models()}
 
 
 def named(references: Iterable[Reference]) -> dict[str, Reference]:

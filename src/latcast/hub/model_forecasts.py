@@ -25,6 +25,7 @@ from latcast.graph.operators import node_flops
 from latcast.hub.own_platforms import OwnPlatforms
 from latcast.hub.shared_models import packed_shapes
 from latcast.kernels.rules import unit_kind
+from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle_index import LOCAL, platforms
 from latcast.predictors.forecast import load_all, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -32,7 +33,6 @@ from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
 from latcast.registry import matching
 from latcast.spaces.catalogue import model as published_model
-from latcast.spaces.models import Shapes, as_graph, parse_shapes
 
 PREDICTING_CPU_S, PREDICTING_WALL_S = 12.0, 30.0
 """After this time the platforms that are left over are left out, and the answer says how many they are. Processor time is that
@@ -206,21 +206,21 @@ def _path(content: int) -> Path:
 
 
 def _read(wanted: ModelRequest, content: int) -> Graph:
-    shapes: Shapes = parse_shapes(wanted.shapes)
+    options = ModelOptions(parse_shapes(wanted.shapes))
     if wanted.source == "name":
-        return as_graph(published_model(wanted.name), shapes=shapes or None)
+        return read_model(published_model(wanted.name), options)
     with os.fdopen(os.dup(content), "rb") as file:
         file.seek(0)
         start = file.read(8)
         if wanted.source == "shapes":
             file.seek(0)
-            return as_graph(unpack(file.read(), wanted.name), shapes=shapes or None)
+            return read_model(unpack(file.read(), wanted.name), options)
     if start[4:8] == b"TFL3":
-        return IMPORTERS.get("tflite")().load(_path(content), shapes=shapes)
+        return IMPORTERS.get("tflite")().load(_path(content), options)
     # From memory: data beside the file is then not looked for, as the folder is the server's.
     model = read_without_weights(_path(content))
     model.graph.name = wanted.name
-    return IMPORTERS.get("onnx")().load(model, shapes=shapes)
+    return IMPORTERS.get("onnx")().load(model, options)
 
 
 def _predicted(wanted: ModelRequest, content: int, known: Known) -> ModelAnswer:

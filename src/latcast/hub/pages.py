@@ -24,7 +24,7 @@ from latcast.hub.entries import elsewhere
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
 from latcast.hub.queries import YARDSTICK, NotFoundError
 from latcast.hub.site import Site, as_json
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model as published_model
 
 if TYPE_CHECKING:
     import jinja2
@@ -218,7 +218,9 @@ class Pages:
         platforms = {item["id"]: item for item in reader.all_platforms()}
         names = {key: reference.name for key, reference in reader.references().items()}
         forecasts = {name: found for name, found in self.site.yardstick().items() if name in platforms}
-        axis, rows = strip_rows(reader.latencies(), names, forecasts, network_named(YARDSTICK).key, reader.typical())
+        axis, rows = strip_rows(
+            reader.latencies(), names, forecasts, published_model(YARDSTICK, as_measured=True).key, reader.typical()
+        )
         version = self.site.served.version
         shown = [{**row, **platforms.pop(row["platform"])} for row in rows if row["platform"] in platforms]
         listed = ranked([*shown, *({**NOTHING_DRAWN, "platform": name, **each} for name, each in platforms.items())])

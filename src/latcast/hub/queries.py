@@ -29,7 +29,7 @@ from latcast.predictors.bundle_index import IndexEntry, shipped_pool
 from latcast.predictors.forecast import load, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model as published_model
 
 if TYPE_CHECKING:
     from latcast.hub.refitting import ServedModel
@@ -200,7 +200,9 @@ class HubReader:
             return {}
 
         def read() -> dict[str, float]:
-            keys = [key for key in {*self.cells().networks, network_named(YARDSTICK).key} if model.connected(key)]
+            keys = [
+                key for key in {*self.cells().networks, published_model(YARDSTICK, as_measured=True).key} if model.connected(key)
+            ]
             found = [pool.predictor(name).device for name in pool.platforms[:: max(1, len(pool) // TYPICAL)]]
             forecasts = [model.by(each, keys) for each in found if each is not None]
             return {key: float(np.median([each[key].latency_ms for each in forecasts])) for key in keys}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from latcast.graph.ir import Graph
@@ -13,8 +14,8 @@ from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised
+from latcast.networks import Model, ModelOptions, Shapes, read_model, resolve_model
 from latcast.records import Measurement, Platform, Reference
-from latcast.spaces.models import Model, Shapes, as_graph, file_reference, model_reference
 
 
 def opened_platform(settings: WorkerSettings) -> Platform:
@@ -68,10 +69,10 @@ def measure(
     kept = quiet_times if quiet_times is not None else QuietTimesFile()
     with ExitStack() as open_now:
         if isinstance(model, str | os.PathLike | Reference) and example_inputs is None:
-            reference = model_reference(model, shapes)
+            reference = resolve_model(model, ModelOptions(shapes))
         else:
             folder = Path(open_now.enter_context(tempfile.TemporaryDirectory(prefix="latcast-")))
-            reference = _written(as_graph(model, shapes=shapes, example_inputs=example_inputs), folder)
+            reference = _written(read_model(model, ModelOptions(shapes, example_inputs=example_inputs)), folder)
         client = open_now.enter_context(open_measurer(settings, kept))
         ((_, measurement),) = client.measure([Item(reference, role)], plan)
         if not measurement.ok:
@@ -92,4 +93,4 @@ def _written(graph: Graph, folder: Path) -> Reference:
 
     file = folder / "model.onnx"
     file.write_bytes(to_onnx(graph))
-    return file_reference(file, name=graph.name)
+    return replace(resolve_model(file), name=graph.name)

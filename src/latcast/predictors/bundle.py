@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -34,8 +34,6 @@ from latcast.predictors.analytical import DEPTH, LOOPS, POOLED, TERMS, Analytica
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, check_card
-from latcast.predictors.device_forecast import DeviceForecast
-from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL_GP,
@@ -53,6 +51,9 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
+
+if TYPE_CHECKING:
+    from latcast.predictors.device_forecast import DeviceForecast
 
 BUNDLE_SCHEMA = 2
 """Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
@@ -116,6 +117,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         >>> latcast.load(path).platform.device
         'pixel4'
     """
+    from latcast.predictors.golden import golden_values
+
     path = Path(path)
     predictor = predictor.with_card({key: _plain(value, f"{path}: the card's '{key}'") for key, value in predictor.card.items()})
     card = {key: value for key, value in predictor.card.items() if key != "environment"}
@@ -164,6 +167,8 @@ def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
         predictor = reader.predictor()
         if not check:
             return predictor
+        from latcast.predictors.golden import golden_mismatch
+
         golden = _document(files, "golden.json")
         try:
             mismatch = golden_mismatch(predictor, golden)
@@ -393,6 +398,8 @@ class _Reader:
         entry = self.document.get("device")
         if entry is None:
             return None
+        from latcast.predictors.device_forecast import DeviceForecast
+
         arrays = self.arrays(DEVICE_FILE)
         return self.part(DEVICE_FILE, lambda: DeviceForecast.from_arrays(tuple(str(name) for name in entry["members"]), arrays))
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latcast.chips.chip_names import chip_of
 from latcast.errors import BundleError, UnknownPlatformError
@@ -16,12 +16,12 @@ from latcast.folders import bundles_folder
 from latcast.predictors.bundle import BundleSummary, read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
-from latcast.predictors.hub_bundles import hub_bundle, is_on_hub
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.pool_file import POOL_FILE, Pool
 from latcast.records import Platform
 from latcast.registry import beginning_with, matching, nearest_names
-from latcast.runtimes import RUNTIMES
+
+if TYPE_CHECKING:
+    from latcast.predictors.pool_file import Pool
 
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
@@ -154,7 +154,7 @@ def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
 
 def pool_path() -> Path:
     """Where the shipped pool is: with the model of devices, whose sources it shares."""
-    return SHIPPED_FOLDER.parents[1] / "devices" / "shipped" / POOL_FILE
+    return SHIPPED_FOLDER.parents[1] / "devices" / "shipped" / "pool.safetensors"
 
 
 def shipped_pool() -> Pool | None:
@@ -165,6 +165,8 @@ def shipped_pool() -> Pool | None:
 
 @lru_cache(maxsize=2)
 def _pool(path: Path, _stamp: int) -> Pool:
+    from latcast.predictors.pool_file import Pool
+
     return Pool(path)
 
 
@@ -257,21 +259,23 @@ def _cpu_model(card: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def find_platform(id_or_path: str | Path) -> Path | PooledPlatform:
-    """The bundle of a platform, or where it is in the pool.
+def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | PooledPlatform:
+    """Return the bundle of the platform that a user means, or where it is in the pool.
 
     Args:
-        id_or_path: A bundle's path; a platform id; or the beginning of one where a single platform begins so
+        platform: A bundle's path; a platform id; or the beginning of one where a single platform begins so
             (``local/onnxruntime``). ``local/...`` also stands for a bundle that was measured on a machine like this one
             (same CPU model), whatever name its device has. ``hub:https://host/ID`` is a platform of a hub.
 
     Raises:
         UnknownPlatformError: There is none, or several begin so; the message lists the nearest names.
     """
-    text = str(id_or_path)
-    if is_on_hub(text):
+    text = platform.id if isinstance(platform, Platform) else os.fspath(platform)
+    if text.startswith(("hub:http://", "hub:https://")):
+        from latcast.predictors.hub_bundles import hub_bundle
+
         return hub_bundle(text)
-    path = Path(id_or_path).expanduser()
+    path = Path(text).expanduser()
     if is_bundle(path):
         return path
     if path.suffix == ".zip" or text.startswith((".", "/", "~")):
@@ -308,7 +312,7 @@ def find_platform(id_or_path: str | Path) -> Path | PooledPlatform:
 
 
 def shortest_name(platform: Platform) -> str:
-    """The shortest beginning of a platform's id that :func:`find_platform` takes for it."""
+    """The shortest beginning of a platform's id that :func:`resolve_platform` takes for it."""
     text, known = platform.id, platform_ids()
     beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
     return next((name for name in beginnings if beginning_with(name, known) == [text]), text)
@@ -334,6 +338,8 @@ def _nothing_found(text: str, names: list[str], problems: Sequence[str]) -> str:
             "make one with: latcast profile, or put one there"
         )
     if text.partition("/")[0] == LOCAL:
+        from latcast.runtimes import RUNTIMES
+
         runtime = text.partition("/")[2].partition("/")[0].partition("-")[0]
         option = f" --runtime {runtime}" if runtime in RUNTIMES else ""
         command = f"latcast profile{option}"

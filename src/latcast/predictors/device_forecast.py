@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from latcast.kernels.kernel import KernelTable
 from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.network_features import (
     ADDED,
@@ -28,8 +29,9 @@ from latcast.predictors.network_features import (
 from latcast.predictors.platform_posterior import linearised, quadratic
 from latcast.predictors.process_basis import ProcessBasis
 
-LEVEL_DEVIATIONS = 1.645
-"""Standard deviations to either side that hold 90 % of a normal distribution."""
+NOVEL = 0.9
+"""Part of a kernel's variance that no known kernel explains, from which on it counts as one that no known device ran the like
+of."""
 
 LARGEST_DEVIATION = 3.0
 """Of a logarithm: an interval over a factor of more than 100 to either side says no more."""
@@ -250,6 +252,15 @@ class DeviceForecast:
         log_ms, deviation = self.of_described(networks.terms, networks.basis, novelty, known)
         return log_ms + offset, deviation
 
+    def on_table(self, table: KernelTable) -> TableOnDevices:
+        """Return a table's networks as devices known by few measurements see them."""
+        return TableOnDevices(table)
+
+    def features_of(self, configurations: Mapping[str, np.ndarray]) -> KernelFeatures:
+        """Return the features of distinct kernels, types one after another."""
+        nowhere = np.zeros(0, dtype=np.int64)
+        return KernelFeatures.of(KernelTable(configurations, nowhere, nowhere, 0))
+
     def kernel_ms(self, kernels: KernelFeatures) -> np.ndarray:
         """(kernels,) latency by the members' mean coefficients."""
         return np.asarray(kernels.terms @ np.exp(self.coefficients))
@@ -393,3 +404,28 @@ class DeviceForecast:
         if len(memory.offsets) and memory.places.shape != (len(memory.offsets), basis.places.shape[1]):
             raise ValueError(f"found places of shape {memory.places.shape} for {len(memory.offsets)} known networks")
         return cls(basis, network_scale, kernel_scale, tuple(members), factors, int(measured), memory)
+
+
+class TableOnDevices:
+    """A table's networks as devices known by few measurements see them; what devices share is worked out once."""
+
+    def __init__(self, table: KernelTable) -> None:
+        self.table = table
+        self.features = NetworkFeatures.of_table(table)
+        self._seen: dict[tuple[int, int], tuple[DeviceForecast, _Seen]] = {}
+
+    def seen_by(self, device: DeviceForecast) -> _Seen:
+        """What :meth:`DeviceForecast.sums` gives, the networks placed, and which kernels are like known ones."""
+        key = (id(device.basis), id(device.memory.places))
+        if key not in self._seen:
+            sums = device.sums(self.features)
+            covered = device.kernel_novelty(self.features.kernels) < NOVEL
+            # With the device, so that none of another basis takes its address.
+            self._seen[key] = (device, _Seen(sums, device.placed(sums), covered))
+        return self._seen[key][1]
+
+
+class _Seen(NamedTuple):
+    sums: np.ndarray
+    placed: PlacedNetworks
+    covered: np.ndarray

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, cast, overload
 
+from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
-from latcast.kernels.rules import FusionRules
+from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, read_model, read_models
+from latcast.predictors.bundle import load_bundle
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, PooledPlatform, platform_ids, resolve_platform
 from latcast.predictors.platform_predictor import PlatformPredictor, Workload
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
-from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
+from latcast.registry import matched
 
 if TYPE_CHECKING:
-    from latcast.predictors.bundle_index import PooledPlatform
-    from latcast.predictors.pool_file import Pool
+    from typing_extensions import Unpack
 
-On = str | os.PathLike[str] | Platform | PlatformPredictor
-"""A platform: its id, a beginning of it that no other has, a bundle's path, or a loaded predictor."""
+On = str | os.PathLike[str] | Platform | PooledPlatform | PlatformPredictor
+"""A platform: its id, a beginning of it that no other has, a bundle's path, one of the pool, or a loaded predictor."""
 
 
 @lru_cache(maxsize=64)
-def _load_cached(path: Path, stamp: float) -> PlatformPredictor:
-    from latcast.predictors.bundle import load_bundle
-    from latcast.predictors.bundle_index import SHIPPED_FOLDER
-
+def _from_bundle(path: Path, stamp: float) -> PlatformPredictor:
     return load_bundle(path, check=SHIPPED_FOLDER not in path.parents)
 
 
 @lru_cache(maxsize=64)
-def _from_pool(pool: Pool, platform: str) -> PlatformPredictor:
-    return pool.predictor(platform)
+def _from_pool(found: PooledPlatform) -> PlatformPredictor:
+    return found.pool.predictor(found.platform)
 
 
 def load(platform: On) -> PlatformPredictor:
@@ -52,22 +51,49 @@ def load(platform: On) -> PlatformPredictor:
         >>> phone.predict("resnet18")
         <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
     """
-    return platform if isinstance(platform, PlatformPredictor) else _loaded(_found(platform))
+    return _loaded(_found(platform))
 
 
-def _found(platform: str | os.PathLike[str] | Platform) -> Path | PooledPlatform:
-    from latcast.predictors.bundle_index import find_platform
-
-    return find_platform(platform.id if isinstance(platform, Platform) else os.fspath(platform))
+def _found(platform: On) -> Path | PooledPlatform | PlatformPredictor:
+    return platform if isinstance(platform, PooledPlatform | PlatformPredictor) else resolve_platform(platform)
 
 
-def _loaded(found: Path | PooledPlatform) -> PlatformPredictor:
-    return _load_cached(found, found.stat().st_mtime) if isinstance(found, Path) else _from_pool(*found)
+def _loaded(found: Path | PooledPlatform | PlatformPredictor) -> PlatformPredictor:
+    if isinstance(found, Path):
+        return _from_bundle(found, found.stat().st_mtime)
+    return _from_pool(found) if isinstance(found, PooledPlatform) else found
+
+
+def resolve_platforms(names: Iterable[str], unmeasured: Callable[[str], PlatformPredictor | None]) -> list[On]:
+    """Return the platforms that a user names, each once: patterns stand for the ids that match them.
+
+    Args:
+        names: Ids, beginnings of them, patterns (with one of ``*?[``), or bundles' paths.
+        unmeasured: Gives the predictor of a platform that has none; see :func:`latcast.devices.unmeasured.unmeasured_platform`.
+
+    Raises:
+        UnknownNameError: A pattern matches none.
+        UnknownPlatformError: There is no such platform, and ``unmeasured`` gives none either.
+    """
+    found: dict[str, On] = {}
+    for name in names:
+        if any(sign in name for sign in "*?[") and not Path(name).exists():
+            ids = matched(name, platform_ids(), "platform", "latcast platforms")
+            found |= {each: found.get(each, each) for each in ids}
+        elif name not in found:
+            try:
+                found[name] = resolve_platform(name)
+            except UnknownPlatformError:
+                predictor = unmeasured(name)
+                if predictor is None:
+                    raise
+                found[name] = predictor
+    return list(found.values())
 
 
 def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
     """Whether ``on`` is a platform, not a list of them."""
-    return isinstance(on, str | os.PathLike | Platform | PlatformPredictor)
+    return isinstance(on, str | os.PathLike | Platform | PooledPlatform | PlatformPredictor)
 
 
 def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
@@ -77,28 +103,12 @@ def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
 
 @overload
 def predict(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
-    model: Model,
-    on: On,
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    breakdown: bool = True,
-    example_inputs: object = None,
+    model: Model, on: On, *, breakdown: bool = True, **options: Unpack[ModelKeywords]
 ) -> Prediction: ...
 
 
 @overload
-def predict(
-    model: Model,
-    on: Sequence[On],
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    breakdown: bool = True,
-    example_inputs: object = None,
-) -> list[Prediction]: ...
+def predict(model: Model, on: Sequence[On], *, breakdown: bool = True, **options: Unpack[ModelKeywords]) -> list[Prediction]: ...
 
 
 def predict(
@@ -138,29 +148,22 @@ def predict(
         >>> latcast.predict("resnet18", on=["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"])[1].platform
         's10/tflite-2.10/gpu/fp16'
     """
-    listed = _each(on)
-    graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-    found = [predictions[0] for predictions in _predictions([graph], listed, breakdown=breakdown)]
+    platforms = _each(on)
+    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs))
+    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
     return found[0] if is_one(on) else found
 
 
 def predict_many(
-    models: Iterable[Model],
-    on: On | Sequence[On],
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    breakdown: bool = False,
-    example_inputs: object = None,
+    models: Iterable[Model], on: On | Sequence[On], *, breakdown: bool = False, **options: Unpack[ModelKeywords]
 ) -> list[Prediction]:
     """Like :func:`predict` for many networks, which is faster than one by one; of several platforms one after the other.
 
     Args:
         models: Each as :func:`predict` takes it.
         on: As :func:`predict` takes it.
-        shapes, strict, trust, example_inputs: See :func:`predict`; the same for all.
         breakdown: Whether to list the kernels of each.
+        shapes, strict, trust, example_inputs: See :func:`predict`; the same for all.
 
     Raises:
         ModelError: A model cannot be read; or the models are not a list.
@@ -172,26 +175,25 @@ def predict_many(
         >>> [found.model for found in latcast.predict_many(["resnet18", "mobilenet_v2"], on=phone)]
         ['resnet18', 'mobilenet_v2']
     """
-    listed = _each(on)
-    graphs = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-    return [found for predictions in _predictions(graphs, listed, breakdown=breakdown) for found in predictions]
+    platforms = _each(on)
+    graphs = read_models(models, ModelOptions(**options))
+    return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown) for found in predictions]
 
 
-def _each(on: On | Sequence[On]) -> list[PlatformPredictor | Path | PooledPlatform]:
+def _each(on: On | Sequence[On]) -> list[Path | PooledPlatform | PlatformPredictor]:
     """Where each platform is."""
-    listed = [on] if is_one(on) else cast("Sequence[On]", on)
-    return [each if isinstance(each, PlatformPredictor) else _found(each) for each in listed]
+    return [_found(each) for each in ([on] if is_one(on) else cast("Sequence[On]", on))]
 
 
 def _predictions(
-    graphs: Sequence[Graph], platforms: Iterable[PlatformPredictor | Path | PooledPlatform], *, breakdown: bool
+    graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool
 ) -> Iterator[list[Prediction]]:
     """Of each platform; those with the same rules share what is the same on all, and none is in memory longer than needed."""
-    workloads: list[tuple[FusionRules, Workload]] = []
+    workloads: list[Workload] = []
     for each in platforms:
-        predictor = each if isinstance(each, PlatformPredictor) else _loaded(each)
-        workload = next((known for rules, known in workloads if rules == predictor.rules), None)
+        predictor = _loaded(each)
+        workload = next((known for known in workloads if known.rules == predictor.rules), None)
         if workload is None:
             workload = Workload(graphs, predictor.rules)
-            workloads.append((predictor.rules, workload))
-        yield predictor.predict_workload(workload, breakdown=breakdown)
+            workloads.append(workload)
+        yield predictor.predict_many(workload, breakdown=breakdown)

@@ -27,11 +27,6 @@ TIMEOUT_S = 60.0
 MOST_BYTES, MOST_REFUSAL_BYTES = 20_000_000, 100_000
 
 
-def is_on_hub(text: str) -> bool:
-    """Whether a text names a platform of a hub."""
-    return text.startswith((f"{PREFIX}http://", f"{PREFIX}https://"))
-
-
 def hub_bundle(text: str) -> Path:
     """The bundle of a platform of a hub, fetched where it is not here or an hour old.
 

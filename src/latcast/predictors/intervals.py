@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.spaces.catalogue import SYNTHETIC_NAMES
-
 if TYPE_CHECKING:
     from latcast.predictors.samples import NetworkSample
 
 FOLDS = 5
 """Parts, wherever nothing else is said."""
+
+LEVEL_DEVIATIONS = 1.645
+"""Standard deviations to either side that hold 90 % of a normal distribution."""
 
 LARGEST_SHARE = 0.5
 """Of the networks: what is left without a larger group would not teach."""
@@ -33,6 +34,8 @@ def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space, whose networks are each
     drawn anew and share no blocks.
     """
+    from latcast.spaces.catalogue import SYNTHETIC_NAMES
+
     rng = np.random.default_rng(seed)
     names, counts = np.unique(groups, return_counts=True)
     fold = np.zeros(len(groups), dtype=int)

@@ -12,7 +12,6 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import PARTED, POOLED, AnalyticalTerms, fit_nonnegative, term_values
 from latcast.predictors.regressors import INTERNAL_REGRESSORS, REGRESSORS, Regressor, fit_regressor
-from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 
 _QUANTITIES = ("flops", "input_elements", "output_elements", "weight_elements", "intensity")
 
@@ -223,8 +222,9 @@ class KernelPredictor:
     def novelty(self, configurations: np.ndarray) -> np.ndarray:
         """How unlike those trained on kernels are, (kernels,), from 0 to 1: by their sizes where these were learned from whole
         networks, otherwise 1 outside the range."""
-        if isinstance(self.regressor, GaussianProcessCorrection):
-            return self.regressor.novelty(feature_matrix(kernel_type(self.kernel_type), configurations, self.features))
+        by_sizes = getattr(self.regressor, "novelty", None)  # which a Gaussian process tells
+        if by_sizes is not None:
+            return np.asarray(by_sizes(feature_matrix(kernel_type(self.kernel_type), configurations, self.features)))
         return self.familiarity(configurations).outside.astype(np.float64)
 
     def reason(self, configuration: Configuration) -> str:

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from latcast.kernels.memory import Memory, memory_of
+from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.forecast import On, is_one, load_all
-from latcast.spaces.models import Model, Shapes, as_graph
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @overload
 def memory(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
-    model: Model, on: On, *, shapes: Shapes | None = None, trust: bool = False, example_inputs: object = None
+    model: Model, on: On, **options: Unpack[ModelKeywords]
 ) -> Memory: ...
 
 
 @overload
-def memory(
-    model: Model, on: Sequence[On], *, shapes: Shapes | None = None, trust: bool = False, example_inputs: object = None
-) -> list[Memory]: ...
+def memory(model: Model, on: Sequence[On], **options: Unpack[ModelKeywords]) -> list[Memory]: ...
 
 
-def memory(
-    model: Model, on: On | Sequence[On], *, shapes: Shapes | None = None, trust: bool = False, example_inputs: object = None
-) -> Memory | list[Memory]:
+def memory(model: Model, on: On | Sequence[On], **options: Unpack[ModelKeywords]) -> Memory | list[Memory]:
     """Memory that a network takes on a platform: peak of its activations, weights and file, in bytes.
 
     Args:
         model: As :func:`latcast.predict` takes it.
         on: A platform, or a list of them.
-        shapes, trust, example_inputs: As for :func:`latcast.predict`.
+        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
 
     Returns:
         One for a platform, a list for a list.
@@ -46,6 +45,6 @@ def memory(
         (6627264, 14155936)
     """
     predictors = load_all(on)
-    graph = as_graph(model, shapes=shapes, trust=trust, example_inputs=example_inputs)
+    graph = read_model(model, ModelOptions(**options))
     found = [memory_of(graph, each.rules, each.platform.precision) for each in predictors]
     return found[0] if is_one(on) else found

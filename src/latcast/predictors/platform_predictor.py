@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from latcast.graph.ir import Graph
-from latcast.graph.module_paths import module_paths
 from latcast.graph.operators.table import unknown_operators
 from latcast.kernels.delegates import Delegate, delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
@@ -19,16 +18,19 @@ from latcast.kernels.partitioning import Partitioning, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
+from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast, PlacedNetworks
-from latcast.predictors.intervals import OF_SIZES, Interval
+from latcast.predictors.intervals import LEVEL_DEVIATIONS, OF_SIZES, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
-from latcast.predictors.network_features import KernelFeatures, NetworkFeatures
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
 from latcast.records import Platform
-from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
 
 OUTSIDE_WARNING_SHARE = 0.05
 """A network is warned about when more than this share of its latency comes from kernels outside the training range."""
@@ -39,10 +41,6 @@ ESTIMATED_WARNING_SHARE = 0.01
 ASSUMED_SPREAD = 1.25
 """Factor by which an interval is wider on each side where it is not known which kernels the GPU selects. Of 40 networks on four
 phones of the pool, another family's kernels moved 5 % by more than 2.4 %, and none by more than 23 %."""
-
-NOVEL = 0.9
-"""Part of a kernel's variance that no known kernel explains, from which on it counts as one that no known device ran the like
-of."""
 
 MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
 """Kinds of kernels that a warning names, and the share of the latency below which none but the first is."""
@@ -123,31 +121,6 @@ _KernelKey = tuple[str, tuple[int, ...]]
 _EstimateOf = Mapping[_KernelKey, _KernelEstimate]
 
 
-class TableOnDevices:
-    """A table's networks as devices known by few measurements see them; what devices share is worked out once."""
-
-    def __init__(self, table: KernelTable) -> None:
-        self.table = table
-        self.features = NetworkFeatures.of_table(table)
-        self._seen: dict[tuple[int, int], tuple[DeviceForecast, _Seen]] = {}
-
-    def seen_by(self, device: DeviceForecast) -> _Seen:
-        """What :meth:`DeviceForecast.sums` gives, the networks placed, and which kernels are like known ones."""
-        key = (id(device.basis), id(device.memory.places))
-        if key not in self._seen:
-            sums = device.sums(self.features)
-            covered = device.kernel_novelty(self.features.kernels) < NOVEL
-            # With the device, so that none of another basis takes its address.
-            self._seen[key] = (device, _Seen(sums, device.placed(sums), covered))
-        return self._seen[key][1]
-
-
-class _Seen(NamedTuple):
-    sums: np.ndarray
-    placed: PlacedNetworks
-    covered: np.ndarray
-
-
 class Workload:
     """Networks as platforms with the same fusion rules execute them; what is the same on all of these is worked out once.
 
@@ -158,13 +131,16 @@ class Workload:
 
     def __init__(self, graphs: Sequence[Graph], rules: FusionRules) -> None:
         self.graphs = graphs
+        self.rules = rules
         self.kernels = [find_kernels(graph, rules) for graph in graphs]
         self.table = KernelTable.of(self.kernels)
         self._partitions: dict[tuple[int, int], Partitioning] = {}
+        self._on_devices: TableOnDevices | None = None
 
-    @cached_property
-    def on_devices(self) -> TableOnDevices:
-        return TableOnDevices(self.table)
+    def on_devices(self, device: DeviceForecast) -> TableOnDevices:
+        """Return the networks as devices known by few measurements see them; the same for all of these."""
+        self._on_devices = self._on_devices or device.on_table(self.table)
+        return self._on_devices
 
     @cached_property
     def keys(self) -> list[_KernelKey]:
@@ -216,8 +192,7 @@ class PlatformPredictor:
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Latency of distinct kernels by themselves, types one after another."""
         if self.device is not None:
-            nowhere = np.zeros(0, dtype=np.int64)
-            return self.device.kernel_ms(KernelFeatures.of(KernelTable(configurations, nowhere, nowhere, 0)))
+            return self.device.kernel_ms(self.device.features_of(configurations))
         parts = []
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
@@ -234,7 +209,7 @@ class PlatformPredictor:
     def estimate_table(self, table: KernelTable) -> Estimates:
         """Estimates a table, for configurations without graphs (the encodings of a search space)."""
         if self.device is not None:
-            return self._device_estimates(TableOnDevices(table), self.device)
+            return self._device_estimates(self.device.on_table(table), self.device)
         raw = self.raw_kernel_latency_ms(table.configurations)
         types = table.kernel_types
         kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw
@@ -331,8 +306,7 @@ class PlatformPredictor:
         :data:`latcast.predictors.analytical.LIMITS`.
         """
         if self.device is not None:
-            nowhere = np.zeros(0, dtype=np.int64)
-            return self.device.limit_ms(KernelFeatures.of(KernelTable(configurations, nowhere, nowhere, 0)))
+            return self.device.limit_ms(self.device.features_of(configurations))
         parts = [self.analytical.term_ms(kernel_type(name), rows) for name, rows in configurations.items()]
         term_ms = np.concatenate([np.zeros((0, len(self.analytical.terms))), *parts])
         places = [LIMITS.index(LIMIT_OF_TERM[name]) for name in self.analytical.terms]
@@ -343,43 +317,26 @@ class PlatformPredictor:
         """What the device does well: what it achieves by class of kernel, all kernels together first."""
         return tuple(throughputs(self.analytical, self.platform.precision))
 
-    def predict(
-        self,
-        model: Model,
-        *,
-        shapes: Shapes | None = None,
-        strict: bool = False,
-        trust: bool = False,
-        breakdown: bool = True,
-        example_inputs: object = None,
-    ) -> Prediction:
+    def predict(self, model: Model, *, breakdown: bool = True, **options: Unpack[ModelKeywords]) -> Prediction:
         """Latency of one network; the arguments are those of :func:`latcast.predict`."""
-        graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-        return self.predict_many([graph], breakdown=breakdown)[0]
+        return self.predict_many([model], breakdown=breakdown, **options)[0]
 
     def predict_many(
-        self,
-        models: Iterable[Model],
-        *,
-        shapes: Shapes | None = None,
-        strict: bool = False,
-        trust: bool = False,
-        breakdown: bool = False,
-        example_inputs: object = None,
+        self, models: Iterable[Model] | Workload, *, breakdown: bool = False, **options: Unpack[ModelKeywords]
     ) -> list[Prediction]:
         """Latency of many networks; kernels they share are estimated once. Arguments as of :func:`latcast.predict_many`.
+
+        Args:
+            models: The networks; as a workload where other platforms with the same rules are asked for them, too.
+            breakdown: Whether to list the kernels of each.
+            shapes, strict, trust, example_inputs: As of :func:`latcast.predict`, the same for all.
 
         Raises:
             ModelError: A model cannot be read; or the models are not a list.
         """
-        listed = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-        return self.predict_workload(Workload(listed, self.rules), breakdown=breakdown)
-
-    def predict_workload(self, workload: Workload, *, breakdown: bool = False) -> list[Prediction]:
-        """Latency of networks of which other platforms with the same rules are asked, too."""
-        listed, kernels = workload.graphs, workload.kernels
+        workload = models if isinstance(models, Workload) else Workload(read_models(models, ModelOptions(**options)), self.rules)
         if self.device is not None:
-            estimates = self._device_estimates(workload.on_devices, self.device)
+            estimates = self._device_estimates(workload.on_devices(self.device), self.device)
         else:
             estimates = self.estimate_table(workload.table)
         low, high = self.bounds_ms(estimates)
@@ -387,10 +344,11 @@ class PlatformPredictor:
         limit_of = self._limits(estimates.table) if breakdown else {}
         delegate = delegate_of(self.platform)
         predictions = []
-        for index, graph in enumerate(listed):
+        for index, graph in enumerate(workload.graphs):
             factor = float(estimates.correction[index])
             parts = None if delegate is None else workload.partition(index, delegate)
-            fallen = self._fallen(parts, kernels[index], estimate_of)
+            kernels = workload.kernels[index]
+            fallen = self._fallen(parts, kernels, estimate_of)
             predictions.append(
                 Prediction(
                     model=graph.name,
@@ -398,9 +356,9 @@ class PlatformPredictor:
                     latency_ms=float(estimates.latency_ms[index]),
                     low_ms=float(low[index]),
                     high_ms=float(high[index]),
-                    coverage=_coverage(graph, kernels[index], float(estimates.covered_share[index]), estimate_of, fallen),
-                    warnings=(*fallen.warnings, *self._warnings(graph, kernels[index], estimate_of)),
-                    kernels=self._breakdown(graph, kernels[index], estimate_of, limit_of, factor, fallen) if breakdown else (),
+                    coverage=_coverage(graph, kernels, float(estimates.covered_share[index]), estimate_of, fallen),
+                    warnings=(*fallen.warnings, *self._warnings(graph, kernels, estimate_of)),
+                    kernels=self._breakdown(graph, kernels, estimate_of, limit_of, factor, fallen) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
                     level=self.interval.level,
                     fallback=None if parts is None else parts.summary(),
@@ -477,6 +435,8 @@ class PlatformPredictor:
         factor: float,
         fallen: _Fallen,
     ) -> tuple[KernelLatency, ...]:
+        from latcast.graph.module_paths import module_paths
+
         listed = []
         modules = module_paths(graph)
         for kernel in kernels:

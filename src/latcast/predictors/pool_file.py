@@ -36,9 +36,6 @@ from latcast.records import Platform
 
 SCHEMA = 1
 
-POOL_FILE = "pool.safetensors"
-"""Its name beside the model of devices that comes with the package."""
-
 MOST_DIRECTIONS = 12
 """Of a covariance that are kept."""
 

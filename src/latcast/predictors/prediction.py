@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError, one_line
-from latcast.extras import require
 from latcast.kernels.partitioning import Fallback
 from latcast.records import milliseconds
 
@@ -201,6 +199,8 @@ class Prediction:
             MissingExtraError: Matplotlib is not installed.
         """
         shown = self.top(count)
+        from latcast.drawing import bars, drawn
+
         title = f"{self.model} on {self.platform}\n{milliseconds(self.latency_ms)} ms, {self._interval()} ms"
         named = [f"{kernel.name} ({kernel.kernel_type})" for kernel in shown]
         return drawn(bars(named, [kernel.latency_ms for kernel in shown], title=title, axis="latency of a kernel, ms"), path)
@@ -208,6 +208,8 @@ class Prediction:
     @staticmethod
     def plot_all(found: Sequence[Prediction], path: str | os.PathLike[str] | None = None) -> Any:
         """Draws several predictions beside each other, named by what differs; see :func:`latcast.plot`."""
+        from latcast.drawing import bars, drawn
+
         models, platforms = {each.model for each in found}, {each.platform for each in found}
         named = [each.platform if len(models) == 1 else each.model for each in found]
         if len(models) > 1 and len(platforms) > 1:
@@ -224,6 +226,8 @@ class Prediction:
             MissingExtraError: pandas is not installed.
         """
         kernels = self._listed()
+        from latcast.extras import require
+
         require("a data frame", "pandas")
         import pandas
 

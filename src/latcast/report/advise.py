@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latcast.devices.device_search import find_devices
 from latcast.errors import LatcastError, UnknownPlatformError
+from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.bundle_index import available_platforms
 from latcast.predictors.forecast import predict
 from latcast.predictors.intervals import LEVEL
@@ -15,7 +16,9 @@ from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform, milliseconds
 from latcast.registry import matching, nearest_names
-from latcast.spaces.models import Model, Shapes, as_graph
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SURE_PERCENT = 95.0
 """Probability from which on a decision is called sure."""
@@ -154,10 +157,7 @@ def advise(
     on: str | Sequence[str],
     *,
     sure_percent: float = SURE_PERCENT,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> Advice:
     """Which platforms of a device are fastest for a network, and how sure that is.
 
@@ -183,7 +183,7 @@ def advise(
     """
     names = (on,) if isinstance(on, str) else tuple(on)
     ids = list(dict.fromkeys(name for text in names for name in platforms_on(text)))
-    graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
+    graph = read_model(model, ModelOptions(**options))
     return advice_of(names, predict(graph, ids), sure_percent)
 
 

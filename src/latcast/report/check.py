@@ -9,21 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from latcast.devices.unmeasured import named_platforms
+from latcast.devices.unmeasured import unmeasured_platform
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
-from latcast.predictors.bundle_index import find_platform
-from latcast.predictors.forecast import On, is_one, load_all
+from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
+from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
+from latcast.predictors.forecast import On, is_one, load_all, resolve_platforms
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.reading import read_toml
 from latcast.records import Reference, milliseconds, signed
-from latcast.spaces.models import Model, Shapes, as_graph
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MOST_LIKELY = 50.0
 """Percent: above it a limit is more likely exceeded than kept."""
@@ -255,8 +258,7 @@ def check(
     on: On | Sequence[On] = (),
     max_growth: float = 5.0,
     fail_above: float | None = None,
-    shapes: Shapes | None = None,
-    trust: bool = False,
+    **options: Unpack[ModelKeywords],
 ) -> CheckReport:
     """Checks models against a budget, or against a base that they may not outgrow.
 
@@ -271,7 +273,7 @@ def check(
         on: Platforms, for a base.
         max_growth: Percent of the base's latency.
         fail_above: Percent; 50 for a budget and 65 for growth where None.
-        shapes, trust: As for :func:`latcast.predict`.
+        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
 
     Raises:
         LatcastError: Neither a budget nor a base, or both; no platform; or no tier holds for the only model.
@@ -294,11 +296,12 @@ def check(
     tiers = read_budget(budget) if isinstance(budget, str | os.PathLike) else tuple(budget or ())
     if not listed:
         raise LatcastError("found no model to check; expected at least one")
+    reading = ModelOptions(**options)
     graphs: list[Graph] = []
     refused: dict[str, str] = {}
     for model in listed:
         try:
-            graph = as_graph(model, shapes=shapes, trust=trust)
+            graph = read_model(model, reading)
             if against is None:
                 _require_tier(graph, tiers)
         except LatcastError as problem:
@@ -311,7 +314,7 @@ def check(
         predictors = load_all(on)
         if not predictors:
             raise LatcastError("a base needs platforms to be compared on")
-        base = as_graph(against, shapes=shapes, trust=trust)
+        base = read_model(against, reading)
         checks = [_growth(graph, base, each, max_growth, fail_above) for graph in graphs for each in predictors]
         return _report(checks, predictors, [on] if is_one(on) else list(on), fail_above, refused)  # type: ignore[arg-type]
     checks, used, names = [], [], []
@@ -332,10 +335,10 @@ def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
         raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
 
 
-def _named(tier: Tier) -> list[str | PlatformPredictor]:
+def _named(tier: Tier) -> list[On]:
     """The platforms of a tier, each once."""
     try:
-        return named_platforms(tier.platforms)
+        return resolve_platforms(tier.platforms, unmeasured_platform)
     except LatcastError as problem:
         raise type(problem)(f"tier {tier.name}: {problem}") from problem
 
@@ -387,9 +390,7 @@ def _report(
 
 def _digest(name: On) -> str | None:
     """SHA-256 of the files of a bundle; None of a predictor in memory, and of one that is no bundle of its own."""
-    if isinstance(name, PlatformPredictor):
-        return None
-    path = find_platform(str(name) if not isinstance(name, os.PathLike) else os.fspath(name))
+    path = name if isinstance(name, PlatformPredictor | PooledPlatform) else resolve_platform(name)
     if not isinstance(path, Path):
         return None
     digest = hashlib.sha256()

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
+from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import milliseconds
 from latcast.report.alignment import KernelChange, align, diff_lines
-from latcast.spaces.models import Model, Shapes, as_graph
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -157,11 +160,7 @@ def compare(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
     a: Model,
     b: Model,
     on: On,
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> Comparison: ...
 
 
@@ -170,11 +169,7 @@ def compare(
     a: Model,
     b: Model | None = None,
     on: Sequence[On] = (),
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> list[Comparison]: ...
 
 
@@ -182,11 +177,7 @@ def compare(
     a: Model,
     b: Model | None = None,
     on: On | Sequence[On] = (),
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> Comparison | list[Comparison]:
     """Compares two networks on a platform, or one network on several platforms.
 
@@ -215,10 +206,7 @@ def compare(
         ('pixel4/tflite-2.10/1large/int8', True)
     """
     predictors = load_all(on)
-    first, second = (
-        as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-        for model in (a, a if b is None else b)
-    )
+    first, second = (read_model(model, ModelOptions(**options)) for model in (a, a if b is None else b))
     if b is None:
         if len(predictors) < 2:
             raise LatcastError(f"one network on {len(predictors)} platforms, expected two at least; or give a second network")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from latcast.errors import LatcastError, ModelError
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.kernels.memory import Memory, memory_of
+from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
 from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import KernelLatency, Prediction
 from latcast.records import milliseconds
 from latcast.report.sweep import Resizing
-from latcast.spaces.models import Model, Shapes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 LEAST_SAVED_PERCENT = 0.5
 """Part of the latency below which a change is no hint."""
@@ -122,11 +125,7 @@ class Explanation:
 def explain(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
     model: Model,
     on: On,
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> Explanation: ...
 
 
@@ -134,22 +133,14 @@ def explain(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
 def explain(
     model: Model,
     on: Sequence[On],
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> list[Explanation]: ...
 
 
 def explain(
     model: Model,
     on: On | Sequence[On],
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> Explanation | list[Explanation]:
     """Why a network takes as long as it does, and which changes would make it faster.
 
@@ -177,11 +168,12 @@ def explain(
         'resolution 224x224 -> 192x192'
     """
     predictors = load_all(on)
-    resize = Resizing(model, strict=strict, trust=trust, example_inputs=example_inputs)
-    graph = resize(shapes) if shapes else resize.graph
+    wanted = ModelOptions(**options)
+    resize = Resizing(model, wanted)
+    graph = resize(wanted.shapes) if wanted.shapes else resize.graph
 
     def resized(smaller: Shapes) -> Graph:
-        return resize({**(shapes or {}), **smaller})
+        return resize({**(wanted.shapes or {}), **smaller})
 
     found = [explain_graph(graph, predictor, resized=resized) for predictor in predictors]
     return found[0] if is_one(on) else found

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latcast.errors import LatcastError
 from latcast.extras import require
+from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
 from latcast.predictors.forecast import On
 from latcast.predictors.prediction import KernelLatency, Prediction
 from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
-from latcast.spaces.models import Model, Shapes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -31,11 +34,7 @@ def report(
     model: Model,
     on: On | Sequence[On],
     path: str | os.PathLike[str],
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ModelKeywords],
 ) -> Path:
     """Writes a report on a network: where its time goes on platforms, how sure that is, and what would make it faster.
 
@@ -58,7 +57,7 @@ def report(
         'report.html'
     """
     check_reportable()
-    found = explain(model, on, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
+    found = explain(model, on, **options)
     return write_report([found] if isinstance(found, Explanation) else found, path)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,11 +16,14 @@ from latcast.drawing import curves, drawn
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape
+from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
 from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.records import milliseconds
-from latcast.spaces.models import Model, Shapes, as_graph
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MOST_POINTS = 1000
 
@@ -122,10 +126,8 @@ def sweep(  # type: ignore[overload-overlap]  # a text is a sequence of texts to
     on: On,
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
-    strict: bool = False,
-    trust: bool = False,
     breakdown: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ReadingKeywords],
 ) -> Sweep: ...
 
 
@@ -135,10 +137,8 @@ def sweep(
     on: Sequence[On],
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
-    strict: bool = False,
-    trust: bool = False,
     breakdown: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ReadingKeywords],
 ) -> list[Sweep]: ...
 
 
@@ -147,10 +147,8 @@ def sweep(
     on: On | Sequence[On],
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
-    strict: bool = False,
-    trust: bool = False,
     breakdown: bool = False,
-    example_inputs: object = None,
+    **options: Unpack[ReadingKeywords],
 ) -> Sweep | list[Sweep]:
     """Latency of a network over the size of its inputs.
 
@@ -176,7 +174,7 @@ def sweep(
     """
     predictors = load_all(on)
     listed = swept_shapes([shapes] if isinstance(shapes, str) else shapes)
-    resize = Resizing(model, strict=strict, trust=trust, example_inputs=example_inputs)
+    resize = Resizing(model, ModelOptions(**options))
     graphs: list[tuple[int, Shapes, Graph]] = []
     refused: list[tuple[int, str]] = []
     problem: ModelError | None = None
@@ -213,25 +211,22 @@ class Resizing:
     size; where that is refused, and of what is a graph already, the graph is given the other shapes as far as it can be.
 
     Args:
-        model, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        model: As :func:`latcast.predict` takes it.
+        options: How it is read; their shapes do not count.
     """
 
-    def __init__(self, model: Model, *, strict: bool = False, trust: bool = False, example_inputs: object = None) -> None:
+    def __init__(self, model: Model, options: ModelOptions = AS_IT_IS) -> None:
         self._model = model
-        self._read: Callable[..., Graph] = lambda source, **given: as_graph(source, strict=strict, trust=trust, **given)
-        self._inputs = example_inputs
-        self._graph: Graph | None = None
+        self._options = replace(options, shapes=None)
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
         """The network at its own shapes.
 
         Raises:
             ModelError: It has no shapes of its own, or cannot be read.
         """
-        if self._graph is None:
-            self._graph = self._read(self._model, example_inputs=self._inputs)
-        return self._graph
+        return read_model(self._model, self._options)
 
     def __call__(self, shapes: Shapes) -> Graph:
         """The network for inputs of these shapes.
@@ -239,13 +234,14 @@ class Resizing:
         Raises:
             ModelError: It cannot take them.
         """
+        options = replace(self._options, shapes=shapes, example_inputs=None)
         if isinstance(self._model, Graph) or is_torch_module(self._model):
-            return self._read(self.graph, shapes=shapes)
+            return read_model(self.graph, options)
         try:
-            return self._read(self._model, shapes=shapes)
+            return read_model(self._model, options)
         except ModelError as problem:
             try:
-                return self._read(self.graph, shapes=shapes)
+                return read_model(self.graph, options)
             except ModelError:
                 raise problem from None
 

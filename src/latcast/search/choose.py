@@ -22,10 +22,10 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.kernels.search import find_kernels
+from latcast.networks import Model, ModelOptions, read_model, read_models
 from latcast.predictors.forecast import On, load_all
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.reading import read_csv
-from latcast.spaces.models import Model, as_graph, as_graphs
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 
 CERTAINTY = 0.9
@@ -217,7 +217,7 @@ def choose(
         raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
     predictors = load_all(on)
     given = dict(accuracies or {})
-    graphs = None if models is None else as_graphs(listed_candidates(models), trust=trust)
+    graphs = None if models is None else read_models(listed_candidates(models), ModelOptions(trust=trust))
     columns = [_Column.of_named(each, watch) for each in predictors] if graphs is None else _own(graphs, predictors, given)
     allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
     if not allowed.any():
@@ -419,7 +419,7 @@ def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: S
     delegates = [(each.platform.id, delegate_of(each.platform)) for each in predictors]
     if pick is None or all(delegate is None for _, delegate in delegates):
         return []
-    graph = next((each for each in graphs or () if each.name == pick.name), None) or as_graph(pick.name)
+    graph = next((each for each in graphs or () if each.name == pick.name), None) or read_model(pick.name)
     parts = [(platform, partition(graph, delegate)) for platform, delegate in delegates if delegate is not None]
     return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts if each.on_cpu]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from latcast.errors import ModelError, UnknownNameError
-from latcast.graph.importers import refuse_address
 from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators.table import node_parameters
@@ -17,7 +16,7 @@ from latcast.graph.size import NetworkSize, size_of
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
-from latcast.spaces.named_graphs import all_networks, graph_file, is_named, reference_of
+from latcast.spaces.named_graphs import all_networks, find_named, graph_file
 
 if TYPE_CHECKING:
     from latcast.spaces.families.variants import VariantFamily
@@ -129,8 +128,13 @@ def family(name: str) -> VariantFamily:
     return SPACES.get(name)  # type: ignore[return-value]
 
 
-def model(name: str) -> Reference:
-    """The reference of a published model by its name: "resnet50" of a family, "timm/convnext_tiny" of another space.
+def model(name: str, *, as_measured: bool = False) -> Reference:
+    """Return the reference of a published network: "resnet50" of a family, "timm/convnext_tiny" of another space.
+
+    Args:
+        name: Of the network.
+        as_measured: Whether a name means first the network of pytorchcv that was measured on known phones, and then also any
+            other network of pytorchcv or of ``iiswc20``.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -140,24 +144,39 @@ def model(name: str) -> Reference:
         >>> latcast.model("resnet18").space
         'resnet'
     """
-    if is_named(name):
-        return reference_of(name)
-    found = family_member(name)
+    found = find_model(name, as_measured=as_measured)
     if found is not None:
         return found
-    near = nearest_names(name, [each for family_name in FAMILY_NAMES for each in family(family_name).published])
-    near = [each for each in all_networks() if each.endswith(f"/{name}")] + near
+    known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
+    if as_measured:
+        from latcast.spaces.pytorchcv import shipped_names
+
+        known += sorted(shipped_names())
+    near = [*(each for each in all_networks() if each.endswith(f"/{name}")), *nearest_names(name, known)]
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     raise UnknownNameError(f"no published model is called '{name}'; {nearest}all: latcast models")
 
 
-def family_member(name: str) -> Reference | None:
-    """The published member of a family that has this name, or None."""
+def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
+    """Return the reference of a published network as :func:`model` does; None where there is none.
+
+    Raises:
+        UnknownNameError: The name begins with a space that has no such network.
+    """
+    from latcast.spaces import iiswc20, pytorchcv
+
+    named = find_named(name)
+    if named is not None:
+        return named
+    if as_measured and name in pytorchcv.shipped_names():
+        return pytorchcv.reference_of(name)
     for family_name in FAMILY_NAMES:
         published = family(family_name).published
         if name in published:
             return Reference(family_name, dict(published[name].parameters), name)
-    return None
+    if as_measured and pytorchcv.has_network(name):
+        return pytorchcv.reference_of(name)
+    return iiswc20.buildable().get(name) if as_measured and name.startswith("iiswc20-") else None
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
@@ -231,47 +250,6 @@ def _filter_elements(graph: Graph) -> int:
 
 def _sizes(shape: Sequence[int]) -> str:
     return ",".join(str(size) for size in shape)
-
-
-def network_named(name: str) -> Reference:
-    """The network of a name: one measured on known phones, a published one, or another one of pytorchcv or of ``iiswc20``.
-
-    A name with its space, ``timm/convnext_tiny``, is that of a network whose graph comes with latcast.
-
-    Raises:
-        UnknownNameError: There is none; the message suggests the nearest names.
-    """
-    from latcast.spaces import pytorchcv
-
-    if is_named(name):
-        return reference_of(name)
-    if name in pytorchcv.shipped_names():
-        return pytorchcv.reference_of(name)
-    member = family_member(name)
-    if member is not None:
-        return member
-    published = [known for family_name in FAMILY_NAMES for known in family(family_name).published]
-    if pytorchcv.has_network(name):
-        return pytorchcv.reference_of(name)
-    if name.startswith("iiswc20-"):
-        from latcast.spaces.iiswc20 import buildable
-
-        if name in buildable():
-            return buildable()[name]
-    near = nearest_names(name, [*published, *sorted(pytorchcv.shipped_names())])
-    raise UnknownNameError(f"no network is called '{name}'; known: {', '.join(near) or ', '.join(sorted(published))}")
-
-
-def is_model_name(text: str) -> bool:
-    """Whether a text can only be the name of a published model, not a path.
-
-    Raises:
-        ModelError: It is neither, but an address.
-    """
-    refuse_address(text)
-    if Path(text).exists():
-        return False
-    return is_named(text) or (not Path(text).suffix and "/" not in text)
 
 
 def build(reference: Reference, *, trust: bool = False) -> Graph:

@@ -248,24 +248,19 @@ def spaces_with_graphs() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}")))
 
 
-def is_named(text: str) -> bool:
-    """Whether a text has the form of such a name: ``SPACE/NAME``, where the space has a file."""
-    space, slash, name = text.partition("/")
-    return bool(slash and name) and space in spaces_with_graphs()
-
-
-def reference_of(text: str) -> Reference:
-    """The reference of a network by its name with the space: ``timm/convnext_tiny``.
+def find_named(text: str) -> Reference | None:
+    """Return the network of a name with its space, ``timm/convnext_tiny``; None where no space begins the text.
 
     Raises:
-        UnknownNameError: There is none; the message suggests the nearest names.
+        UnknownNameError: The space has no such network; the message suggests the nearest names.
     """
-    space, _, name = text.partition("/")
-    file = graph_file(space)
-    found = file.find(name) if file else None
-    if file is None or found is None:
-        near = nearest_names(name, list(file.names)) if file else list(spaces_with_graphs())
-        known = ", ".join(f"{space}/{each}" for each in near) if file else f"spaces {', '.join(near)}"
+    space, slash, name = text.partition("/")
+    file = graph_file(space) if slash and name and space in spaces_with_graphs() else None
+    if file is None:
+        return None
+    found = file.find(name)
+    if found is None:
+        known = ", ".join(f"{space}/{each}" for each in nearest_names(name, list(file.names)))
         raise UnknownNameError(f"no network is called '{text}'; nearest: {known or 'none'}; all: latcast models '{space}/*'")
     return _reference(space, *found.key)
 

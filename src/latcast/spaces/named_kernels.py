@@ -24,8 +24,9 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import selection_of
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
+from latcast.spaces.catalogue import build, model
 from latcast.spaces.kernel_table_files import CHECKED, cached_path, counted, keep, keys_of, read_table, small, table_file
-from latcast.spaces.models import NetworkSummary, as_graph, models
+from latcast.spaces.models import NetworkSummary, models
 
 SCHEMA = 1
 
@@ -91,7 +92,7 @@ def make_named_kernels(
     kernels: list[list[tuple[Kernel, ...]]] = [[] for _ in rules]
     memories: list[list[tuple[int, int]]] = [[] for _ in rules]
     for place, network in enumerate(networks):
-        graph = as_graph(network.name)
+        graph = build(model(network.name))
         for index, each in enumerate(rules):
             found = find_kernels(graph, _searched(each))
             kernels[index].append(found)
@@ -109,7 +110,7 @@ def _agrees(found: NamedKernels, rules: FusionRules) -> bool:
     order = sorted(range(len(found.networks)), key=lambda row: found.networks[row].million_macs or np.inf)[:CHECKED]
     listed = keys_of(found.table.configurations)
     for row in order:
-        kernels = find_kernels(as_graph(found.networks[row].name), _searched(rules))
+        kernels = find_kernels(build(model(found.networks[row].name)), _searched(rules))
         there = Counter(listed[place] for place in found.table.kernel[found.table.network == row].tolist())
         if there != counted(kernels):
             return False

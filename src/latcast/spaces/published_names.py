@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 from latcast.records import Reference
-from latcast.spaces.catalogue import family_member
+from latcast.spaces.catalogue import find_model
 from latcast.spaces.families.variants import IMAGE, scaled_parameters, scaled_widths
-from latcast.spaces.named_graphs import graph_file, is_named
+from latcast.spaces.named_graphs import graph_file
 
 TENSORFLOW: Mapping[str, str] = {
     "resnet50_v1.5": "resnet50",
@@ -116,7 +116,7 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     """
     resolution = _resolution(size)
     known = MEMBERS.get(dataset, {}).get(name, "")
-    named = _named(known, resolution, size) if is_named(known) and classes in (None, IMAGE["classes"]) else None
+    named = _named(known, resolution, size) if "/" in known and classes in (None, IMAGE["classes"]) else None
     if named is not None:
         return replace(named, name=name)
     member = _member(dataset, name)
@@ -145,11 +145,11 @@ def _member(dataset: str, name: str) -> Reference | None:
     if grid is not None:
         network, width = grid.groups()
         found = network if width == "1.0" else f"{network}_{width.replace('.', '_')}"
-        return family_member(known.get(f"{network}_{width}", found))
+        return find_model(known.get(f"{network}_{width}", found))
     scaled = _PADDLE_V3.fullmatch(name) if dataset == "paddle" else None
     if scaled is not None:
         return _paddle_mobilenet_v3(name, scaled.group(1), float(scaled.group(2).replace("_", ".")))
-    return family_member(known[name]) if name in known else None
+    return find_model(known[name]) if name in known else None
 
 
 def _paddle_mobilenet_v3(name: str, size: str, width: float) -> Reference | None:
@@ -157,7 +157,7 @@ def _paddle_mobilenet_v3(name: str, size: str, width: float) -> Reference | None
 
     Source: ``ppcls/arch/backbone/legendary_models/mobilenet_v3.py``.
     """
-    member = family_member(f"mobilenet_v3_{size}")
+    member = find_model(f"mobilenet_v3_{size}")
     if member is None:
         return None
     published = member.parameters

@@ -26,10 +26,10 @@ from latcast.graph.blocks import cuts
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_macs
 from latcast.records import Reference
-from latcast.spaces.catalogue import FAMILY_NAMES
+from latcast.spaces.catalogue import FAMILY_NAMES, model
 from latcast.spaces.catalogue import build as build_reference
 from latcast.spaces.families.variants import DrawnSpace
-from latcast.spaces.named_graphs import all_networks, reference_of
+from latcast.spaces.named_graphs import all_networks
 
 NAME = "published_segments"
 
@@ -141,7 +141,7 @@ def build(network: str, first: str, last: str) -> Graph:
 
 @lru_cache(maxsize=4)
 def graph_of(network: str) -> Graph:
-    return build_reference(reference_of(network))
+    return build_reference(model(network))
 
 
 @lru_cache(maxsize=4)

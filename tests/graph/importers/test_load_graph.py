@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import pytest
 
 from latcast.errors import ModelError
 from latcast.graph import Graph, GraphBuilder
-from latcast.graph.importers import IMPORTERS, load_graph
+from latcast.graph.importers import IMPORTERS, ModelOptions, load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
-from latcast.spaces.models import file_reference
+from latcast.networks import resolve_model
 
 
 def network() -> Graph:
@@ -104,9 +103,9 @@ class LinesImporter:
     def accepts(self, source: object) -> bool:
         return isinstance(source, Path) and source.suffix == ".lines"
 
-    def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         b = GraphBuilder(source.stem)
-        x = b.input((shapes or {}).get("input", (1, 4)))
+        x = b.input((options.shapes or {}).get("input", (1, 4)))
         for line in source.read_text().split():
             (x,) = b.op(line, [x])
         return b.finish(x)
@@ -148,4 +147,4 @@ def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None
     with pytest.raises(ModelError, match=rf"{name}' is a pipe, a socket or a device; expected a model file"):
         load_graph(path)
     with pytest.raises(ModelError, match=rf"{name}' is no regular file"):
-        file_reference(path)
+        resolve_model(path)

@@ -10,11 +10,11 @@ import pytest
 
 from latcast.errors import DynamicShapeError, LatcastError, ModelError, UnknownOperatorError
 from latcast.graph import Graph
-from latcast.graph.importers import load_graph
+from latcast.graph.importers import ModelOptions, load_graph
 from latcast.graph.importers.ncnn import NcnnReading
 from latcast.graph.operators import graph_macs
 from latcast.graph.writers.ncnn import to_ncnn
-from latcast.spaces.models import as_graph
+from latcast.networks import read_model
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 from tests.fuzz.mutations import mutated
 from tests.graph.op_types import op_types
@@ -57,7 +57,7 @@ def test_a_random_network_is_read_as_it_was_written(seed: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["mobilenet_v3_large", "shufflenet_v2_x1_0", "efficientnet_b0", "googlenet"])
 def test_a_family_is_read_as_it_was_written(name: str, tmp_path: Path) -> None:
-    check_written(as_graph(name), tmp_path)
+    check_written(read_model(name), tmp_path)
 
 
 def check_written(graph: Graph, folder: Path) -> None:
@@ -174,7 +174,7 @@ class TestPublished:
 
     @pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.param")), ids=lambda path: path.stem)
     def test_shapes_are_those_that_the_file_states(self, path: Path) -> None:
-        reading = NcnnReading(path, GIVEN.get(path.stem, {}), strict=False)
+        reading = NcnnReading(path, ModelOptions(GIVEN.get(path.stem)))
         reading.graph()
 
         for layer in reading.layers:
@@ -183,13 +183,13 @@ class TestPublished:
 
     @pytest.mark.parametrize("name", sorted(SAME))
     def test_networks_of_families_do_the_same_work(self, name: str) -> None:
-        assert graph_macs(load_graph(PUBLISHED / f"{name}.param")) == pytest.approx(graph_macs(as_graph(SAME[name])), rel=0.01)
+        assert graph_macs(load_graph(PUBLISHED / f"{name}.param")) == pytest.approx(graph_macs(read_model(SAME[name])), rel=0.01)
 
     @pytest.mark.parametrize(("name", "family"), sorted({**SAME, **SAME_WEIGHTS}.items()))
     def test_networks_of_families_have_the_same_weights(self, name: str, family: str) -> None:
         found = parameters(load_graph(PUBLISHED / f"{name}.param"))
 
-        assert found == pytest.approx(folded_parameters(as_graph(family)), rel=0.01)
+        assert found == pytest.approx(folded_parameters(read_model(family)), rel=0.01)
 
 
 # What is refused

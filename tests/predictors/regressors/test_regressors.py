@@ -6,11 +6,18 @@ import numpy as np
 import pytest
 
 from latcast.errors import BundleError, UnknownNameError
-from latcast.predictors.regressors import REGRESSORS, Regressor, fit_regressor, regressor_from_arrays
+from latcast.predictors.regressors import (
+    REGRESSORS,
+    Regressor,
+    choose_setting,
+    fit_regressor,
+    folds,
+    regressor_from_arrays,
+    squared_percentage_error,
+)
 from latcast.predictors.regressors.forest import RandomForest, train_trees
 from latcast.predictors.regressors.lasso import Lasso, nonnegative_lasso
 from latcast.predictors.regressors.mlp import MultiLayerPerceptron, _Network
-from latcast.predictors.regressors.regressor import choose_setting, folds, squared_percentage_error
 
 
 def known_function(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ from latcast.kernels.rules import rules_for
 from latcast.kernels.search import find_kernels
 from latcast.records import ExecutedKernel, Platform, Reference
 from latcast.runtimes.litert_native import ProfiledEvent
-from latcast.spaces.catalogue import build, network_named
+from latcast.spaces.catalogue import build, model
 from latcast.spaces.pytorchcv import reference_of
 from tests.datasets.importers.benchmark_tools.printed_profile import document, printed, profiled
 
@@ -72,15 +72,15 @@ def small(name: str = "small") -> Graph:
 @pytest.fixture
 def small_file(tmp_path: Path) -> Reference:
     from latcast.graph.writers.onnx import to_onnx
-    from latcast.spaces.models import file_reference
+    from latcast.networks import resolve_model
 
     (tmp_path / "small.onnx").write_bytes(to_onnx(small()))
-    return file_reference(tmp_path / "small.onnx")
+    return resolve_model(tmp_path / "small.onnx")
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2b_wd4", "regnetx002", "squeezenet1_1"])
 def test_tflite_s_own_operators_are_known_by_their_outputs(tmp_path: Path, name: str) -> None:
-    reference = network_named(name)
+    reference = model(name, as_measured=True)
     graph = build(reference)
 
     found = executed(tmp_path, own(graph), reference)
@@ -104,12 +104,12 @@ def test_names_of_another_converter_are_known_by_index_and_then_by_turn(tmp_path
 
 
 def test_a_file_s_own_operators_are_those_of_the_file(tmp_path: Path) -> None:
-    from latcast.spaces.models import file_reference
+    from latcast.networks import resolve_model
 
     graph = build(reference_of("mobilenetv2b_wd4"))
     (tmp_path / "own.tflite").write_bytes(to_tflite(graph))
 
-    found = executed(tmp_path, own(graph), file_reference(tmp_path / "own.tflite"))
+    found = executed(tmp_path, own(graph), resolve_model(tmp_path / "own.tflite"))
 
     listed = Counter(node for kernel in found for node in kernel.nodes)
     imported = load_graph(tmp_path / "own.tflite")
@@ -143,14 +143,14 @@ def test_xnnpack_s_kernels_lie_beside_the_operators_around_those_that_tflite_ran
 
 def test_a_line_of_calls_in_two_parts_is_shared_by_them(tmp_path: Path) -> None:
     from latcast.graph.writers.onnx import to_onnx
-    from latcast.spaces.models import file_reference
+    from latcast.networks import resolve_model
 
     b = GraphBuilder("twice")
     x = b.op("Pow", [b.op("Exp", [b.input((1, 6, 16, 16))])[0], b.constant(1.5, dtype="float32")])[0]
     (tmp_path / "twice.onnx").write_bytes(to_onnx(b.finish(b.op("Exp", [x])[0])))
     text = lines(("Exp (NC)", "Delegate/Exp (NC):0 x2", 0.7), ("POW", "[p]:1", 3.0))
 
-    found = executed(tmp_path, text, file_reference(tmp_path / "twice.onnx"))
+    found = executed(tmp_path, text, resolve_model(tmp_path / "twice.onnx"))
 
     assert [kernel.latency_ms for kernel in found] == pytest.approx([0.7, 3.0, 0.7])
     assert [len(kernel.nodes) for kernel in found] == [1, 1, 1]
@@ -215,7 +215,7 @@ def test_lines_that_do_not_fit_are_kept_without_nodes_and_that_is_said(
 def test_nearly_all_of_the_time_of_real_profiles_is_that_of_nodes(tmp_path: Path, precision: str) -> None:
     pytest.importorskip("ai_edge_litert")
     for name in ("mobilenetv2b_wd4", "mobilenetv3_small_w7d20", "regnety002", "shufflenet_v2_x0_5", "deit_tiny_16"):
-        reference = network_named(name)
+        reference = model(name, as_measured=True)
         graph = build(reference)
 
         found = executed(tmp_path, profiled(graph, precision), reference, CPU.replace("fp32", precision))

@@ -18,7 +18,7 @@ from latcast.runtimes.adb import PhoneGone, folder_name
 from latcast.runtimes.phone import RETAKES, PhoneRuntime, PhoneSession
 from latcast.runtimes.phone_tools import ATTRIBUTED, attributed
 from latcast.spaces import build
-from latcast.spaces.catalogue import network_named
+from latcast.spaces.catalogue import model
 from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.runtimes.phone.android import SERIAL, Android, settings
 
@@ -116,7 +116,7 @@ def test_a_network_runs_on_the_cores_that_the_unit_names(phone: PhoneRuntime, an
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "squeezenet1_1"])
 def test_most_of_the_time_of_a_profile_is_of_known_nodes(phone: PhoneRuntime, name: str) -> None:
-    session = loaded(phone, build(network_named(name)), profile=True)
+    session = loaded(phone, build(model(name, as_measured=True)), profile=True)
     assert attributed(session.executed_kernels(runs=2)) >= ATTRIBUTED
     assert session.moment()["attributed"] >= ATTRIBUTED
 

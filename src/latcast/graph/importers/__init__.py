@@ -5,17 +5,51 @@ Importers are found by name in :data:`IMPORTERS` and imported when they are need
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.registry import Registry
+
+Shapes = Mapping[str, Sequence[int]]
+"""Input name to shape: sizes for dynamic dimensions, or other sizes than the model has."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is read.
+
+    Attributes:
+        shapes: See :data:`Shapes`.
+        strict: Whether an operator outside the operator table is an error.
+        trust: Whether a ``.pt2`` file may run the code it may hold.
+        example_inputs: The inputs of a ``torch.nn.Module``, and of nothing else, see :func:`latcast.from_torch`.
+    """
+
+    shapes: Shapes | None = None
+    strict: bool = False
+    trust: bool = False
+    example_inputs: object = None
+
+
+class ReadingKeywords(TypedDict, total=False):
+    """Keyword arguments of functions that read a model at several shapes; each makes :class:`ModelOptions` of them."""
+
+    strict: bool
+    trust: bool
+    example_inputs: object
+
+
+class ModelKeywords(ReadingKeywords, total=False):
+    """Keyword arguments of functions that read a model."""
+
+    shapes: Shapes | None
 
 
 class Importer(Protocol):
@@ -24,11 +58,8 @@ class Importer(Protocol):
     def accepts(self, source: object) -> bool:
         """Whether this importer reads such a source: a :class:`pathlib.Path`, or an object in memory."""
 
-    def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
-        """The graph; the arguments are those of :func:`load_graph`.
-
-        An importer whose format can hold code also takes ``trust``; others are never given it.
-        """
+    def load(self, source: Any, options: ModelOptions) -> Graph:
+        """Return the graph; an importer whose format can hold code refuses it without ``options.trust``."""
 
 
 IMPORTERS: Registry[type[Importer]] = Registry(
@@ -76,7 +107,7 @@ _CONVERTED: Mapping[str, str] = {
 def load_graph(
     source: str | os.PathLike[str] | object,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     strict: bool = False,
     trust: bool = False,
 ) -> Graph:
@@ -106,24 +137,27 @@ def load_graph(
         >>> latcast.load_graph("small.onnx").shape("y")
         (1, 8, 32, 32)
     """
+    return read_source(source, ModelOptions(shapes, strict, trust))
+
+
+def read_source(source: str | os.PathLike[str] | object, options: ModelOptions) -> Graph:
+    """Return the graph of a file, an object, or a module with its inputs; see :func:`load_graph` and :func:`from_torch`."""
+    if options.example_inputs is not None:
+        from latcast.graph.importers.torch import import_module
+
+        return import_module(source, options)
     if isinstance(source, str):
         refuse_address(source)
     if isinstance(source, str | os.PathLike):
         source = Path(source)
-    importer = _importer_of(source)
-    trusting: dict[str, Any] = {"trust": True} if trust and _holds_code(importer) else {}
-    return importer.load(source, shapes=shapes, strict=strict, **trusting)
-
-
-def _holds_code(importer: Importer) -> bool:
-    return "trust" in inspect.signature(importer.load).parameters
+    return _importer_of(source).load(source, options)
 
 
 def from_torch(
     module: object,
     example_inputs: object,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     strict: bool = False,
 ) -> Graph:
     """The network of a ``torch.nn.Module``.
@@ -147,7 +181,7 @@ def from_torch(
     """
     from latcast.graph.importers.torch import import_module
 
-    return import_module(module, example_inputs, shapes=shapes, strict=strict)
+    return import_module(module, ModelOptions(shapes, strict, example_inputs=example_inputs))
 
 
 def refuse_address(text: str) -> None:
@@ -235,4 +269,17 @@ def _plugin_for(source: object) -> Importer | None:
     return None
 
 
-__all__ = ["IMPORTERS", "MODEL_SUFFIXES", "Importer", "from_torch", "is_torch_module", "load_graph", "refuse_address"]
+__all__ = [
+    "IMPORTERS",
+    "MODEL_SUFFIXES",
+    "Importer",
+    "ModelKeywords",
+    "ModelOptions",
+    "ReadingKeywords",
+    "Shapes",
+    "from_torch",
+    "is_torch_module",
+    "load_graph",
+    "read_source",
+    "refuse_address",
+]

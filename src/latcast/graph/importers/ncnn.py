@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import DynamicShapeError, LatcastError, ModelError
+from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.importers.ncnn_file import ParamLayer, read_layers
 from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor, check_input_names
 from latcast.graph.limits import Budget
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
 
-Shapes = Mapping[str, Sequence[int]]
 Attributes = dict[str, AttributeValue]
 
 DOMAIN = "ncnn"
@@ -40,13 +40,13 @@ class NcnnImporter:
     def accepts(self, source: object) -> bool:
         return isinstance(source, Path) and source.suffix.lower() in self.suffixes
 
-    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
 
-        ``shapes`` are given with the batch, which is 1, in front: (1, C, H, W).
+        Shapes are given with the batch, which is 1, in front: (1, C, H, W).
         """
         try:
-            return NcnnReading(source, shapes or {}, strict).graph()
+            return NcnnReading(source, options).graph()
         except LatcastError as error:
             words = str(error)
             prefix = "" if words.startswith(str(source)) else f"{source}: "
@@ -65,11 +65,11 @@ class Blob:
 class NcnnReading:
     """One import of one file."""
 
-    def __init__(self, source: Path, shapes: Shapes, strict: bool) -> None:
+    def __init__(self, source: Path, options: ModelOptions) -> None:
         budget = Budget()
         self.layers = list(read_layers(source, budget))
-        self.shapes = shapes
-        self.assembly = Assembly(source.stem, infer_unknown=self._infer_unknown, strict=strict, budget=budget)
+        self.shapes = options.shapes or {}
+        self.assembly = Assembly(source.stem, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
         self.blobs: dict[str, Blob] = {}
         self._reshaped: dict[tuple[str, Shape], str] = {}
         self._unknown: list[Tensor] | None = None

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 
 from latcast.errors import DynamicShapeError, ModelError
+from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import Array, Assembly
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
@@ -39,8 +40,6 @@ from latcast.graph.limits import MAX_DEPTH, Budget, Resource
 from latcast.graph.passes import simplify
 from latcast.graph.passes.folding import fold_padding, with_precision
 
-Shapes = Mapping[str, Sequence[int]]
-
 _BLOCKED_DOMAIN = "com.microsoft.nchwc"
 
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, RecursionError, TypeError, ValueError)
@@ -57,7 +56,7 @@ class OnnxImporter:
             return source.suffix.lower() in self.suffixes
         return isinstance(source, onnx.ModelProto)
 
-    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         """The graph of a file or of a model in memory; see :func:`latcast.graph.importers.load_graph`."""
         if isinstance(source, Path):
             model, path = read_without_weights(source), source
@@ -67,7 +66,7 @@ class OnnxImporter:
             check_texts(source.graph.name)
             name = source.graph.name or "model"
         try:
-            return with_precision(simplify(fold_padding(Reading(model, name, path, shapes or {}, strict).graph())))
+            return with_precision(simplify(fold_padding(Reading(model, name, path, options).graph())))
         except ModelError as error:
             raise type(error)(f"{path or name}: {error}") from error
         except _MALFORMED as error:
@@ -77,14 +76,14 @@ class OnnxImporter:
 class Reading:
     """One import of one model; the handlers of control flow see it too."""
 
-    def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, shapes: Shapes, strict: bool) -> None:
+    def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, options: ModelOptions) -> None:
         budget = Budget()
         budget.check(Resource.NODES, len(model.graph.node))
         if model.functions:
             model = _inlined(model, budget)
         self.graph_proto = model.graph
         self.path = path
-        self.shapes = shapes
+        self.shapes = options.shapes or {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", FIRST_OPSET))
         if self.opset < FIRST_OPSET:
@@ -92,7 +91,7 @@ class Reading:
                 f"it is written for opset {self.opset}; expected {FIRST_OPSET} or later: convert it with onnx.version_converter"
             )
         self.stored: dict[str, onnx.TensorProto] = {}
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict, budget=budget)
+        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
         self.sequences: dict[str, list[str]] = {}
 
     # Tensors

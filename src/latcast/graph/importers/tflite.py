@@ -7,13 +7,14 @@ runtime of TFLite executes any. Fused activations become operators of their own,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import DynamicShapeError, ModelError
+from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import Array, Assembly
 from latcast.graph.importers.tflite_conversion import Conversion
 from latcast.graph.importers.tflite_file import DAMAGED, TfliteFile
@@ -22,8 +23,6 @@ from latcast.graph.ir import Graph, Node, Tensor, check_input_names
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.folding import with_precision
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
-
-Shapes = Mapping[str, Sequence[int]]
 
 DOMAIN = "tflite"
 """The domain of operators that ONNX has no words for."""
@@ -37,13 +36,13 @@ class TfliteImporter:
     def accepts(self, source: object) -> bool:
         return isinstance(source, Path) and source.suffix.lower() in self.suffixes
 
-    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
 
-        ``shapes`` are given as the file has them, channels last.
+        Shapes are given as the file has them, channels last.
         """
         try:
-            return TfliteReading(TfliteFile(source), source.stem, shapes or {}, strict).graph()
+            return TfliteReading(TfliteFile(source), source.stem, options).graph()
         except ModelError as error:
             raise type(error)(f"{source}: {error}") from error
         except DAMAGED as error:
@@ -54,10 +53,12 @@ class TfliteImporter:
 class TfliteReading:
     """One import of one file."""
 
-    def __init__(self, file: TfliteFile, name: str, shapes: Shapes, strict: bool) -> None:
+    def __init__(self, file: TfliteFile, name: str, options: ModelOptions) -> None:
         self.file = file
-        self.shapes = shapes
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict, budget=file.budget)
+        self.shapes = options.shapes or {}
+        self.assembly = Assembly(
+            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=file.budget
+        )
         self.index_of = {stored.name: index for index, stored in enumerate(file.tensors)}
         self.views: set[str] = set()
         self._current: tuple[int, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -16,9 +16,8 @@ from typing import Any
 
 from latcast.errors import ModelError
 from latcast.extras import require
+from latcast.graph.importers import ModelOptions
 from latcast.graph.ir import Graph
-
-Shapes = Mapping[str, Sequence[int]]
 
 _KEPT_TENSOR_BYTES = 16384
 
@@ -33,9 +32,9 @@ class TorchImporter:
             return source.suffix.lower() in self.suffixes
         return _is_exported_program(source)
 
-    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         """Read a file or a program; see :func:`latcast.graph.importers.load_graph`."""
-        if isinstance(source, Path) and not trust:
+        if isinstance(source, Path) and not options.trust:
             raise ModelError(
                 f"'{source}' is a PyTorch archive, and opening one runs whatever code its maker put into it; if you know who "
                 "made it, say --trust (trust=True in Python), else export the model to ONNX (torch.onnx.export)"
@@ -45,10 +44,10 @@ class TorchImporter:
             program, name = _load_program(source), source.stem
         else:
             program, name = source, type(source).__name__
-        return _import(program, (), name, shapes, strict)
+        return _import(program, (), name, options)
 
 
-def import_module(module: Any, example_inputs: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+def import_module(module: Any, options: ModelOptions) -> Graph:
     """The graph of a module; see :func:`latcast.graph.importers.from_torch`."""
     require("reading a PyTorch module", "torch", "onnxscript")
     import torch
@@ -57,6 +56,7 @@ def import_module(module: Any, example_inputs: Any, *, shapes: Shapes | None = N
         raise ModelError(
             f"example inputs are for a torch.nn.Module, found {type(module).__name__}; other models take shapes={{input: sizes}}"
         )
+    example_inputs = options.example_inputs
     if isinstance(example_inputs, torch.Tensor):
         example_inputs = (example_inputs,)
     elif not isinstance(example_inputs, Sequence) or isinstance(example_inputs, str):
@@ -67,7 +67,7 @@ def import_module(module: Any, example_inputs: Any, *, shapes: Shapes | None = N
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        return _import(module, tuple(example_inputs), type(module).__name__, shapes, strict)
+        return _import(module, tuple(example_inputs), type(module).__name__, options)
     finally:
         for part, training in modes:
             part.training = training
@@ -88,7 +88,7 @@ def _load_program(path: Path) -> Any:
         raise ModelError(f"'{path}' cannot be loaded by torch.export.load: {_first_line(error)}") from error
 
 
-def _import(source: Any, arguments: tuple[Any, ...], name: str, shapes: Shapes | None, strict: bool) -> Graph:
+def _import(source: Any, arguments: tuple[Any, ...], name: str, options: ModelOptions) -> Graph:
     import onnx_ir  # of which onnxscript is made
     import torch
 
@@ -102,7 +102,7 @@ def _import(source: Any, arguments: tuple[Any, ...], name: str, shapes: Shapes |
     model = exported.model
     _drop_weights(model)
     model.graph.name = name
-    return OnnxImporter().load(onnx_ir.to_proto(model), shapes=shapes, strict=strict)
+    return OnnxImporter().load(onnx_ir.to_proto(model), options)
 
 
 def _drop_weights(model: Any) -> None:

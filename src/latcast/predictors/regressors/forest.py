@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from latcast.predictors.regressors.regressor import Arrays, Tuned
+from latcast.predictors.regressors import Arrays, Tuned
 from latcast.predictors.regressors.trees import TreeEnsemble
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from latcast.errors import TrainingError
-from latcast.predictors.regressors.regressor import Arrays, Regressor
+from latcast.predictors.regressors import Arrays, Regressor
 
 QUANTUM = 2.0**-20
 """Weights are multiples of this: far finer than any noise, and a bundle of a hundred platforms stays small."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from latcast.predictors.regressors.regressor import Arrays, Tuned
+from latcast.predictors.regressors import Arrays, Tuned
 
 ALPHAS = tuple(10.0**power for power in range(-5, 3))
 """The grid of the paper."""

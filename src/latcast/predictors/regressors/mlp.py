@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from latcast.perceptron import EPSILON, Adam, Layers, forward
-from latcast.predictors.regressors.regressor import Arrays, Tuned
+from latcast.predictors.regressors import Arrays, Tuned
 
 CONSTANT = 1e-6
 """Standard deviation of a log feature below which it tells samples apart by rounding alone."""

@@ -9,7 +9,7 @@ import pytest
 
 from latcast.devices.signature_selection import SELECTIONS, SignatureSelection
 from latcast.errors import BundleError, TrainingError
-from latcast.predictors.regressors.regressor import REGRESSORS, Regressor, fit_regressor, regressor_from_arrays
+from latcast.predictors.regressors import REGRESSORS, Regressor, fit_regressor, regressor_from_arrays
 
 
 def made_up_kernels(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +24,7 @@ class RegressorContract:
     """What holds of every regressor."""
 
     regressor_name: ClassVar[str]
-    """Name in :data:`latcast.predictors.regressors.regressor.REGRESSORS`."""
+    """Name in :data:`latcast.predictors.regressors.REGRESSORS`."""
 
     most_error: ClassVar[float] = 0.5
     """Largest median relative error on kernels that it was not trained on."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.importers import ModelOptions
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 
@@ -47,11 +48,11 @@ class LayersImporter:
     def accepts(self, source: object) -> bool:
         return isinstance(source, Path) and source.suffix == ".layers"
 
-    def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, options: ModelOptions) -> Graph:
         b, x = GraphBuilder(source.stem), ""
         for number, line in enumerate(source.read_text().splitlines(), start=1):
             try:
-                x = self._added(b, x, *line.split(), shape=(shapes or {}).get("input"))
+                x = self._added(b, x, *line.split(), shape=(options.shapes or {}).get("input"))
             except (IndexError, KeyError, TypeError, ValueError, ModelError) as problem:
                 raise ModelError(f"{source}:{number}: expected a layer with its numbers, found '{line}' ({problem})") from problem
         graph = b.finish(x)

@@ -10,12 +10,12 @@ from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.measure.environment import MOMENT
+from latcast.networks import resolve_model
 from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
 from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
-from latcast.spaces.catalogue import network_named
-from latcast.spaces.models import file_reference
+from latcast.spaces.catalogue import model as published_model
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
@@ -55,9 +55,9 @@ class NetworkNames:
             return Reference(NCNN_BENCHMARK, {"name": names[-1]}, names[-1])
         file = _model_file(reader, section, timing, names)
         if file is not None:
-            return file_reference(file)
+            return resolve_model(file)
         try:
-            published = network_named(names[-1])
+            published = published_model(names[-1], as_measured=True)
         except UnknownNameError as problem:
             remedy = f"there is no file '{timing.network}' here or beside this one"
             if reader.runtimes:

@@ -1,0 +1,170 @@
+"""Which network a user means: a file, a name, a reference or an object becomes a reference or a graph.
+
+Only a name imports the named networks (:mod:`latcast.spaces`); a file or an object is read without them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from latcast.errors import ModelError, UnknownNameError, UnknownOperatorError
+from latcast.graph.importers import (
+    ModelKeywords,
+    ModelOptions,
+    ReadingKeywords,
+    Shapes,
+    is_torch_module,
+    read_source,
+    refuse_address,
+)
+from latcast.graph.ir import Graph
+from latcast.graph.operators.table import unknown_operators
+from latcast.records import Reference
+
+Model = str | os.PathLike[str] | Graph | Reference | object
+"""A path, the name of a published network ("resnet50"), a graph, a reference, a torch module with its inputs, or an object that
+an importer takes (``onnx.ModelProto``, ``torch.export.ExportedProgram``)."""
+
+AS_IT_IS = ModelOptions()
+"""Options of a model that is read as its file or its space has it."""
+
+
+def resolve_model(model: str | os.PathLike[str] | Reference, options: ModelOptions = AS_IT_IS) -> Reference:
+    """Return the reference of the network that a user means.
+
+    Args:
+        model: A reference; a file, whose reference has the absolute path and the hash of the content; or, where there is no
+            such file, the name of a published network: ``resnet50`` of a family, ``timm/convnext_tiny`` of a space.
+        options: Of these the shapes are kept in the reference.
+
+    Raises:
+        ModelError: There is no such file and no such network; or the network takes no inputs of these shapes.
+    """
+    reference = model if isinstance(model, Reference) else _named(model) or _file(Path(model))
+    if not options.shapes:
+        return reference
+    if reference.space == "file":  # which is given its shapes when it is read
+        given = {name: list(shape) for name, shape in options.shapes.items()}
+        return replace(reference, parameters={**reference.parameters, "shapes": given})
+    from latcast.spaces.catalogue import resized
+
+    return resized(reference, options.shapes)
+
+
+def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
+    """Return the graph of whatever a user calls a model, with the name that the user gave: the text of a name or a path.
+
+    Args:
+        model: See :data:`Model`.
+        options: How it is read.
+
+    Raises:
+        ModelError: The model cannot be read, or cannot take inputs of these shapes.
+        UnknownOperatorError: ``strict``, and an operator has no entry in the operator table.
+    """
+    name = model.name if isinstance(model, Reference) else os.fspath(model) if isinstance(model, str | os.PathLike) else ""
+    if options.example_inputs is not None:
+        graph = read_source(model, options)
+    elif isinstance(model, Graph):
+        graph = model
+        if options.shapes:
+            from latcast.graph.passes.reshape_inputs import reshape_inputs
+
+            graph = reshape_inputs(model, options.shapes)
+    else:
+        reference = model if isinstance(model, Reference) else _named(model)
+        if reference is None:
+            graph = read_source(model, options)
+        else:
+            from latcast.spaces.catalogue import build
+
+            graph = build(resolve_model(reference, options), trust=options.trust)
+    if name:
+        graph = replace(graph, name=name)
+    if options.strict and (unknown := unknown_operators(graph)):
+        raise UnknownOperatorError(
+            f"{graph.name}: no entry in the operator table for {', '.join(unknown)}; "
+            "without --strict they are estimated and listed in the coverage"
+        )
+    return graph
+
+
+def read_models(models: Iterable[Model], options: ModelOptions = AS_IT_IS) -> list[Graph]:
+    """Return the graphs of many models, each as :func:`read_model` reads it.
+
+    Raises:
+        ModelError: See :func:`read_model`; or the models are not a list.
+    """
+    alone = isinstance(models, str | os.PathLike | Graph | Reference) or is_torch_module(models)
+    if alone or not isinstance(models, Iterable):
+        raise ModelError(f"expected a list of models, found one of type {type(models).__name__}; put it into a list")
+    return [read_model(each, options) for each in models]
+
+
+def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
+    """Read ``input=1,3,224,224`` as shapes by input name.
+
+    Raises:
+        ModelError: A text is not of this form.
+    """
+    shapes = {}
+    for text in texts or ():
+        name, equals, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
+        except ValueError:
+            shape = ()
+        if not equals or not name or not shape or min(shape) < 1:
+            raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224")
+        shapes[name] = shape
+    return shapes
+
+
+def _named(model: object) -> Reference | None:
+    """Return the network that a text names; None where it is a path, or no text.
+
+    Raises:
+        ModelError: It can only be a name, and no network has it; or it is an address.
+    """
+    if not isinstance(model, str):
+        return None
+    refuse_address(model)
+    if Path(model).exists():
+        return None
+    from latcast.spaces.catalogue import model as published_model
+    from latcast.spaces.named_graphs import find_named
+
+    try:
+        if "/" in model:
+            return find_named(model)
+        return None if Path(model).suffix else published_model(model)
+    except UnknownNameError as problem:
+        raise ModelError(f"there is no file '{model}', and {problem}") from problem
+
+
+def _file(path: Path) -> Reference:
+    if path.exists() and not path.is_file():
+        raise ModelError(f"'{path}' is no regular file; expected a model file")
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as problem:
+        raise ModelError(f"cannot read the model file {path}: {problem.strerror}") from problem
+    return Reference("file", {"path": str(path.resolve()), "sha256": digest}, path.stem)
+
+
+__all__ = [
+    "AS_IT_IS",
+    "Model",
+    "ModelKeywords",
+    "ModelOptions",
+    "ReadingKeywords",
+    "Shapes",
+    "parse_shapes",
+    "read_model",
+    "read_models",
+    "resolve_model",
+]
