@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: what README.md and docs/ say was measured, by command.
+"""``python -m benchmarks``: measurements and judgements behind README.md and docs/, by command.
 
 Results are kept in ``benchmarks/results`` (:mod:`benchmarks.result_files`) and judged alike (:mod:`benchmarks.judge`).
 ``python -m benchmarks.hub``, ``benchmarks.peer`` and ``benchmarks.named_networks`` have commands of their own.

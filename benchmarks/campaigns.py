@@ -226,7 +226,7 @@ class Examined:
 
     Attributes:
         profiled: As :func:`profile_taken` gives it.
-        trained: What was measured to train it.
+        trained: Networks that were measured to train it.
         labels: Of the test networks, corrected to the quiet state that the predictor was trained for.
         evaluate: Runs ``latcast evaluate`` on the labels, given a bundle or a platform.
     """

@@ -22,7 +22,7 @@ import numpy as np
 import typer
 
 from benchmarks.command import PUBLISHED, Data, Seed, print_stages
-from benchmarks.judge import Row, table, target_cell
+from benchmarks.judge import Row, interval_of_mean, table, target_cell
 from benchmarks.result_files import keep, kept
 from benchmarks.shipped_kernels import ship_kernel_tables
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, mixed_by_others, try_pool
@@ -53,7 +53,7 @@ class Picked:
 
     Attributes:
         platform, dataset, kind: Of the platform.
-        held_out: What is held out besides the chip.
+        held_out: Case of holding out networks, besides the chip.
         quality: "top-1 accuracy", "top-5 accuracy", or "multiply-accumulates" as a stand-in, in logarithms.
         method: "certain" (what choose picks) or "point" (by the prediction itself).
         within: True where the pick fits; None where nothing was picked.
@@ -195,6 +195,7 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
                 "platforms": len(by_platform), "budgets": len(everything), "picked": 100 * len(made) / len(everything),
                 "within": 100 * float(np.mean([bool(each.within) for each in made])) if made else None,
                 "within_by_platform": 100 * float(np.mean(shares)) if shares else None,
+                "within_by_platform_interval": interval_of_mean(100 * np.array(shares)) if shares else None,
                 "within_110": 100 * float(np.mean(np.array(over) <= 1.1)) if over else None,
                 "regret": float(np.mean(regrets)) if regrets else None,
                 "median_regret": float(np.median(regrets)) if regrets else None,

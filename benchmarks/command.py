@@ -20,7 +20,7 @@ Rounds = Annotated[int, typer.Option(help="Rounds in each pass.", min=1)]
 Judge = Annotated[bool, typer.Option(help="Judge at the end.")]
 Data = Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")]
 Seed = Annotated[int, typer.Option(help="Of folds and draws.")]
-Store = Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")]
+Store = Annotated[Path, typer.Argument(help="Store that `latcast data import usc DIR --store` wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 PUBLISHED = Path("../shared/data")

@@ -20,7 +20,7 @@ import numpy as np
 import typer
 
 from benchmarks.command import PUBLISHED, AsJson, Data, Seed, print_stages
-from benchmarks.judge import Columns, absolute_percentage, by_flops_and_memory, table
+from benchmarks.judge import Columns, by_flops_and_memory, figures_of_logarithms, interval_of_mean, table
 from benchmarks.phones import measured, source_of
 from benchmarks.result_files import keep, kept
 from latcast.devices.arbitration import chip_folds, held_out_networks, without
@@ -77,7 +77,9 @@ def decisions(
     seed: Seed = 0,
     phones: Annotated[
         Path | None,
-        typer.Option(help="Judge shipped phones alone: what `latcast data import usc DIR --store` wrote.", metavar="STORE"),
+        typer.Option(
+            help="Judge shipped phones alone, from a store that `latcast data import usc DIR --store` wrote.", metavar="STORE"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -277,7 +279,7 @@ def phone_forecasts(store: Path, names: Sequence[str] = PHONES) -> Iterator[Fore
     """Yield networks of phones, each predicted without its lineage, with intervals calibrated without it.
 
     Args:
-        store: What ``latcast data import usc DIR --store`` wrote.
+        store: A store written by ``latcast data import usc DIR --store``.
         names: Platform ids.
     """
     places: dict[str, int] = {}
@@ -414,6 +416,10 @@ class Decisions:
     simple: np.ndarray
     mean_ratio: np.ndarray
 
+    def right_by(self, expected: np.ndarray) -> np.ndarray:
+        """Return which decisions are right by expected logarithms of ratios, (decisions,)."""
+        return np.asarray((expected < 0) == (self.ratio < 0))
+
     def rows(self, chosen: np.ndarray) -> Decisions:
         """Return the decisions at some places."""
         return Decisions(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
@@ -458,35 +464,30 @@ def regret(ratio: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 def figures(found: Decisions) -> dict[str, float | None]:
     """Return the figures of some decisions; shares in percent."""
-    confidence = student_probability(np.abs(found.expected) / found.deviation)
-    alone = student_probability(np.abs(found.expected) / found.alone)
-    right = (found.expected < 0) == (found.ratio < 0)
-    sure = confidence >= SURE
-    error = found.ratio - found.expected
-    relative = absolute_percentage(error)
-    lost = regret(found.ratio, found.expected)
 
     def percent(values: np.ndarray) -> float | None:
         return 100 * float(values.mean()) if len(values) else None
 
-    def right_by(expected: np.ndarray) -> float | None:
-        return percent((expected < 0) == (found.ratio < 0))
-
-    always = np.full(len(right), -1.0)
+    confidence = student_probability(np.abs(found.expected) / found.deviation)
+    alone = student_probability(np.abs(found.expected) / found.alone)
+    right, sure, sure_alone = found.right_by(found.expected), confidence >= SURE, alone >= SURE
+    lost = regret(found.ratio, found.expected)
+    # The interval of Student's distribution in the units of a normal one.
+    deviation = found.deviation * LEVEL_QUANTILE / LEVEL_DEVIATIONS
+    of_ratios = figures_of_logarithms(found.ratio - found.expected, deviation, found.ratio)
+    baselines = {
+        "flops_and_memory": found.simple, "always_second": np.full(len(right), -1.0), "mean_ratio": found.mean_ratio,
+    }  # fmt: skip
     return {
         "decisions": len(right), "pairs": len(set(found.pair.tolist())), "second_slower": percent(found.ratio > 0),
         "right": percent(right), "sure": percent(sure), "right_when_sure": percent(right[sure]),
         "right_when_unknown": percent(right[~sure]),
         "regret_median": float(np.median(lost)), "regret_mean": float(lost.mean()),
         "regret_mean_when_sure": float(lost[sure].mean()) if sure.any() else None,
-        "mape": float(relative.mean()), "median_ape": float(np.median(relative)),
-        "within_5": percent(relative <= 5), "within_10": percent(relative <= 10),
-        "coverage": percent(np.abs(error) <= LEVEL_QUANTILE * found.deviation),
-        "independent_sure": percent(alone >= SURE), "independent_right_when_sure": percent(right[alone >= SURE]),
-        "flops_and_memory": right_by(found.simple), "always_second": right_by(always), "mean_ratio": right_by(found.mean_ratio),
-        "flops_and_memory_regret": float(regret(found.ratio, found.simple).mean()),
-        "always_second_regret": float(regret(found.ratio, always).mean()),
-        "mean_ratio_regret": float(regret(found.ratio, found.mean_ratio).mean()),
+        **{name: of_ratios[name] for name in ("mape", "median_ape", "within_5", "within_10", "coverage")},
+        "independent_sure": percent(sure_alone), "independent_right_when_sure": percent(right[sure_alone]),
+        **{name: percent(found.right_by(expected)) for name, expected in baselines.items()},
+        **{f"{name}_regret": float(regret(found.ratio, expected).mean()) for name, expected in baselines.items()},
     }  # fmt: skip
 
 
@@ -496,7 +497,7 @@ BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
 def reliability(found: Decisions) -> list[dict[str, float]]:
     """Return stated probabilities and how often they were right, by bins."""
     confidence = student_probability(np.abs(found.expected) / found.deviation)
-    right = (found.expected < 0) == (found.ratio < 0)
+    right = found.right_by(found.expected)
     rows = []
     for low, high in pairwise(BINS):
         own = (confidence >= low) & (confidence < high)
@@ -511,40 +512,38 @@ def reliability(found: Decisions) -> list[dict[str, float]]:
 
 
 def rows_of(pairs: Sequence[Pair], found: Decisions) -> list[dict[str, Any]]:
-    """Return rows of setting, dataset, question, and the figures."""
-    keys = np.array([(pair.setting, pair.dataset, pair.question) for pair in pairs])[found.pair.astype(int)]
+    """Return rows of setting, dataset, question, and the figures; the interval of those right is over chips."""
+    about = np.array([(pair.setting, pair.dataset, pair.question, pair.first.platform.silicon) for pair in pairs])
+    settings, datasets, questions, chips = about[found.pair.astype(int)].T
+    right = 100.0 * found.right_by(found.expected)
     rows = []
     for setting in (KNOWN, NEW, SHIPPED):
-        for dataset in (*SCORED, *sorted(set(keys[:, 1]) - set(SCORED)), ALL):
+        for dataset in (*SCORED, *sorted(set(datasets) - set(SCORED)), ALL):
             for question in (*QUESTIONS, ALL):
-                own = keys[:, 0] == setting
-                own &= (keys[:, 1] == dataset) | (dataset == ALL)
-                own &= (keys[:, 2] == question) | (question == ALL)
+                own = (settings == setting) & ((datasets == dataset) | (dataset == ALL))
+                own &= (questions == question) | (question == ALL)
                 if own.any():
-                    chips = {pairs[place].first.platform.silicon for place in set(found.pair[own].astype(int).tolist())}
-                    about = {"setting": setting, "dataset": dataset, "question": question, "chips": len(chips)}
-                    rows.append({**about, **figures(found.rows(own))})
+                    row = {"setting": setting, "dataset": str(dataset), "question": question, "chips": len(set(chips[own]))}
+                    interval = interval_of_mean(right[own], chips[own])
+                    rows.append({**row, **figures(found.rows(own)), "right_interval": interval})
     return rows
 
 
 def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> dict[str, Any]:
     """Return everything that the results hold."""
-    pairs, decisions = judged(pool, found, seed)
-    setting = np.array([(pair.setting, pair.dataset in SCORED) for pair in pairs], dtype=object)[decisions.pair.astype(int)]
-    factors = widths(found)
-    shared = learn_shared(pairs, factors)
+    pairs, made = judged(pool, found, seed)
+    settings = np.array([(pair.setting, pair.dataset in SCORED) for pair in pairs], dtype=object)[made.pair.astype(int)]
+    shared = learn_shared(pairs, widths(found))
+    parts = {
+        f"{name}, {'mlperf and paddle' if scored else 'other datasets'}": (settings[:, 0] == name) & (settings[:, 1] == scored)
+        for name in (KNOWN, NEW)
+        for scored in (True, False)
+    }
+    share = {name: round(part, 4) for name, part in shared.share.items()}
     return {
-        "sure_from": SURE, "platforms": len({each.platform.name for each in found}), "rows": rows_of(pairs, decisions),
-        "reliability": {
-            f"{name}, {'mlperf and paddle' if scored else 'other datasets'}": reliability(
-                decisions.rows((setting[:, 0] == name) & (setting[:, 1] == scored))
-            )
-            for name in (KNOWN, NEW)
-            for scored in (True, False)
-        },
-        "learned": {
-            "share": {name: round(part, 4) for name, part in shared.share.items()}, "widening": round(shared.widening, 3),
-        },
+        "sure_from": SURE, "platforms": len({each.platform.name for each in found}), "rows": rows_of(pairs, made),
+        "reliability": {name: reliability(made.rows(own)) for name, own in parts.items()},
+        "learned": {"share": share, "widening": round(shared.widening, 3)},
     }  # fmt: skip
 
 
@@ -593,5 +592,12 @@ def reliability_table() -> str:
     rows = [{"name": name, **each} for name, listed in kept("decisions")["reliability"].items() for each in listed]
     bounds = {"stated %": lambda row: f"{100 * row['from']:.0f} to {100 * row['to']:.0f}"}
     return table(
-        rows, {"device, data": "{name}", **bounds, "mean": "{stated:.1f}", "right %": "{right:.1f}", "decisions": "{decisions}"}
+        rows,
+        {
+            "device, data": "{name}",
+            **bounds,
+            "mean stated %": "{stated:.1f}",
+            "right %": "{right:.1f}",
+            "decisions": "{decisions}",
+        },
     )

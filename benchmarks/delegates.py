@@ -146,7 +146,7 @@ def graphs_of(rows: Iterable[Row], models: Path | None = None) -> dict[tuple[str
 
 
 class RulePredictor:
-    """Predicts outcomes by rules; what rows share is worked out once."""
+    """Predictor of outcomes by rules, which works out once what rows share."""
 
     def __init__(self, graphs: Mapping[tuple[str, str], Graph]) -> None:
         self.graphs = graphs

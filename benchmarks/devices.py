@@ -1,4 +1,4 @@
-"""Devices that nobody measured, from a few networks: every chip held out in turn, with networks that no known platform ran.
+"""Devices that were not measured before, from a few networks: every chip held out in turn, and networks too.
 
 A trial is a platform of a held-out chip, some networks measured there, and others to predict: networks that known platforms ran
 ("nothing" is held out but the chip); networks that no known platform ran, drawn at random ("drawn") or of whole lineages that
@@ -27,6 +27,7 @@ from benchmarks.judge import (
     Row,
     absolute_percentage,
     figures_of_logarithms,
+    interval_of_mean,
     is_off_level,
     mean_over_platforms,
     table,
@@ -64,7 +65,7 @@ FOLDS = 6
 FORECAST = "forecast"
 
 DRAWN_NETWORKS = "drawn"
-"""What is held out: a third of the networks, drawn at random, whatever their lineages."""
+"""The case of holding out a third of the networks, drawn at random, whatever their lineages."""
 
 HELD_OUT: Mapping[str, str] = {
     NOTHING: "run by other devices",
@@ -72,7 +73,7 @@ HELD_OUT: Mapping[str, str] = {
     NEW_NETWORKS: "not run, of lineages not run",
     NEW_LINEAGES: "of lineages not measured",
 }
-"""What is held out, and how tables call the networks that are tested then."""
+"""Case of holding out to the name of its tested networks in tables."""
 
 TARGETS: Mapping[tuple[str, str], tuple[float, float, float]] = {
     ("cpu", DRAWN_NETWORKS): (20, 11, 7), ("gpu", DRAWN_NETWORKS): (30, 18, 8), ("npu", DRAWN_NETWORKS): (35, 20, 15),
@@ -93,11 +94,11 @@ def devices(
     seed: Seed = 0,
     ship: Annotated[bool, typer.Option("--ship", help="Fit everything and write the shipped model, too.")] = False,
     facts: Annotated[
-        bool, typer.Option("--facts", help="What facts of a device are worth where nothing was measured, alone.")
+        bool, typer.Option("--facts", help="Judge only forecasts from facts of a device, with nothing measured.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Judge forecasts for devices that nobody measured, from a few networks, every chip held out in turn."""
+    """Judge forecasts for devices that were not measured before, from a few networks, every chip held out in turn."""
     watch = print_stages()
     pool = known_platforms(read_datasets(data), watch)
     if facts:
@@ -239,7 +240,7 @@ def devices_table() -> str:
     return table(rows, {"unit": "{unit}", "tested networks": "{tested}", **by_count, **last})
 
 
-# What is shipped
+# Shipping
 
 MOST_PARAMETERS = 6_500_000
 """Of a network that is carried to another device; 26 MB in single precision."""
@@ -277,7 +278,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "bandwidth": ("cpu log2_bandwidth", "gpu log2_bandwidth", "npu log2_bandwidth"),
     "core, family": ("cpu core=", "cpu out_of_order", "gpu gpu=", "npu npu"),
 }
-"""What is known of a device that nobody measured, and how the names of its covariates begin."""
+"""Facts of a device that was not measured, and the beginnings of the names of their covariates."""
 
 FEWEST_OF_A_JUDGED = 8
 """Networks of a platform whose forecasts by facts alone are judged."""
@@ -320,7 +321,8 @@ def by_fact(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) ->
         rows.append(
             {
                 "kind": kind, "facts": label, "platforms": len(listed), "mape": float(np.mean(mape)),
-                "median_mape": float(np.median(mape)), "width": float(np.exp(2 * held_ninety)),
+                "median_mape": float(np.median(mape)), "mape_interval": interval_of_mean(np.array(mape)),
+                "width": float(np.exp(2 * held_ninety)),
             }
         )  # fmt: skip
     return sorted(rows, key=lambda row: KINDS.index(row["kind"]))

@@ -1,8 +1,8 @@
-"""How sure the difference of two predictions is: correlations of errors learned, and intervals of differences judged, on phones.
+"""Intervals of the difference of two predictions: correlations of errors learned, and intervals judged, on phones.
 
-Networks of published phones are predicted without their lineage, as for the cards of the shipped predictors. Of each pair the
-logarithms of two errors are at hand. What two errors share (:class:`latcast.predictors.joint.SharedErrors`) is learned from the
-pairs without two lineages, and intervals are calibrated without them; pairs of the two are judged by both.
+Networks of published phones are predicted without their lineage, as for the cards of the shipped predictors. The shared parts of
+two errors (:class:`latcast.predictors.joint.SharedErrors`) are learned from the pairs without two lineages, and intervals are
+calibrated without them; pairs of these two lineages are judged by both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, combinations_with_replacement, pairwise, zip_longest
+from itertools import combinations_with_replacement, pairwise, zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,9 +46,6 @@ SAME_KERNELS = 0.999
 
 MOST_LEARNED, MOST_JUDGED = 150, 25
 """Pairs of each platform and two lineages."""
-
-MOST_SCORE = 3.0
-"""Standard deviations beyond which an error counts as so many, for correlations between platforms."""
 
 SOURCES = (
     "latcast.kernels", "latcast.predictors.training", "latcast.predictors.whole_networks", "latcast.predictors.samples",
@@ -154,7 +151,7 @@ class Pairs:
     second_parts: np.ndarray
 
     def correlation(self, shared: SharedErrors) -> np.ndarray:
-        """(pairs,)."""
+        """Return the correlation of each pair's errors, (pairs,)."""
         weights = np.array([shared.kind, shared.close, shared.same])
         both = np.sqrt((weights @ self.first_parts) * (weights @ self.second_parts))
         return np.asarray(np.clip(weights @ self.parts / both, 0.0, 1.0))
@@ -217,7 +214,7 @@ def _scores(errors: PlatformErrors, interval: Interval) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned of two networks' errors.
+    """Learned parameters of two networks' errors.
 
     Attributes:
         shared: Shares of the variance that errors have in common.
@@ -278,7 +275,6 @@ def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
         "in_use": asdict(SHARED),
         "lineages": [*names, "others"],
         "rows": summary(rows),
-        "between_platforms": between_platforms(every),
     }
 
 
@@ -306,31 +302,6 @@ def _judged(
                 faster = joint.faster_probability()
                 row[f"{name}_brier"] = (faster - (truth_ms < 0)) ** 2
             yield row
-
-
-def between_platforms(every: Sequence[PlatformErrors]) -> list[dict[str, Any]]:
-    """Return the mean correlation of the errors of the same networks on two platforms, by what the platforms share."""
-    found: dict[tuple[bool, ...], list[float]] = {}
-    for one, other in combinations(every, 2):
-        both = sorted(set(one.names) & set(other.names))
-        x, y = (_typical_scores(errors, both) for errors in (one, other))
-        a, b = Platform.parse(one.platform), Platform.parse(other.platform)
-        shares = a.runtime == b.runtime, unit_kind(a.unit) == unit_kind(b.unit), a.precision == b.precision, a.device == b.device
-        found.setdefault(shares, []).append(float((x @ y) / np.sqrt((x @ x) * (y @ y))))
-    return [
-        {
-            **dict(zip(("runtime", "unit_kind", "precision", "device"), shares, strict=True)),
-            "pairs": len(values),
-            "correlation": round(float(np.mean(values)), 3),
-        }
-        for shares, values in sorted(found.items(), reverse=True)
-    ]
-
-
-def _typical_scores(errors: PlatformErrors, names: Sequence[str]) -> np.ndarray:
-    """Return errors of some networks in standard deviations of their intervals, at most :data:`MOST_SCORE`."""
-    score, _ = _scores(errors, _interval(errors, np.ones(len(errors.names), dtype=bool)))
-    return np.clip(score[[errors.names.index(name) for name in names]], -MOST_SCORE, MOST_SCORE)
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What README.md and docs/ show, made from results: tables, figures in sentences, the picture, and what commands print.
+"""Contents of README.md and docs/ made from results: tables, figures in sentences, the picture, and what commands print.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``, a figure in a sentence between ``<!-- figure: NAME -->`` and
 ``<!-- end -->``. A fenced block of the kind ``console`` holds commands after ``$ `` and what they print; the commands of one
@@ -247,7 +247,7 @@ def with_tables(text: str) -> str:
     return _MARKED.sub(made, text)
 
 
-# What commands print
+# Output of commands
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Networks that nobody here chose: one of each design in timm's, torchvision's and transformers' registries, drawn by a seed.
+"""Networks drawn by a seed, not chosen: one of each design in timm's, torchvision's and transformers' registries.
 
 No family of latcast builds them, and no segment of their designs is trained on
 (:data:`latcast.spaces.published_segments.HELD_OUT_DESIGNS`); their graphs are those of the published modules. Half of them, by a

@@ -44,13 +44,13 @@ NETWORKS = (
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 
 FUSED_ON_CPU = ("conv_bn", "conv_relu", "dwconv_bn", "dwconv_relu", "bn_relu", "add_relu", "fc_relu")
-"""What nn-Meter finds fused by TFLite on a CPU (Table 4), as its rules name pairs."""
+"""Pairs that TFLite fuses on a CPU by nn-Meter's Table 4, as its rules name them."""
 
 CPU_RULES = "litert"
 """The same runtime in our rules, for the number of kernels."""
 
 MEASUREMENTS = Path("tests/cli/data/onnxruntime.jsonl.gz")
-"""What the predictor learns from whose speed is measured."""
+"""Training data of the predictor whose speed is measured."""
 
 
 class PeerUnavailable(Exception):

@@ -113,7 +113,7 @@ def judge() -> None:
 @app.command()
 def tables() -> None:
     """Print the tables from the kept results, without what was measured."""
-    print("\n\n".join((targets_table(), rivals_table(), curves_table(), warm_ups_table(), distances_table())))
+    print("\n\n".join((targets_table(), rivals_table(), curves_table(), warm_ups_table())))
 
 
 # Measurements
@@ -145,12 +145,12 @@ class Measured:
 
     @property
     def kernels(self) -> int:
-        """How many different kernels were timed."""
+        """Number of different kernels that were timed."""
         return len({each.kernel.key for each in (*self.isolated, *self.profiled)})
 
     @property
     def runs_of_networks(self) -> int:
-        """In how many networks kernels were timed."""
+        """Number of networks in which kernels were timed."""
         return len({each.network for each in self.profiled})
 
     def first(self, networks: int, kernels: int) -> TrainingData:
@@ -392,7 +392,7 @@ def judge_all() -> dict[str, Any]:
         raise MeasurementError("no target is measured yet: python -m benchmarks platforms list")
     return {
         "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
-        "distances": distances(everything), "mean": _means(targets),
+        "mean": _means(targets),
     }  # fmt: skip
 
 
@@ -405,26 +405,6 @@ def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
         "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
         "seconds": measured.seconds, "label_error": measured.label_error, **own,
     }  # fmt: skip
-
-
-def distances(everything: Sequence[Measured]) -> dict[str, dict[str, Any]]:
-    """Return how each platform differs from the one most like it: the factor, and the spread beyond the factor.
-
-    The spread is the mean absolute deviation, in percent, of the ratios of the test networks' latencies from their median.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for one in everything:
-        nearest: list[tuple[float, float, str]] = []
-        for other in everything:
-            if other is not one:
-                known = {sample.reference.key: sample.latency_ms for sample in other.tests}
-                ratio = np.log([s.latency_ms / known[s.reference.key] for s in one.tests if s.reference.key in known])
-                middle = float(np.median(ratio))
-                nearest.append((100 * float(np.abs(ratio - middle).mean()), float(np.exp(middle)), other.bench.name))
-        if nearest:
-            spread, factor, name = min(nearest)
-            found[one.bench.name] = {"nearest": name, "factor": factor, "spread": spread}
-    return found
 
 
 def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -497,11 +477,3 @@ def warm_ups_table() -> str:
         "its own: MAPE / ±5 / ±10 %": "{mape:.1f} / {within_5:.0f} / {within_10:.0f}",
     }  # fmt: skip
     return table([{"name": name, **each} for name, each in kept("platforms")["warm_ups"].items()], columns)
-
-
-def distances_table() -> str:
-    """Return how each platform differs from the one most like it."""
-    columns = {
-        "platform": "{name}", "most alike": "{nearest}", "times as slow": "{factor:.2f}", "beyond that %": "{spread:.1f}",
-    }  # fmt: skip
-    return table([{"name": name, **each} for name, each in kept("platforms")["distances"].items()], columns)

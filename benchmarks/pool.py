@@ -53,7 +53,7 @@ CASES: Mapping[str, str] = {
     NEW_NETWORKS: "not run, of lineages that it may have run",
     NEW_LINEAGES: "of lineages not run",
 }
-"""What is held out, and how tables call the networks that are tested then."""
+"""Case of holding out to the name of its tested networks in tables."""
 
 WITHOUT_DRAWN = "cpu, without drawn networks"
 """The kind of a row of CPUs without those of Ganesan et al., which are many and ran the same networks, nearly all drawn from one
@@ -95,7 +95,7 @@ def pool(
         say(f"missed: {text}")
 
 
-# What is judged
+# Kinds of rows
 
 
 def kinds_of_rows(platform: KnownPlatform) -> tuple[str, ...]:

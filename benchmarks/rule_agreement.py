@@ -52,7 +52,7 @@ class Agreement(NamedTuple):
 
     @property
     def edges(self) -> int:
-        """How many edges were compared."""
+        """Number of edges that were compared."""
         return self.agreed + self.only_rules.total() + self.only_runtime.total()
 
     def with_other(self, other: Agreement) -> Agreement:

@@ -21,7 +21,7 @@ BUILT = Path(".latcast/bench/isa_caps/cpuid_cap.so")
 
 
 def capped_variables(cap: str) -> dict[str, str]:
-    """Environment variables of a worker that sees no newer instruction set; for ``WorkerSettings.variables``.
+    """Return environment variables of a worker that sees no newer instruction set, for ``WorkerSettings.variables``.
 
     Raises:
         MeasurementError: No such cap, or this machine cannot be capped.
@@ -32,7 +32,7 @@ def capped_variables(cap: str) -> dict[str, str]:
 
 
 def built_library(path: Path = BUILT) -> Path:
-    """The shared library that does it, compiled where its source is newer.
+    """Return the shared library that caps, compiled where its source is newer.
 
     Raises:
         MeasurementError: No compiler, or one that fails, or a CPU without ``cpuid_fault``.
@@ -56,7 +56,7 @@ def built_library(path: Path = BUILT) -> Path:
 
 
 def can_cap() -> bool:
-    """Whether this machine's CPU lets CPUID fault."""
+    """Return whether this machine's CPU lets CPUID fault."""
     try:
         return "cpuid_fault" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     except OSError:

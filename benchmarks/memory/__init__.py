@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command import say
-from benchmarks.judge import table, target_cell
+from benchmarks.judge import figures, table, target_cell
 from benchmarks.result_files import keep, kept
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
@@ -119,18 +119,22 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for runtime, precision in MEASURED:
         chosen = [row for row in rows if (row["runtime"], row["precision"]) == (runtime, precision)]
-        if not chosen:
-            continue
-        error = np.array([100 * (row["predicted_bytes"] / row["measured_bytes"] - 1) for row in chosen])
-        of_file = np.array([100 * (row["predicted_file_bytes"] / row["measured_file_bytes"] - 1) for row in chosen])
-        found.append(
-            {
-                "runtime": runtime, "precision": precision, "networks": len(chosen), "mape": float(np.abs(error).mean()),
-                "median_ape": float(np.median(np.abs(error))), "within_5": 100 * float((np.abs(error) <= 5).mean()),
-                "within_10": 100 * float((np.abs(error) <= 10).mean()), "worst": float(error[np.abs(error).argmax()]),
-                "worst_model": chosen[int(np.abs(error).argmax())]["model"], "file_mape": float(np.abs(of_file).mean()),
-            }
-        )  # fmt: skip
+        if chosen:
+            predicted, measured, file_predicted, file_measured = (
+                np.array([row[f"{name}_bytes"] for row in chosen])
+                for name in ("predicted", "measured", "predicted_file", "measured_file")
+            )
+            error = 100 * (predicted / measured - 1)
+            worst = int(np.abs(error).argmax())
+            judged_by = figures(predicted, measured)
+            found.append(
+                {
+                    "runtime": runtime, "precision": precision,
+                    **{name: judged_by[name] for name in ("networks", "mape", "mape_interval", "within_5", "within_10")},
+                    "median_ape": float(np.median(np.abs(error))), "worst": float(error[worst]),
+                    "worst_model": chosen[worst]["model"], "file_mape": figures(file_predicted, file_measured)["mape"],
+                }
+            )  # fmt: skip
     return found
 
 

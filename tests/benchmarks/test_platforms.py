@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import platforms
-from benchmarks.platforms import Measured, distances, fewer_times
+from benchmarks.platforms import Measured, fewer_times
 from benchmarks.platforms_campaign import PLATFORMS, bench_platform, pieces
 from benchmarks.result_files import kept
 from latcast.errors import MeasurementError
@@ -113,11 +113,3 @@ def test_fewer_times_counts_what_from_scratch_needed_for_its_least_error_not_all
 def test_fewer_times_is_a_bound_where_the_smallest_part_suffices_and_none_where_none_does() -> None:
     assert fewer_times([point(100, 9.0, 40.0), point(800, 9.0, 10.0)]) == pytest.approx(8.0)
     assert fewer_times([point(100, 12.0, 40.0), point(800, 11.0, 10.0)]) is None
-
-
-def test_a_platform_that_is_slower_by_one_factor_differs_by_nothing_else() -> None:
-    found = distances([measured("one", [1.0, 2.0, 4.0]), measured("two", [2.0, 4.0, 8.0]), measured("three", [9.0, 2.0, 1.0])])
-    assert found["two"]["nearest"] == "one"
-    assert found["two"]["factor"] == pytest.approx(2.0)
-    assert found["two"]["spread"] == pytest.approx(0.0, abs=1e-9)
-    assert found["three"]["spread"] > 50
