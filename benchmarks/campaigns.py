@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.isa_caps import capped_variables
+from benchmarks.result_files import write_json
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
@@ -197,9 +198,7 @@ def take_profile(bench: Bench, minutes: float, seed: int = 0) -> dict[str, Any]:
     printed = bench.latcast(*arguments)
     seconds = time.monotonic() - start
     found = {**printed, "command": f"latcast {' '.join(arguments)}", "minutes": minutes, "wall_seconds": round(seconds, 1)}
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(found, indent=1) + "\n")
-    draft.replace(path)
+    write_json(path, found)
     return found
 
 

@@ -39,7 +39,7 @@ from benchmarks.platforms_campaign import (
     test_networks,
     training_networks,
 )
-from benchmarks.result_files import keep, kept
+from benchmarks.result_files import keep, kept, write_json
 from latcast.datasets.store import Store
 from latcast.devices.adaptation import fitting_rounds, transferred_predictor
 from latcast.devices.adaptation_rounds import AdaptationRounds
@@ -341,10 +341,7 @@ def fewer_times(points: Sequence[Row]) -> float | None:
 def _kept(name: str, make: Callable[[], Any]) -> Any:
     path = JUDGED / f"{name}.json"
     if not path.exists():
-        JUDGED.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(make()) + "\n")
-        draft.replace(path)
+        write_json(path, make())
     return json.loads(path.read_text())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.campaigns import FOLDER
 from benchmarks.isa_caps import capped_variables
+from benchmarks.result_files import write_json
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.kernels.rules import FusionRules, rules_for
@@ -196,12 +197,12 @@ def draw(watch: Callable[[str], None] = lambda text: None) -> None:
     for name, make in makers.items():
         if not _list_path(name).exists():
             watch(name)
-            _write_list(name, make())
+            write_json(_list_path(name), [reference.to_json() for reference in make()])
     for each in sorted(PLATFORMS, key=lambda platform: not platform.warm_up):
         name = _kernel_list(each)
         if not _list_path(name).exists():
             watch(name)
-            _write_list(name, _drawn_kernels(each))
+            write_json(_list_path(name), [reference.to_json() for reference in _drawn_kernels(each)])
 
 
 def _kernel_list(platform: BenchPlatform) -> str:
@@ -258,12 +259,6 @@ def _list_path(name: str) -> Path:
     return PLATFORMS_FOLDER / f"{name}.json"
 
 
-def _write_list(name: str, references: Sequence[Reference]) -> None:
-    draft = _list_path(name).with_suffix(".draft")
-    draft.write_text(json.dumps([reference.to_json() for reference in references]) + "\n")
-    draft.replace(_list_path(name))
-
-
 def drawn(name: str) -> list[Reference]:
     """Read a list that :func:`draw` wrote.
 
@@ -296,9 +291,13 @@ def profiled_networks(platform: BenchPlatform) -> list[Reference]:
     return drawn(f"profiled-{platform.seed}")
 
 
+def _pieces_path(platform: BenchPlatform) -> Path:
+    return PLATFORMS_FOLDER / f"{platform.name}.pieces.json"
+
+
 def progress_of(platform: BenchPlatform) -> dict[str, dict[str, Any]]:
     """Return the finished pieces of a platform: the seconds that each took and the records that it added."""
-    path = PLATFORMS_FOLDER / f"{platform.name}.pieces.json"
+    path = _pieces_path(platform)
     found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
@@ -324,10 +323,7 @@ def measure(platform: BenchPlatform, cpu: int | None, watch: Callable[[Progress]
             "seconds": round(time.monotonic() - start, 1), "added": report.added, "failed": len(report.failures),
             "missing": report.missing,
         }  # fmt: skip
-        path = PLATFORMS_FOLDER / f"{platform.name}.pieces.json"
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(finished, indent=1) + "\n")
-        draft.replace(path)
+        write_json(_pieces_path(platform), finished)
 
 
 def _items(platform: BenchPlatform, piece: str) -> list[CampaignItem]:

@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.command import say
 from benchmarks.judge import figures, table, target_cell
+from benchmarks.native import compiled
 from benchmarks.result_files import keep, kept
-from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import load_rules
@@ -54,29 +54,10 @@ TARGET = 10.0
 MEASURED = (("onnxruntime", "fp32"), ("onnxruntime arena", "fp32"), ("litert", "fp32"), ("litert", "int8"))
 
 
-def recorder(path: Path = BUILT) -> Path:
-    """Return the library that records the heap, compiled where its source is newer.
-
-    Raises:
-        MeasurementError: No compiler, or one that fails.
-    """
-    path = path.resolve()
-    if path.exists() and path.stat().st_mtime >= SOURCE.stat().st_mtime:
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    command = [os.environ.get("CC", "cc"), "-O2", "-Wall", "-shared", "-fPIC", "-o", str(path), str(SOURCE)]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except (FileNotFoundError, subprocess.CalledProcessError) as problem:
-        said = getattr(problem, "stderr", "") or problem
-        raise MeasurementError(f"{SOURCE.name} could not be compiled: {said}; it takes a C compiler and glibc") from problem
-    return path
-
-
 def measure(model: str, runtime: str, precision: str) -> Mapping[str, Any]:
     """Run :func:`benchmarks.memory.measured.measured` in a process of its own; return its figures, or an ``error``."""
     command = [sys.executable, "-m", "benchmarks.memory.measured", model, runtime, precision]
-    variables = {**os.environ, "LD_PRELOAD": str(recorder()), "OMP_NUM_THREADS": "1"}
+    variables = {**os.environ, "LD_PRELOAD": str(compiled(SOURCE, BUILT)), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1][:200]}
