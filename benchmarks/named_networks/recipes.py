@@ -306,19 +306,6 @@ def _timm_variant(name: str, *, classes: int = 1000, fold: bool = False) -> Call
     return make
 
 
-# Qualcomm AI Hub
-
-
-def _aihub_origin() -> Origin:
-    return Origin("latcast, after the published structure", "https://github.com/quic/ai-hub-models", "Apache-2.0")
-
-
-def _aihub_recipes(data: Path | None) -> list[Recipe]:
-    from benchmarks.named_networks.aihub.recipes import recipes
-
-    return recipes()
-
-
 # ncnn's benchmark
 
 _NCNN_INPUTS = {"FastestDet": {"in0": (1, 3, 352, 352)}, "vision_transformer": {"input": (1, 3, 384, 384)}}
@@ -346,7 +333,6 @@ def _ncnn_recipes(data: Path | None) -> list[Recipe]:
 
 COLLECTIONS = {
     "timm": Collection(_timm_origin, _timm_recipes, _timm_counted),
-    "aihub": Collection(_aihub_origin, _aihub_recipes),
     "ncnn_benchmark": Collection(_ncnn_origin, _ncnn_recipes),
     "torchvision": Collection(_torchvision_origin, _torchvision_recipes),
     "netspresso": Collection(_timm_origin, _netspresso_recipes),
