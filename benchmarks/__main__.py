@@ -6,6 +6,8 @@ Results are kept in ``benchmarks/results`` (:mod:`benchmarks.result_files`) and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from benchmarks import (
@@ -26,7 +28,7 @@ from benchmarks import (
     speed,
 )
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "accuracy": accuracy.accuracy,
     "table": accuracy.judge_again,
     "tables": accuracy.print_tables,

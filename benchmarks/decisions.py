@@ -590,14 +590,8 @@ def ratios_table() -> str:
 def reliability_table() -> str:
     """Return stated probabilities beside how often they were right."""
     rows = [{"name": name, **each} for name, listed in kept("decisions")["reliability"].items() for each in listed]
-    bounds = {"stated %": lambda row: f"{100 * row['from']:.0f} to {100 * row['to']:.0f}"}
-    return table(
-        rows,
-        {
-            "device, data": "{name}",
-            **bounds,
-            "mean stated %": "{stated:.1f}",
-            "right %": "{right:.1f}",
-            "decisions": "{decisions}",
-        },
-    )
+    columns: Columns = {
+        "device, data": "{name}", "stated %": lambda row: f"{100 * row['from']:.0f} to {100 * row['to']:.0f}",
+        "mean stated %": "{stated:.1f}", "right %": "{right:.1f}", "decisions": "{decisions}",
+    }  # fmt: skip
+    return table(rows, columns)

@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from benchmarks.command import Store as StorePath
-from benchmarks.judge import table
+from benchmarks.judge import Columns, table
 from benchmarks.phones import measured, phone_platforms, source_of
 from benchmarks.result_files import keep
 from latcast.datasets.store import Store
@@ -327,7 +327,7 @@ LINEAGES = {True: "one", False: "two", None: "all"}
 
 def differences_table(found: Mapping[str, Any]) -> str:
     """Return the judged pairs: intervals of correlated errors, the same with the labels' noise, and of independent errors."""
-    columns = {
+    columns: Columns = {
         "lineages": lambda row: LINEAGES[row["one_lineage"]], "correlation": "{from:g} to {to:g}", "pairs": "{pairs}",
         "coverage %": "{joint_coverage}", "width %": "{joint_width}", "with label noise: coverage %": "{measured_coverage}",
         "with label noise: width %": "{measured_width}", "independent: coverage %": "{independent_coverage}",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.judge import table
+from benchmarks.judge import Columns, table
 from benchmarks.result_files import keep, kept
 from latcast.datasets.splits import TABLE, lineage_of, tabled_lineages
 from latcast.graph.blocks import cuts
@@ -114,7 +114,7 @@ def lineages_table(found: dict[str, Any] | None = None) -> str:
     rows.append({"name": f"all {len(found['lineages'])}", **found})
     names = ", ".join(name.partition("/")[2] or name for name in found["close"])
     between = f"{len(found['close'])} have half of their multiply-accumulates in common with one of another lineage: {names}."
-    columns = {
+    columns: Columns = {
         "lineage": "{name}", "families of it": lambda row: ", ".join(examples.get(row["name"], ())), "networks": "{networks}",
         "multiply-accumulates in blocks that other lineages have %": "{in_common:.0f}",
     }  # fmt: skip

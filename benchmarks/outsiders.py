@@ -224,7 +224,7 @@ def judge_instruction_set(bench: Bench) -> dict[str, Any]:
 
 
 def figures_with_label_error(
-    rows: Sequence[Row], halves_ms: Mapping[str | None, tuple[float, float] | None]
+    rows: Sequence[Row], halves_ms: Mapping[str, tuple[float, float] | None]
 ) -> dict[str, Any]:  # fmt: skip
     """Return the figures of networks with their label error and the width of the median network's interval.
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.judge import Row, table
+from benchmarks.judge import Columns, Row, table
 from benchmarks.result_files import keep, kept
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
@@ -161,7 +161,7 @@ def peer_table() -> str:
     """Return a line for each network, and the models a second of both."""
     document = kept("peer")
     rows = [{"name": name, "ours": row["latcast"], "theirs": row["nn-meter"]} for name, row in document["networks"].items()]
-    columns = {
+    columns: Columns = {
         "network": "{name}", "latcast ms": lambda row: _milliseconds(row["ours"]), "nn-Meter ms": _their_milliseconds,
         "latcast kernels": "{ours[kernels]}", "nn-Meter kernels": "{theirs[kernels]}",
         "dropped by nn-Meter without a word": lambda row: row["theirs"].get("error") or _dropped(row["theirs"]),

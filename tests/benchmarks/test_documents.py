@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import documents
+from benchmarks.__main__ import COMMANDS
 from latcast.errors import LatcastError
 
 SHOWN = [pytest.param(path, id=str(path.relative_to(documents.ROOT))) for path in documents.all_documents()]
@@ -113,6 +114,15 @@ def test_constants_named_beside_the_figures_are_those_of_the_code() -> None:
     for module, first, others in named:
         for constant in (first, *re.findall(r"\w+", others)):
             assert hasattr(importlib.import_module(module), constant), f"{module}.{constant}"
+
+
+def test_commands_of_benchmarks_that_documents_name_exist() -> None:
+    paths = [*documents.all_documents(), documents.ROOT / "CONTRIBUTING.md", *(documents.ROOT / "src").rglob("*.py")]
+    # A table that is kept as it was names the command of its time.
+    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("As of ")]
+    named = {name for line in lines for name in re.findall(r"python -m benchmarks ([a-z][a-z-]*)", line)}
+
+    assert named <= {*COMMANDS, "platforms"}
 
 
 @pytest.mark.slow
