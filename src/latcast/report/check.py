@@ -32,7 +32,7 @@ MOST_LIKELY = 50.0
 """Percent: above it a limit is more likely exceeded than kept."""
 
 LIKELY_GROWN = 65.0
-"""Percent, for growth: found are growths of twice the limit, not those that keep to it (``python -m benchmarks edits``)."""
+"""Percent, for growth: found are growths of twice the limit, not those that keep to it."""
 
 LATENCY, GROWTH, MEMORY = "latency", "growth", "memory"
 
