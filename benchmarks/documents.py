@@ -257,6 +257,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "levels": levels.levels_table,
     "agreement": lambda: _part(rule_agreement.agreement_table(), without=UNTOLD_PAIRS),
     "outsiders": lambda: _part(outsiders.outsiders_table(kept_parts("outsiders")), rows=_reported),
+    "outsiders-third": outsiders.third_table,
     "outsiders-known-blocks": lambda: outsiders.known_blocks_table(kept_parts("outsiders")),
     "instruction-sets": outsiders.instruction_sets_table,
     "accuracy": lambda: summary_table(kept_parts("accuracy")),
