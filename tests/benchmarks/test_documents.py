@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import documents
+from benchmarks import documents, result_files
 from latcast.errors import LatcastError
 
 SHOWN = [pytest.param(path, id=str(path.relative_to(documents.ROOT))) for path in documents.documents()]
@@ -142,7 +142,8 @@ def test_every_page_stands_in_the_navigation() -> None:
 def test_every_printed_table_is_shown() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in documents.documents())
 
-    assert {path.stem for path in (documents.RESULTS / "printed").iterdir()} == set(re.findall(r"table: printed/([\w-]+)", texts))
+    shown = set(re.findall(r"table: printed/([\w-]+)", texts))
+    assert {path.stem for path in (result_files.RESULTS / "printed").iterdir()} == shown
 
 
 def test_a_part_of_a_table_leaves_out_columns_and_rows() -> None:
