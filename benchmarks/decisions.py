@@ -533,7 +533,7 @@ def _cell(value: float | int | None, digits: int = 1) -> str:
 _CHOSEN = {
     "right %": "right", "sure %": "sure", "right when sure %": "right_when_sure", "regret %: median": "regret_median",
     "mean": "regret_mean", "FLOPs+MAC right %": "flops_and_memory", "the second right %": "always_second",
-    "mean ratio right %": "mean_ratio",
+    "mean ratio right %": "mean_ratio", "ratio in the 90 % interval %": "coverage",
 }  # fmt: skip
 _RATIO = {
     "MAPE %": "mape", "±5 %": "within_5", "±10 %": "within_10", "in the 90 % interval %": "coverage", "sure %": "sure",

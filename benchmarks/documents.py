@@ -41,7 +41,7 @@ from benchmarks import (
 )
 from benchmarks import devices as unknown_devices
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
-from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table, target_cell
+from benchmarks.tables import learn_from_table, markdown_table, summary_table, target_cell
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.errors import LatcastError
@@ -215,6 +215,27 @@ def _list_by_kind(missed: Sequence[str]) -> str:
     return "\n".join(f"- {kind.upper()}: {'; '.join(each)}." for kind, each in found.items()) or "None."
 
 
+def _part(markdown: str, *, without: Sequence[str] = (), rows: Callable[[str], bool] = lambda _: True) -> str:
+    """Return a table with the rows that `rows` accepts, and without some columns; what stands below it stays."""
+    head, _, *lines = markdown.splitlines()
+    left = [place for place, name in enumerate(head.split(" | ")) if name.strip("| ") not in without]
+
+    def cut(line: str) -> str:
+        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        return f"| {' | '.join(cells[place] for place in left)} |"
+
+    kept_lines = [cut(line) if line.startswith("|") else line for line in lines if not line.startswith("|") or rows(line)]
+    return "\n".join([cut(head), "|" + "---|" * len(left), *kept_lines])
+
+
+def _reported(row: str) -> bool:
+    """Return whether a row is of the networks that nobody looked at one by one."""
+    return "looked at" not in row
+
+
+UNTOLD_PAIRS = ("most often by the rules alone", "by the runtime alone")
+"""Columns of agreement that the command prints and the document leaves out."""
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "overview": overview_table,
     "platforms": platforms_table,
@@ -229,18 +250,17 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "pool": lambda: pool.markdown(kept("pool")["rows"]),
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
-    "ratios": decisions.ratios_table,
     "reliability": decisions.reliability_table,
     "mix-coverage": mix_coverage.coverage_table,
-    "budgets": budgets.budgets_table,
+    "budgets": lambda: _part(budgets.budgets_table(), rows=_reported),
     "lineages": lambda: lineages.lineages_table(kept("lineages")),
     "levels": levels.levels_table,
-    "agreement": rule_agreement.agreement_table,
-    "outsiders": lambda: outsiders.outsiders_table(kept_parts("outsiders")),
+    "agreement": lambda: _part(rule_agreement.agreement_table(), without=UNTOLD_PAIRS),
+    "outsiders": lambda: _part(outsiders.outsiders_table(kept_parts("outsiders")), rows=_reported),
+    "outsiders-third": outsiders.third_table,
     "outsiders-known-blocks": lambda: outsiders.known_blocks_table(kept_parts("outsiders")),
     "instruction-sets": outsiders.instruction_sets_table,
     "accuracy": lambda: summary_table(kept_parts("accuracy")),
-    "blocks": lambda: blocks_table(kept_parts("accuracy")),
     "learn-from": lambda: learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")),
     "speed": speed_table,
     "workgroups": workgroups.workgroups_table,
@@ -251,10 +271,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "peer": lambda: peer.table(kept("peer")),
     "phone-lineages": phones.lineages_table,
     "phone-splits": lambda: phone_splits.splits_table(kept("phone_splits")["summary"]),
-    "phone-transformers": lambda: phone_transformers.figures_table([*kept_parts("phone_transformers").values()]),
-    "transfer": lambda: platforms.targets_table(kept("platforms")),
+    "phone-transformers": lambda: _part(
+        phone_transformers.figures_table([*kept_parts("phone_transformers").values()]), rows=lambda row: "**" in row
+    ),
+    "transfer": lambda: _part(platforms.targets_table(kept("platforms")), without=["convolutions from"]),
     "transfer-rivals": lambda: platforms.rivals_table(kept("platforms")),
-    "transfer-curves": lambda: platforms.curves_table(kept("platforms")),
 }
 
 
