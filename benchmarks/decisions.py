@@ -570,7 +570,7 @@ def decisions_table() -> str:
             "right %": "{right:.1f}", "sure %": "{sure:.1f}", "right when sure %": "{right_when_sure:.1f}",
             "regret %: median": "{regret_median:.1f}", "regret %: mean": "{regret_mean:.1f}",
             "FLOPs+MAC right %": "{flops_and_memory:.1f}", "the second right %": "{always_second:.1f}",
-            "mean ratio right %": "{mean_ratio:.1f}",
+            "mean ratio right %": "{mean_ratio:.1f}", "ratio in the 90 % interval %": "{coverage:.1f}",
         }
     )  # fmt: skip
 

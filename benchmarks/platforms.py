@@ -428,15 +428,11 @@ def _of_case(name: str) -> str:
 def targets_table() -> str:
     """Return a line for each target, by case, and their mean."""
     found = kept("platforms")
-    rows = [
-        {**target, **cases, "name": name, "from": ", ".join(cases["whole pool"]["convolutions_from"]) or "scratch"}
-        for name, target in found["targets"].items()
-        for cases in [target["cases"]]
-    ]
-    rows.append({**found["mean"], **found["mean"]["measured"], "name": "**mean**", "from": ""})
+    rows = [{**target, **target["cases"], "name": name} for name, target in found["targets"].items()]
+    rows.append({**found["mean"], **found["mean"]["measured"], "name": "**mean**"})
     columns = {"target": "{name}", "label error %": "{label_error:.1f}", "kernels": "{kernels:.0f}", "seconds": "{seconds:.0f}"}
     by_case = {f"{case}: MAPE / ±5 / ±10 %": _of_case(case) for case in CASES}
-    return table(rows, {**columns, **by_case, "convolutions from": "{from}"})
+    return table(rows, {**columns, **by_case})
 
 
 def rivals_table() -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.campaigns import Bench, profile_taken
 from benchmarks.command import Cap, Cpu, say
-from benchmarks.judge import Row, table
+from benchmarks.judge import Columns, Row, table
 from benchmarks.outsiders import outsiders_bench
 from benchmarks.result_files import keep, kept_parts
 from latcast.datasets.store import Store
@@ -124,17 +124,17 @@ def _judged(store: Store, platform: Platform) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def agreement_table() -> str:
-    """Return a line for each platform."""
-    return table(
-        [*kept_parts("rule_agreement").values()],
-        {
-            "platform": "{platform}", "networks": "{networks}", "edges": "{edges}",
-            "agree %": lambda row: f"{100 * row['agreed'] / row['edges']:.1f}",
-            "most often by the rules alone": lambda row: _pairs(row, "only_rules"),
-            "by the runtime alone": lambda row: _pairs(row, "only_runtime"),
-        },
-    )  # fmt: skip
+def agreement_table(pairs: bool = True) -> str:
+    """Return a line for each platform, with the pairs of operators most often disagreed about unless these are left out."""
+    columns: Columns = {
+        "platform": "{platform}", "networks": "{networks}", "edges": "{edges}",
+        "agree %": lambda row: f"{100 * row['agreed'] / row['edges']:.1f}",
+    }  # fmt: skip
+    disagreed: Columns = {
+        "most often by the rules alone": lambda row: _pairs(row, "only_rules"),
+        "by the runtime alone": lambda row: _pairs(row, "only_runtime"),
+    }
+    return table([*kept_parts("rule_agreement").values()], {**columns, **(disagreed if pairs else {})})
 
 
 def _pairs(row: Row, name: str) -> str:
