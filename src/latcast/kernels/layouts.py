@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from latcast.errors import BundleError
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.kernels.kernel import Kernel
 
 TO_LAST, TO_FIRST, TO_FIRST_STRIDED = (
@@ -49,10 +49,10 @@ BEFORE_RIGHT_OPERAND = "transpose_before_right_operand"
 LAYOUT_CLASSES = (TO_CHANNELS_FIRST, FROM_IMAGE, OF_LEFT_OPERAND, OF_RIGHT_OPERAND, BEFORE_RIGHT_OPERAND)
 """What :func:`layout_class` tells apart."""
 
-VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+VIEWS = names_of(row for row in operators() if row.kind is Kind.VIEW or row.passes)
 """Operators that read the same memory by another shape."""
 
-_ELEMENTWISE = frozenset({*UNARY_FLOPS, *BINARY_FLOPS})
+_ELEMENTWISE = names_of(operators(Kind.UNARY, Kind.BINARY))
 
 REORDERS, TRANSPOSES = "reorders", "transposes"
 """What a runtime inserts: reorders where an operator wants another layout, as OpenVINO, or transposes around such operators that

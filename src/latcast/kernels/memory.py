@@ -13,7 +13,7 @@ from math import prod
 from typing import cast
 
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.kernels.delegates import load_delegate
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.memory_planners import (
@@ -236,7 +236,7 @@ class _Blocked:
         return there and len(nodes) == 1 and node.op_type in _FOLLOWERS
 
 
-_BLOCKED_POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
+_BLOCKED_POOLS = names_of(row for row in operators(Kind.POOL, Kind.GLOBAL_POOL) if row.combines)
 
 _FOLLOWERS = frozenset(
     {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "BatchNormalization", "Resize", "Upsample"}
@@ -265,8 +265,9 @@ def _padded_elements(graph: Graph, node: Node) -> int:
     return 0 if fits else shape[0] * shape[1] * (shape[2] + pads[0] + pads[2]) * (shape[3] + pads[1] + pads[3])
 
 
-_UNARY = frozenset(UNARY_FLOPS) | {"BatchNormalization", "Softmax"}
+_UNARY = names_of(operators(Kind.UNARY)) | {"BatchNormalization", "Softmax"}
 
+_ELEMENTWISE = _UNARY | names_of(operators(Kind.BINARY))
 
 _WRITTEN_OVER = (_UNARY | {"Add", "Sub"}) - {"BatchNormalization"}
 """Operators that ONNX Runtime lets write over an input, unless it fused them into one of its own."""
@@ -275,7 +276,7 @@ _WRITTEN_OVER = (_UNARY | {"Add", "Sub"}) - {"BatchNormalization"}
 def _overwritten(graph: Graph, nodes: Sequence[Node], planner: str) -> tuple[str, ...]:
     """Inputs over which a kernel may write its result, the preferred first."""
     first = nodes[0].op_type
-    if planner == "greedy" and first in _UNARY | frozenset(BINARY_FLOPS):
+    if planner == "greedy" and first in _ELEMENTWISE:
         return tuple(graph.activation_inputs(nodes[0]))
     if planner == "pattern":
         if len(nodes) == 1 and first in _WRITTEN_OVER:

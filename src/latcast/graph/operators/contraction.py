@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from latcast.graph.ir import Shape, Tensor
-from latcast.graph.operators.table import OperatorView, define
-
-_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+from latcast.graph.operators.table import Operator, OperatorView, define
 
 
 def _sequence(view: OperatorView) -> tuple[int, int, int, int]:
@@ -19,9 +18,8 @@ def _sequence(view: OperatorView) -> tuple[int, int, int, int]:
     return steps, batch, recurrence[0], recurrence[2]
 
 
-def infer_recurrent(view: OperatorView) -> list[Tensor]:
+def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
     steps, batch, directions, hidden = _sequence(view)
-    gates = _GATES[view.node.op_type]
     if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
         raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
     if view.int_attribute("layout", 0):
@@ -38,10 +36,10 @@ def macs_recurrent(view: OperatorView) -> int:
     return steps * batch * (prod(view.shape(1)) + prod(view.shape(2)))
 
 
-def flops_recurrent(view: OperatorView) -> int:
+def flops_recurrent(gates: int, view: OperatorView) -> int:
     """Two per multiply-accumulate; the gates' activations and products are 10 per hidden value and gate."""
     steps, batch, directions, hidden = _sequence(view)
-    return 2 * macs_recurrent(view) + 10 * _GATES[view.node.op_type] * steps * batch * directions * hidden
+    return 2 * macs_recurrent(view) + 10 * gates * steps * batch * directions * hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +254,17 @@ def flops_rotary_embedding(view: OperatorView) -> int:
     return 3 * view.outputs[0].elements
 
 
-define("LSTM", "GRU", "RNN", infer=infer_recurrent, flops=flops_recurrent, macs=macs_recurrent)
-define("Attention", infer=infer_attention, flops=flops_attention, macs=macs_attention)
-define("LinearAttention", infer=infer_linear_attention, flops=flops_linear_attention, macs=macs_linear_attention)
-define("Einsum", infer=infer_einsum, flops=flops_einsum, macs=macs_einsum)
-define("RotaryEmbedding", infer=infer_rotary_embedding, flops=flops_rotary_embedding)
+def _recurrent(op_type: str, gates: int, learned: frozenset[int]) -> Operator:
+    infer, flops = partial(infer_recurrent, gates), partial(flops_recurrent, gates)
+    return Operator(op_type, infer, flops, macs_recurrent, learned=learned)
+
+
+define(
+    _recurrent("LSTM", 4, frozenset({1, 2, 3, 7})),
+    _recurrent("GRU", 3, frozenset({1, 2, 3})),
+    _recurrent("RNN", 1, frozenset({1, 2, 3})),
+    Operator("Attention", infer_attention, flops_attention, macs_attention),
+    Operator("LinearAttention", infer_linear_attention, flops_linear_attention, macs_linear_attention),
+    Operator("Einsum", infer_einsum, flops_einsum, macs_einsum),
+    Operator("RotaryEmbedding", infer_rotary_embedding, flops_rotary_embedding),
+)

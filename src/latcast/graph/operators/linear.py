@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from latcast.graph.ir import Tensor
-from latcast.graph.operators.table import InferShapes, OperatorView, define
+from latcast.graph.operators.table import InferShapes, Kind, Operator, OperatorView, define
 
 
 def _of_axes(view: OperatorView, name: str, count: int, default: int) -> tuple[int, ...]:
@@ -195,11 +196,25 @@ def flops_global_pool(view: OperatorView) -> int:
     return prod(view.shape())
 
 
-define("Conv", infer=infer_conv, flops=flops_linear, macs=macs)
-define("ConvTranspose", infer=infer_conv_transpose, flops=flops_linear, macs=macs)
-define("Gemm", infer=infer_gemm, flops=flops_linear, macs=macs)
-define("MatMul", infer=infer_matmul, flops=flops_linear, macs=macs)
-define("ConvInteger", infer=as_int32(infer_conv), flops=flops_integer, macs=macs)
-define("MatMulInteger", infer=as_int32(infer_matmul), flops=flops_integer, macs=macs)
-define("MaxPool", "AveragePool", "LpPool", infer=infer_pool, flops=flops_pool)
-define("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", infer=infer_global_pool, flops=flops_global_pool)
+_product = partial(Operator, flops=flops_linear, macs=macs, kind=Kind.PRODUCT)
+_integers = partial(Operator, flops=flops_integer, macs=macs, kind=Kind.QUANTISED)
+_pool = partial(Operator, infer=infer_pool, flops=flops_pool, kind=Kind.POOL, keeps_channels=True)
+_global_pool = partial(Operator, infer=infer_global_pool, flops=flops_global_pool, kind=Kind.GLOBAL_POOL, keeps_channels=True)
+_WEIGHT_AND_BIAS, _EITHER_SIDE = frozenset({1, 2}), frozenset({0, 1})
+
+define(
+    _product("Conv", infer_conv, learned=_WEIGHT_AND_BIAS, channels=True),
+    _product("ConvTranspose", infer_conv_transpose, learned=_WEIGHT_AND_BIAS, channels=True),
+    _product("Gemm", infer_gemm, word="linear", learned=_WEIGHT_AND_BIAS, last_axes=True),
+    _product("MatMul", infer_matmul, word="linear", learned=_EITHER_SIDE, last_axes=True),
+    Operator("ConvInteger", as_int32(infer_conv), flops_integer, macs, word="conv", kind=Kind.QUANTISED, learned=frozenset({1})),
+    Operator(
+        "MatMulInteger", as_int32(infer_matmul), flops_integer, macs, word="linear", kind=Kind.QUANTISED, learned=_EITHER_SIDE
+    ),
+    _pool("MaxPool", combines="max", channels=True, dequantises_late=True),
+    _pool("AveragePool", combines="mean", channels=True),
+    _pool("LpPool"),
+    _global_pool("GlobalAveragePool", combines="mean", channels=True),
+    _global_pool("GlobalMaxPool", combines="max", channels=True),
+    _global_pool("GlobalLpPool"),
+)

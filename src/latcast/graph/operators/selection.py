@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, log2, prod
 
 from latcast.graph.ir import Tensor
-from latcast.graph.operators.table import OperatorView, define, no_flops
+from latcast.graph.operators.table import Operator, OperatorView, define
 
 
 def infer_gather_nd(view: OperatorView) -> list[Tensor]:
@@ -156,13 +156,21 @@ def flops_dft(view: OperatorView) -> int:
     return ceil((2.5 if real else 5) * points * log2(max(points, 2)) * transforms)
 
 
-define("GatherND", infer=infer_gather_nd)
-define("ScatterND", "ScatterElements", "Scatter", "Trilu", "ReverseSequence", infer=infer_as_first)
-define("CumSum", infer=infer_as_first, flops=flops_first_input)
-define("TopK", infer=infer_top_k, flops=flops_first_input)
-define("OneHot", infer=infer_one_hot)
-define("GridSample", infer=infer_grid_sample, flops=flops_grid_sample)
-define("RoiAlign", infer=infer_roi_align, flops=flops_roi_align)
-define("NonMaxSuppression", infer=infer_non_max_suppression, flops=flops_non_max_suppression)
-define("DFT", infer=infer_dft, flops=flops_dft)
-define("Range", infer=infer_range, flops=no_flops)
+_AXIS = frozenset({1})
+
+define(
+    Operator("GatherND", infer_gather_nd, picks=True),
+    Operator("ScatterND", infer_as_first),
+    Operator("ScatterElements", infer_as_first),
+    Operator("Scatter", infer_as_first),
+    Operator("Trilu", infer_as_first, constants=_AXIS),
+    Operator("ReverseSequence", infer_as_first),
+    Operator("CumSum", infer_as_first, flops_first_input, constants=_AXIS),
+    Operator("TopK", infer_top_k, flops_first_input, constants=_AXIS),
+    Operator("OneHot", infer_one_hot, constants=frozenset({1, 2})),
+    Operator("GridSample", infer_grid_sample, flops_grid_sample, sized="everywhere"),
+    Operator("RoiAlign", infer_roi_align, flops_roi_align),
+    Operator("NonMaxSuppression", infer_non_max_suppression, flops_non_max_suppression, constants=frozenset({2, 3, 4})),
+    Operator("DFT", infer_dft, flops_dft, constants=frozenset({1, 2})),
+    Operator("Range", infer_range, constants=frozenset({0, 1, 2}), sized="everywhere"),
+)

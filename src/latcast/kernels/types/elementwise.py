@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import UNARY_FLOPS
-from latcast.kernels.kernel import LAYER_NORM_OF_IMAGES, operator_class, snake_case
+from latcast.graph.operators import Kind, operators
+from latcast.kernels.kernel import LAYER_NORM_OF_IMAGES, operator_class
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -46,16 +46,15 @@ ARITHMETIC = (
 )
 """Operations told apart, by code."""
 
-_IDIOM_FLOPS = {"silu": 5, "hard_swish": 5, "hard_sigmoid": 4, "mish": 8, "gelu": 8}
-_COPIES = frozenset({"Identity", "Dropout", "Cast", "CastLike"})
-"""Functions of one input that compute nothing: their kernels are of type ``copy``."""
+_IDIOMS = tuple(idiom for row in operators(Kind.UNARY) for idiom in row.idioms)
 
-_UNARY_CLASSES = tuple(snake_case(name) for name in UNARY_FLOPS if snake_case(name) not in ACTIVATIONS and name not in _COPIES)
+_COMPUTING = {row.kernel_class: row for row in operators(Kind.UNARY) if row.each}
+"""Functions of one value by class; those that compute nothing are kernels of type ``copy``."""
 
 
 def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
     if len(nodes) > 1:
-        ending = (idiom for name in _IDIOM_FLOPS for idiom in graph.idioms(name).get(nodes[-1].name, ()))
+        ending = (idiom for name in _IDIOMS for idiom in graph.idioms(name).get(nodes[-1].name, ()))
         return next(ACTIVATIONS.index(idiom.name) for idiom in ending if len(idiom.nodes) == len(nodes))
     name = operator_class(graph, nodes[0])
     return ACTIVATIONS.index(name) if name in ACTIVATIONS else ACTIVATIONS.index("unary")
@@ -73,10 +72,7 @@ def extract_activation(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     return prod(shape), _channels(shape), _activation_code(graph, nodes)
 
 
-_ACTIVATION_COST = np.array(
-    [_IDIOM_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2)) for name in ACTIVATIONS],
-    dtype=np.float64,
-)
+_ACTIVATION_COST = np.array([_COMPUTING[name].each if name in _COMPUTING else 2 for name in ACTIVATIONS], dtype=np.float64)
 
 
 def activation_quantities(c: Columns) -> Quantities:
@@ -93,17 +89,10 @@ def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     channels = c["channels"]
     x = builder.input((1, channels, *square(max(c["elements"] // channels, 1))))
     name = ACTIVATIONS[c["function"]]
-    plain = {
-        "tanh": "Tanh",
-        "erf": "Erf",
-        "elu": "Elu",
-        "softplus": "Softplus",
-        "sqrt": "Sqrt",
-        "exp": "Exp",
-        "unary": "Abs",
-    }
-    if name in plain:
-        return builder.op(plain[name], [x])[0]
+    if name in ("tanh", "erf", "elu", "softplus", "sqrt", "exp"):
+        return builder.op(_COMPUTING[name].op_type, [x])[0]
+    if name == "unary":
+        return builder.op("Abs", [x])[0]
     if name == "clip":
         return builder.clip(x, -1.0, 1.0)
     if name == "p_relu":
@@ -253,8 +242,9 @@ def build_lrn(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 ACTIVATION = add_kernel_type(
     KernelType(
-        "activation", ("elements", "channels", "function"), (*ACTIVATIONS, *_UNARY_CLASSES), extract_activation,
-        activation_quantities, activation_class, channel_remainders, build_activation, kinds={"function": ACTIVATIONS},
+        "activation", ("elements", "channels", "function"), tuple(dict.fromkeys((*ACTIVATIONS, *_COMPUTING))),
+        extract_activation, activation_quantities, activation_class, channel_remainders, build_activation,
+        kinds={"function": ACTIVATIONS},
     )
 )  # fmt: skip
 ARITHMETIC_TYPE = add_kernel_type(

@@ -12,8 +12,7 @@ import numpy as np
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
-from latcast.graph.operators.table import node_flops
+from latcast.graph.operators import Kind, lookup, node_flops
 from latcast.kernels.kernel import Configuration, operator_class
 from latcast.registry import Registry, nearest_names
 
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
 FUSED_FIELDS = ("fused_flops", "fused_inputs", "fused_transcendentals")
 """Fields that every type has: FLOPs per output element of the operators fused behind the first, how many further activations
 they read (a residual), and how many of them are transcendental functions, which cost far more than their FLOPs say."""
-
-TRANSCENDENTAL = frozenset(
-    {
-        "Sigmoid", "Tanh", "Erf", "Exp", "Gelu", "Softplus", "Mish", "Swish", "Elu", "Selu", "Celu", "Log",
-        "Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh",
-    }
-)  # fmt: skip
-"""Operators that evaluate an exponential, a logarithm, an error function or a trigonometric function for each element."""
 
 Columns = Mapping[str, np.ndarray]
 """One array a field, each (kernels,)."""
@@ -221,8 +212,6 @@ class NotThisType(Exception):
 _FOLDED = frozenset({"BatchNormalization"})
 """Operators that disappear into the weights of the convolution before them."""
 
-_FUSED_FLOPS = {**BINARY_FLOPS, **UNARY_FLOPS}
-
 _LIGHT = frozenset({"activation", "arithmetic", "batch_norm", "copy", "transpose"})
 """Types whose operators some runtimes run inside the kernel of a heavier one behind them (a scale before a product)."""
 
@@ -236,11 +225,12 @@ def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tup
     for node in others:
         if node.op_type in _FOLDED:
             continue
-        each = _FUSED_FLOPS.get(node.op_type)
-        if each is None:
-            each = -(-(node_flops(graph, node) or 0) // graph.tensors[own[-1].outputs[0]].elements)
-        cost += each
-        costly += node.op_type in TRANSCENDENTAL
+        row = lookup(node.op_type)
+        if row is not None and row.kind in (Kind.UNARY, Kind.BINARY):
+            cost += row.each
+        else:
+            cost += -(-(node_flops(graph, node) or 0) // graph.tensors[own[-1].outputs[0]].elements)
+        costly += row is not None and row.transcendental
         read.update(node.inputs)
     activations = {name for name in read if graph.is_activation(name)}
     if len(activations) < 2 and behind:

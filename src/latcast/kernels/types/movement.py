@@ -10,8 +10,8 @@ import numpy as np
 
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import lookup, node_flops
 from latcast.graph.operators.selection import neighbours
-from latcast.graph.operators.table import PICKING, node_flops
 from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
 from latcast.kernels.layouts import LAYOUT_CLASSES
 from latcast.kernels.types.elementwise import square
@@ -205,8 +205,6 @@ COPY_CLASSES = tuple("copy" if form == "plain" else f"copy {form}" for form in C
 
 _PLAIN, _PAD, _REFLECT_PAD, _EXPAND, _GATHER, _REARRANGE = range(len(COPY_FORMS))
 
-_FORM_OF = {"Expand": _EXPAND, "Tile": _EXPAND, "Gather": _GATHER, "DepthToSpace": _REARRANGE, "SpaceToDepth": _REARRANGE}
-
 
 def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Elements written and read, the form, and the contiguous run that a pad, an expansion or a gather writes in one piece.
@@ -214,9 +212,10 @@ def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     What picks reads what it writes, however large the table is.
     """
     node = nodes[0]
+    row = lookup(node.op_type)
     out = sum(graph.tensors[name].elements for name in node.outputs if name)
-    read = graph.tensors[node.inputs[0]].elements if node.inputs and node.op_type not in PICKING else out
-    form, run = _FORM_OF.get(node.op_type, _PLAIN), 0
+    read = graph.tensors[node.inputs[0]].elements if node.inputs and not (row and row.picks) else out
+    form, run = COPY_FORMS.index((row.copies if row else "") or "plain"), 0
     if node.op_type == "Pad":
         form = _PAD if node.attributes.get("mode", "constant") == "constant" else _REFLECT_PAD
     if form in (_PAD, _REFLECT_PAD, _EXPAND):

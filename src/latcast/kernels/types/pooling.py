@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.movement import REDUCTIONS
-from latcast.kernels.kernel import snake_case
+from latcast.graph.operators import Kind, operators
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.kernel_type import (
     Columns,
@@ -112,7 +111,7 @@ add_kernel_variant(AVERAGE_POOL, "channels_last")
 REDUCE = add_kernel_type(
     KernelType(
         "reduce", ("outer", "reduced", "inner"),
-        ("global_average_pool", "global_max_pool", "global_lp_pool", *(snake_case(name) for name in REDUCTIONS)),
+        ("global_average_pool", "global_max_pool", "global_lp_pool", *(row.kernel_class for row in operators(Kind.REDUCTION))),
         extract_reduce, reduce_quantities, reduce_class, no_features, build_reduce,
     )
 )  # fmt: skip
