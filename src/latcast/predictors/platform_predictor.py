@@ -23,7 +23,7 @@ from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast, PlacedNetworks
-from latcast.predictors.intervals import OF_SIZES, Interval
+from latcast.predictors.intervals import VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_features import KernelFeatures, NetworkFeatures
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
@@ -243,7 +243,7 @@ class PlatformPredictor:
         covered, unknown, outside = (
             np.concatenate([nothing, *(getattr(each, name) for each in found)]) for name in ("covered", "unknown", "outside")
         )
-        novel = self._novelty(table.configurations) if self.interval.novelty in OF_SIZES else outside
+        novel = self._novelty(table.configurations) if self.interval.novelty == VARIANCE else outside
         sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel], axis=1))
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(
