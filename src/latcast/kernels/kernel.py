@@ -61,7 +61,7 @@ class KernelTable:
 
     @classmethod
     def of(cls, kernels: Sequence[Sequence[Kernel]]) -> KernelTable:
-        """Collects the kernels of each network; free kernels are left out."""
+        """Collect the kernels of each network, without free kernels."""
         by_type: dict[str, dict[Configuration, int]] = {}
         places: list[tuple[int, str, int]] = []
         for network, found in enumerate(kernels):
@@ -85,7 +85,7 @@ class KernelTable:
 
     @property
     def kernel_types(self) -> list[str]:
-        """Type of each distinct kernel."""
+        """Return the type of each distinct kernel."""
         return [name for name, rows in self.configurations.items() for _ in range(len(rows))]
 
     def same_networks(self) -> np.ndarray:
@@ -95,7 +95,7 @@ class KernelTable:
         return np.asarray(first[:, None] == first)
 
     def sum_by_network(self, values: np.ndarray) -> np.ndarray:
-        """Adds up a value of each distinct kernel over the occurrences in each network.
+        """Add up a value of each distinct kernel over the occurrences in each network.
 
         Args:
             values: (distinct kernels,) or (distinct kernels, columns).
@@ -116,7 +116,7 @@ OF_IMAGES: Mapping[str, str] = {"linear": LINEAR_OF_IMAGES, "layer_normalization
 
 
 def operator_class(graph: Graph, node: Node) -> str:
-    """The word that fusion rules use for this operator.
+    """Return the word that fusion rules use for this operator.
 
     Convolutions split into ``conv``, ``depthwise_conv`` and ``grouped_conv``; products with a weight are ``linear``, of two
     activations ``matmul``; an addition of a weight vector is ``bias_add``, of two activations ``add``; a scalar constant

@@ -1,4 +1,4 @@
-"""Operators that treat every element alike, normalisations, and quantisation."""
+"""Elementwise operators, normalisations, and quantisation."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ CAST_TYPES: Mapping[int, str] = {
 
 
 def dtype_of_code(view: OperatorView, code: int) -> str:
-    """Numpy's name of an element type that ONNX gives by number.
+    """Return numpy's name of an element type that ONNX gives by number.
 
     Raises:
-        ModelError: The type is none of numbers (a string, a complex number).
+        ModelError: The type is not one of real numbers (a string, a complex number).
     """
     if code not in CAST_TYPES:
         raise view.fail(f"element type {code} of ONNX is not supported")
@@ -53,7 +53,7 @@ def infer_cast_like(view: OperatorView) -> list[Tensor]:
 
 
 def infer_dropout(view: OperatorView) -> list[Tensor]:
-    """The second output, where there is one, is the mask."""
+    """Return the output and, as second output, the mask."""
     return [Tensor(view.shape(), view.dtype()), Tensor(view.shape(), "bool")][: len(view.node.outputs)]
 
 
@@ -77,14 +77,14 @@ def infer_alike(view: OperatorView) -> list[Tensor]:
 
 
 def infer_batch_norm(view: OperatorView) -> list[Tensor]:
-    """The outputs beyond the first are running statistics, one value a channel."""
+    """Return the output and, beyond it, running statistics of one value a channel."""
     x = view.shape()
     statistics = Tensor(x[1:2] or (1,), view.dtype(3))
     return [Tensor(x, view.dtype()), *(statistics for _ in view.node.outputs[1:])]
 
 
 def infer_layer_norm(view: OperatorView) -> list[Tensor]:
-    """The outputs beyond the first are the mean and the deviation, one value for every normalised slice."""
+    """Return the output and, beyond it, mean and deviation of one value for every normalised slice."""
     x = view.shape()
     axis = view.int_attribute("axis", -1) % len(x)
     statistics = Tensor((*x[:axis], *(1 for _ in x[axis:])), "float32")
@@ -92,7 +92,7 @@ def infer_layer_norm(view: OperatorView) -> list[Tensor]:
 
 
 def infer_quantize(view: OperatorView) -> list[Tensor]:
-    """The zero point has the type of the result; without one it is ``output_dtype``, by default uint8."""
+    """Return a tensor of the zero point's type; without one of ``output_dtype``, by default uint8."""
     if view.has_input(2):
         return [Tensor(view.shape(), view.dtype(2))]
     code = view.int_attribute("output_dtype", 0)
@@ -100,7 +100,7 @@ def infer_quantize(view: OperatorView) -> list[Tensor]:
 
 
 def infer_dequantize(view: OperatorView) -> list[Tensor]:
-    """The scale has the type of the result."""
+    """Return a tensor of the scale's type."""
     return [Tensor(view.shape(), view.dtype(1))]
 
 
@@ -109,12 +109,12 @@ def infer_dynamic_quantize(view: OperatorView) -> list[Tensor]:
 
 
 def is_quantized(dtype: str) -> bool:
-    """Whether an element type is one that quantised arithmetic stores values in (8 bits or fewer)."""
+    """Return whether quantised arithmetic stores values in an element type (integers of 8 bits or fewer)."""
     return dtype not in ("bool", "") and dtype.lstrip("u").startswith("int") and DTYPE_BYTES[dtype] <= 1
 
 
 def clip_bounds(node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | None, float | None]:
-    """Lower and upper bound of a Clip, given as inputs or, in old files, as attributes; None where it has none.
+    """Return the lower and upper bound of a Clip, inputs or, in old files, attributes; None where it is unbounded.
 
     Raises:
         UnsupportedOperatorError: A bound is computed at run time.

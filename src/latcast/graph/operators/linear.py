@@ -10,7 +10,7 @@ from latcast.graph.operators.table import InferShapes, Kind, Operator, OperatorV
 
 
 def _of_axes(view: OperatorView, name: str, count: int, default: int) -> tuple[int, ...]:
-    """An attribute with a number for each axis, or for each end of an axis."""
+    """Return an attribute with a number for each axis, or for each end of an axis."""
     numbers = view.ints(name, (default,) * count)
     if len(numbers) != count:
         raise view.fail(f"'{name}' has {len(numbers)} numbers; expected {count}")
@@ -24,7 +24,7 @@ def spatial_pads(
     strides: tuple[int, ...],
     dilations: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Padding at the begin of each axis, then at the end, with ``auto_pad`` worked out."""
+    """Return the padding at the begin of each axis, then at the end, with ``auto_pad`` worked out."""
     rank = len(sizes)
     mode = view.str_attribute("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
@@ -43,7 +43,7 @@ def spatial_pads(
 def window_output(
     view: OperatorView, sizes: tuple[int, ...], kernel: tuple[int, ...], *, ceil_mode: bool = False
 ) -> tuple[int, ...]:
-    """Output sizes of a sliding window (ONNX Conv, MaxPool)."""
+    """Return the output sizes of a sliding window (ONNX Conv, MaxPool)."""
     rank = len(sizes)
     strides = _of_axes(view, "strides", rank, 1)
     dilations = _of_axes(view, "dilations", rank, 1)
@@ -107,7 +107,7 @@ def infer_gemm(view: OperatorView) -> list[Tensor]:
 
 
 def broadcast(view: OperatorView, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy broadcasting of shapes."""
+    """Return the common shape by NumPy's broadcasting."""
     if shapes and shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
@@ -135,7 +135,7 @@ def infer_matmul(view: OperatorView) -> list[Tensor]:
 
 
 def macs(view: OperatorView) -> int:
-    """Multiply-accumulates of a convolution or a matrix product; grouped convolutions count per group."""
+    """Count multiply-accumulates of a convolution or a matrix product; grouped convolutions count per group."""
     op_type = view.node.op_type
     if op_type in ("Conv", "ConvInteger"):
         w = view.shape(1)
@@ -150,18 +150,18 @@ def macs(view: OperatorView) -> int:
 
 
 def flops_linear(view: OperatorView) -> int:
-    """Two per multiply-accumulate, one per output for a bias."""
+    """Count two per multiply-accumulate, one per output for a bias."""
     bias = view.outputs[0].elements if view.has_input(2) else 0
     return 2 * macs(view) + bias
 
 
 def flops_integer(view: OperatorView) -> int:
-    """Inputs 2 and 3 of the integer products are zero points, not a bias."""
+    """Count two per multiply-accumulate: inputs 2 and 3 of integer products are zero points, not a bias."""
     return 2 * macs(view)
 
 
 def as_int32(infer: InferShapes) -> InferShapes:
-    """The integer products accumulate in 32 bits."""
+    """Return the inference of a product of integers, which accumulates in 32 bits."""
 
     def infer_int32(view: OperatorView) -> list[Tensor]:
         return [Tensor(tensor.shape, "int32") for tensor in infer(view)]
@@ -188,7 +188,7 @@ def infer_global_pool(view: OperatorView) -> list[Tensor]:
 
 
 def flops_pool(view: OperatorView) -> int:
-    """One per element of every window."""
+    """Count one per element of every window."""
     return view.outputs[0].elements * prod(view.ints("kernel_shape", ()))
 
 

@@ -85,7 +85,7 @@ def infer_pad(view: OperatorView) -> list[Tensor]:
 
 
 def resolve_reshape(view: OperatorView, x: Shape, target: tuple[int, ...]) -> Shape:
-    """Works out the zeros (copy) and the -1 (whatever is left) of a reshape target."""
+    """Work out the zeros (copy) and the -1 (the rest) of a reshape target."""
     copied = not view.int_attribute("allowzero", 0)
     shape = [x[a] if size == 0 and copied and a < len(x) else size for a, size in enumerate(target)]
     if -1 in shape:
@@ -179,7 +179,7 @@ def infer_space_to_depth(view: OperatorView) -> list[Tensor]:
 
 
 def infer_resize(view: OperatorView) -> list[Tensor]:
-    """Sizes as given, or the input's times the scales, rounded down in single precision as runtimes do."""
+    """Return the sizes given, or the input's times the scales, rounded down in single precision as runtimes do."""
     import numpy as np
 
     x = view.shape()

@@ -1,7 +1,7 @@
-"""The operator table: operator -> output shapes and FLOPs, as pure functions of shapes.
+"""The operator table: one row an operator, with its output shapes and FLOPs as pure functions of shapes, and other facts.
 
-FLOPs count a multiply-accumulate as two. Operators that only move data count zero FLOPs and cost bytes; an operator that
-has no entry is not silently free: :func:`lookup` says None and whoever asked must state what it does instead.
+FLOPs count a multiply-accumulate as two. Operators that only move data count zero FLOPs and cost bytes. For an operator without
+a row :func:`lookup` returns None, and the caller must state what it does instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OperatorView:
-    """What an operator's functions may look at: its node, the tensors around it and the constants it knows."""
+    """The node, the tensors around it and the constants it knows: the argument of an operator's functions."""
 
     node: Node
     inputs: tuple[Tensor | None, ...]
@@ -31,7 +31,7 @@ class OperatorView:
     outputs: tuple[Tensor, ...] = ()
 
     def shape(self, index: int = 0) -> Shape:
-        """Shape of an input that must be there.
+        """Return the shape of an input that must be there.
 
         Raises:
             ModelError: The input is left out.
@@ -62,7 +62,7 @@ class OperatorView:
         return default if found is None else tuple(map(int, cast("tuple[int, ...]", found)))
 
     def ints_from(self, attribute: str, index: int) -> tuple[int, ...] | None:
-        """Integers that older opsets give as an attribute and newer ones as a constant input."""
+        """Return integers that older opsets give as an attribute and newer ones as a constant input."""
         if attribute in self.node.attributes:
             return self.ints(attribute, ())
         value = self.value(index)
@@ -187,7 +187,7 @@ class Operator:
 
     @property
     def kernel_class(self) -> str:
-        """Word for it in fusion rules and reports."""
+        """Return its word in fusion rules and reports."""
         return self.word or snake_case(self.op_type)
 
 
@@ -229,19 +229,19 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @cache
 def snake_case(op_type: str) -> str:
-    """``"GlobalAveragePool"`` -> ``"global_average_pool"``, ``"PRelu"`` -> ``"p_relu"``, ``"LSTM"`` -> ``"lstm"``."""
+    """Return ``"global_average_pool"`` for ``"GlobalAveragePool"``, ``"p_relu"`` for ``"PRelu"``, ``"lstm"`` for ``"LSTM"``."""
     return _WORD_START.sub("_", op_type).lower()
 
 
 def view_of(graph: Graph, node: Node) -> OperatorView:
-    """An operator's view inside a finished graph."""
+    """Return an operator's view inside a finished graph."""
     return view_among(node, graph.tensors, graph.constants, tuple(graph.tensors[name] for name in node.outputs if name))
 
 
 def view_among(
     node: Node, tensors: Mapping[str, Tensor], constants: Mapping[str, np.ndarray], outputs: tuple[Tensor, ...] = ()
 ) -> OperatorView:
-    """An operator's view among these tensors; without ``outputs``, they are not known yet."""
+    """Return an operator's view among these tensors, without ``outputs`` where these are not known yet."""
     return OperatorView(
         node,
         tuple([tensors[name] if name else None for name in node.inputs]),
@@ -251,13 +251,13 @@ def view_among(
 
 
 def node_flops(graph: Graph, node: Node) -> int | None:
-    """FLOPs of one node (a multiply-accumulate is two), or None for an operator outside the table."""
+    """Return the FLOPs of one node (a multiply-accumulate is two), or None for an operator outside the table."""
     entry = lookup(node.op_type)
     return None if entry is None else entry.flops(view_of(graph, node))
 
 
 def node_macs(graph: Graph, node: Node) -> int:
-    """Multiply-accumulates of one node; none for an operator outside the table."""
+    """Return the multiply-accumulates of one node; 0 for an operator outside the table."""
     entry = lookup(node.op_type)
     return 0 if entry is None or entry.macs is no_flops else entry.macs(view_of(graph, node))
 
@@ -271,20 +271,20 @@ def node_bytes(graph: Graph, node: Node) -> float:
 
 
 def node_parameters(graph: Graph, node: Node) -> int:
-    """Learned values that a node reads."""
+    """Return the number of learned values that a node reads."""
     return sum(graph.tensors[name].elements for name in node.inputs if name in graph.weights)
 
 
 def graph_flops(graph: Graph) -> int:
-    """FLOPs of a network; operators outside the table count nothing (``unknown_operators`` lists them)."""
+    """Return the FLOPs of a network; operators outside the table count 0 (``unknown_operators`` lists them)."""
     return sum(node_flops(graph, node) or 0 for node in graph.nodes)
 
 
 def graph_macs(graph: Graph) -> int:
-    """Multiply-accumulates of convolutions and matrix products: what papers print as "FLOPs" or "Mult-Adds"."""
+    """Return the multiply-accumulates of a network, which papers print as "FLOPs" or "Mult-Adds"."""
     return sum(node_macs(graph, node) for node in graph.nodes)
 
 
 def unknown_operators(graph: Graph) -> list[str]:
-    """Operators of the graph that have no entry in the table, sorted."""
+    """Return the operators of the graph that the table lacks, sorted."""
     return sorted({node.op_type for node in graph.nodes if node.op_type not in OPERATORS})

@@ -1,4 +1,4 @@
-"""Kernels that treat every element alike: activations, arithmetic, normalisation."""
+"""Elementwise kernels: activations, arithmetic, normalisation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ACTIVATIONS = (
     "relu", "relu6", "clip", "leaky_relu", "sigmoid", "hard_sigmoid", "hard_swish", "silu", "gelu", "tanh", "erf", "mish",
     "elu", "softplus", "sqrt", "exp", "p_relu", "unary",
 )  # fmt: skip
-"""Functions told apart, by code (their index); a new one goes to the end, codes are in bundles."""
+"""Functions by code (their index); a new one goes to the end, as bundles hold codes."""
 
 ARITHMETIC = (
     "add",
@@ -44,7 +44,7 @@ ARITHMETIC = (
     "pow_scalar",
     "arithmetic",
 )
-"""Operations told apart, by code."""
+"""Operations by code."""
 
 _IDIOMS = tuple(idiom for row in operators(Kind.UNARY) for idiom in row.idioms)
 
@@ -61,7 +61,7 @@ def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
 
 
 def _channels(shape: Sequence[int]) -> int:
-    """Channels of a map, features of a token or a vector."""
+    """Return the channels of a map, or the features of a token or a vector."""
     if len(shape) >= 4:
         return shape[1]
     return shape[-1] if shape else 1
@@ -103,7 +103,7 @@ def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def square(pixels: int) -> tuple[int, int]:
-    """Height and width of about so many pixels, as near to a square as divides them."""
+    """Return the height and width of so many pixels, as near to a square as divides them."""
     side = int(pixels**0.5)
     while side > 1 and pixels % side:
         side -= 1
@@ -124,7 +124,7 @@ def arithmetic_quantities(c: Columns) -> Quantities:
 
 
 def arithmetic_class(c: Columns) -> np.ndarray:
-    """Same shapes, or one side broadcast."""
+    """Return classes by whether both sides have one shape or one is broadcast."""
     return np.where(c["small_elements"] == c["elements"], "add", "broadcast").astype(object)
 
 
@@ -143,7 +143,7 @@ def build_arithmetic(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def _broadcast_shapes(elements: int, channels: int, small: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A map of so many elements and channels, and a tensor of ``small`` elements that broadcasts over it.
+    """Return the shapes of a map, and of a tensor of ``small`` elements that broadcasts over it.
 
     It spans the channels and some rows where their product is ``small``, otherwise the last axis; where neither fits (both
     sides were broadcast), it is a scalar.
@@ -173,7 +173,7 @@ def build_batch_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_rows(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows and columns: how many times how many elements are normalised together, whatever axes they lie along."""
+    """Return rows and columns: how many times how many elements are normalised together."""
     node = nodes[-1]
     shape = graph.shape(node.outputs[0])
     axis = cast(int, node.attributes.get("axis", -1)) % max(len(shape), 1)
@@ -197,7 +197,7 @@ def rows_quantities(flops_per_element: int, weights_per_column: int) -> Callable
 
 
 def extract_softmax(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows, columns, and how many elements lie between neighbours of a row: 0 where these lie side by side."""
+    """Return rows, columns, and how many elements lie between neighbours of a row: 0 where these are adjacent."""
     shape = graph.shape(nodes[-1].outputs[0])
     axis = cast(int, nodes[-1].attributes.get("axis", -1)) % max(len(shape), 1)
     inner = prod(shape[axis + 1 :])
@@ -209,7 +209,7 @@ def softmax_class(c: Columns) -> np.ndarray:
 
 
 def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Over the last axis, or over the one before it where neighbours lie apart."""
+    """Add a softmax over the last axis, or over the one before it where neighbours are not adjacent."""
     rows, columns, inner = c["rows"], c["columns"], c["inner"]
     if not inner:
         return builder.softmax(builder.input((1, rows, columns)))
@@ -217,7 +217,7 @@ def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """With the sums in front of it that are fused into it."""
+    """Add a layer normalisation with the sums in front of it that are fused into it."""
     shape = (1, c["rows"], c["columns"])
     x = builder.input(shape)
     for _ in range(c.get("fused_inputs", 0)):
@@ -226,7 +226,7 @@ def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_lrn(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Elements, channels, and how many channels the sum of squares spans."""
+    """Return elements, channels, and how many channels the sum of squares spans."""
     shape = graph.shape(nodes[0].outputs[0])
     return prod(shape), shape[1], cast(int, nodes[0].attributes["size"])
 
