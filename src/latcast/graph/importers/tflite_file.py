@@ -118,7 +118,7 @@ class TfliteFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.schema = _schema()
+        self.schema = bindings()
         self.budget = Budget()
         try:
             with path.open("rb") as file:
@@ -229,7 +229,8 @@ def _numbers(table: Any, name: str, dtype: Any = np.int64) -> Array:
 
 
 @lru_cache(maxsize=1)
-def _schema() -> Any:
+def bindings() -> Any:
+    """Return the module of TFLite's schema: its tables, their builders' functions and its enumerations."""
     try:
         # LiteRT's bindings are one file, imported in a tenth of the time of the package's two hundred.
         return importlib.import_module("ai_edge_litert.schema_py_generated")
