@@ -13,7 +13,7 @@ tensors   name to its place in ``types``
 constants name to ``[element type, [size, ...], base64 of the values' bytes, little-endian]``
 operators ``[type, domain, attributes]``, each different one once
 nodes     ``[place in operators, name, inputs, outputs]`` in topological order; an input or output is the distance of its place
-          among ``tensors`` from the last output of the node before, which makes repeated blocks alike; null if left out
+          among ``tensors`` from the last output of the node before, which makes repeated blocks equal; null if left out
 ========= =================================================================================================================
 """
 

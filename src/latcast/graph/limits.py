@@ -36,7 +36,7 @@ _WINDOW = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "gr
 
 
 def check_tensor(name: str, tensor: Tensor) -> None:
-    """Refuses what no machine holds, before anybody computes with its size.
+    """Refuse what no machine holds, before anybody computes with its size.
 
     Raises:
         ModelError: Too many elements or dimensions.
@@ -51,7 +51,7 @@ def check_tensor(name: str, tensor: Tensor) -> None:
 
 
 def check_graph(graph: Graph) -> Graph:
-    """The graph, where its numbers are such as a network has.
+    """Return the graph, or raise if its numbers exceed those of any network.
 
     Raises:
         ModelError: They are not; everything that reckons with them may rely on it.
@@ -81,7 +81,7 @@ def _shown(shape: Iterable[int]) -> str:
 
 
 def written(value: int) -> str:
-    """A number in a few characters, however long it is."""
+    """Return a number in a few characters, however long it is."""
     return f"{value:,}" if abs(value) < 10**18 else f"about 2^{abs(value).bit_length() - 1}"
 
 
@@ -115,7 +115,7 @@ class Budget:
         self._depth = 0
 
     def take(self, resource: Resource, amount: int = 1) -> None:
-        """Spends before the work is done.
+        """Spend before the work is done.
 
         Raises:
             ModelError: More than there is; the message says how much was asked for, and what to do.
@@ -134,7 +134,7 @@ class Budget:
         self._spent[resource] -= amount
 
     def enter(self) -> None:
-        """One branch or loop deeper.
+        """Enter a branch or loop.
 
         Raises:
             ModelError: Deeper than :data:`MAX_DEPTH`.

@@ -503,9 +503,9 @@ def test_both_packages_of_bindings_give_the_same_graph(tmp_path: Path, monkeypat
     for hidden in ("tflite", "ai_edge_litert.schema_py_generated"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, hidden, None)
-            tflite_file._schema.cache_clear()
+            tflite_file.bindings.cache_clear()
             keys.add(load_graph(path).structure_key)
-    tflite_file._schema.cache_clear()
+    tflite_file.bindings.cache_clear()
 
     assert len(keys) == 1
 

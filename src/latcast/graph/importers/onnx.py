@@ -58,7 +58,7 @@ class OnnxImporter:
         return isinstance(source, onnx.ModelProto)
 
     def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
-        """The graph of a file or of a model in memory; see :func:`latcast.graph.importers.load_graph`."""
+        """Return the graph of a file or of a model in memory; see :func:`latcast.graph.importers.load_graph`."""
         if isinstance(source, Path):
             model, path = read_without_weights(source), source
             name = source.stem
@@ -101,12 +101,12 @@ class Reading:
         return small_array(self.stored[name], self.path)
 
     def add_stored(self, name: str, proto: onnx.TensorProto) -> None:
-        """A tensor of the file: an initializer, or the value of a Constant node."""
+        """Add a tensor of the file: an initializer, or the value of a Constant node."""
         self.stored[name] = proto
         self.assembly.add_stored(name, Tensor(tuple(proto.dims), tensor_dtype(proto.data_type, name)))
 
     def alias(self, name: str, target: str) -> None:
-        """Makes a name stand for what a body gave: a tensor or a sequence."""
+        """Make a name stand for the result of a body: a tensor or a sequence."""
         if target in self.sequences:
             self.sequences[name] = self.sequences[target]
         else:
@@ -158,7 +158,7 @@ class Reading:
         return {value.name: value for value in (*source.value_info, *self.graph_proto.output)}
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
+        """Return the shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
         inferred = _infer_by_schema(self._proto, node, inputs, self.opsets, self.assembly)
         if inferred is not None or self.shapes:
             # Recorded shapes belong to the input shapes of the file, not to those given.
@@ -185,7 +185,7 @@ class Reading:
         return self.assembly.finish(outputs)
 
     def _ordered(self, outputs: Sequence[str]) -> Iterator[tuple[Node, onnx.NodeProto]]:
-        """The nodes that the outputs depend on, in an order in which they can run."""
+        """Return the nodes that the outputs depend on, in an order in which they can run."""
         nodes = [_Read(node_of(proto), proto, captured_names(proto)) for proto in self.graph_proto.node]
         needed = _needed(nodes, outputs)
         nodes = [read for read in nodes if not needed.isdisjoint(read.node.outputs)]
@@ -203,7 +203,7 @@ class Reading:
         return False
 
     def _sorted(self, nodes: Sequence[_Read]) -> list[_Read]:
-        """Topological order; what the bodies of a node read counts as its inputs."""
+        """Return the topological order; what the bodies of a node read counts as its inputs."""
         numbered = [
             replace(node, name=str(index), inputs=(*node.inputs, *sorted(captured)))
             for index, (node, _, captured) in enumerate(nodes)
@@ -217,7 +217,7 @@ class Reading:
         return [nodes[int(node.name)] for node in order]
 
     def visit(self, node: Node, proto: onnx.NodeProto, scope: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Adds one node of the file.
+        """Add one node of the file.
 
         Args:
             node: The node, its inputs and outputs named as in the graph.
@@ -266,7 +266,7 @@ class _Read(NamedTuple):
 
 
 def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
-    """The tensors that the outputs depend on."""
+    """Return the tensors that the outputs depend on."""
     producers = {name: read for read in nodes for name in read.node.outputs if name}
     needed = set(outputs)
     waiting = list(needed)
@@ -280,13 +280,13 @@ def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
 
 
 def _example(sizes: Sequence[int]) -> str:
-    """A shape to show: the sizes that are known, and usual ones."""
+    """Return an example of a shape: the known sizes, and usual ones for the others."""
     usual = {2: (1, 128), 3: (1, 128, 768), 4: (1, 3, 224, 224)}.get(len(sizes), (1,) * len(sizes))
     return ",".join(str(size if size > 0 else default) for size, default in zip(sizes, usual, strict=True))
 
 
 def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
-    """Outputs that nobody reads (statistics of normalisations, indices of pools) are left out."""
+    """Leave out outputs that are not read (statistics of normalisations, indices of pools)."""
     if len(node.outputs) == 1:
         return node
     outputs = tuple(name if name in needed else "" for name in node.outputs)
@@ -299,7 +299,7 @@ def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
 
 
 def _inlined(model: onnx.ModelProto, budget: Budget) -> onnx.ModelProto:
-    """The model with the calls of its own functions replaced by their bodies."""
+    """Return the model with the calls of its own functions replaced by their bodies."""
     from onnx.inliner import inline_local_functions
 
     nodes, size_bytes = _inlined_size(model)
@@ -316,7 +316,7 @@ _Called = tuple[str, str, str]
 
 
 def _inlined_size(model: onnx.ModelProto) -> tuple[int, int]:
-    """Nodes and bytes of the model once its functions are inlined, which may double with every line of a file.
+    """Return the nodes and bytes of the model once its functions are inlined, which may double with every line of a file.
 
     Raises:
         ModelError: A function calls itself, or calls lie deeper in each other than any exporter writes.
@@ -348,7 +348,7 @@ def _inlined_size(model: onnx.ModelProto) -> tuple[int, int]:
 
 
 def _with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of their branches and loops, at any depth."""
+    """Return the nodes and those of their branches and loops, at any depth."""
     waiting = [iter(nodes)]
     while waiting:
         for node in waiting.pop():
@@ -367,7 +367,7 @@ def _infer_by_schema(
     opsets: Mapping[str, int],
     assembly: Assembly,
 ) -> list[Tensor] | None:
-    """Output tensors by the inference of ONNX's own schema of the operator, or None where that does not know."""
+    """Return the output tensors by the inference of ONNX's own schema of the operator, or None where that does not know."""
     from onnx import defs, helper, numpy_helper, shape_inference
 
     version = opsets.get(node.domain, opsets.get("ai.onnx" if not node.domain else node.domain, 0))

@@ -38,7 +38,7 @@ class TfliteImporter:
         return isinstance(source, Path) and source.suffix.lower() in self.suffixes
 
     def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
-        """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
+        """Return the graph of a file; see :func:`latcast.graph.importers.load_graph`.
 
         ``shapes`` are given as the file has them, channels last.
         """
@@ -66,7 +66,7 @@ class TfliteReading:
         return self.file.values(self.index_of[name]) if name in self.index_of else None
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Files state every shape; those do not hold where others are asked for."""
+        """Return the shapes that the file states; they do not hold where other input shapes are given."""
         return None if self.shapes else [self.file.tensors[index].tensor for index in self._current]
 
     def graph(self) -> Graph:
@@ -102,7 +102,7 @@ class TfliteReading:
         return Tensor(shape, stored.tensor.dtype)
 
     def _check(self, outputs: Sequence[int]) -> None:
-        """What was worked out must agree with what the file states, which also knows the element type."""
+        """Raise if inferred shapes differ from those that the file states; return the file's, which have the element type."""
         for index in outputs:
             stored = self.file.tensors[index]
             name = self.assembly.resolve(stored.name)
@@ -119,7 +119,7 @@ class TfliteReading:
     # For conversions
 
     def use(self, index: int) -> str:
-        """The name of a tensor as an input; stored tensors are added when they are first used."""
+        """Return the name of a tensor as an input; stored tensors are added when they are first used."""
         if index < 0:
             return ""
         stored = self.file.tensors[index]
@@ -130,7 +130,7 @@ class TfliteReading:
         return stored.name
 
     def value(self, index: int) -> Array | None:
-        """Values of a tensor that are known without running the network."""
+        """Return the values of a tensor that are known without running the network."""
         return None if index < 0 else self.assembly.value(self.use(index))
 
     def quantization(self, index: int) -> tuple[Array, Array]:

@@ -73,7 +73,7 @@ class StoredTensor:
         return self.tensor.shape
 
     def values(self) -> Array:
-        """The stored values; only for static tensors."""
+        """Return the stored values; only for static tensors."""
         raw = np.asarray(self.buffer.DataAsNumpy())
         return raw.view(self.tensor.dtype).reshape(self.tensor.shape)
 
@@ -84,7 +84,7 @@ class StoredOperator:
 
     Attributes:
         inputs, outputs: Indices of tensors; -1 is an input left out.
-        is_custom: Whether it is none of the builtin operators.
+        is_custom: Whether it is not a builtin operator.
     """
 
     kind: str
@@ -95,7 +95,7 @@ class StoredOperator:
     schema: Any = field(repr=False, default=None)
 
     def options(self, name: str) -> Any:
-        """The operator's options by the name of their table ("Conv2DOptions"); absent ones have their defaults."""
+        """Return the operator's options by the name of their table ("Conv2DOptions"); absent ones have their defaults."""
         options = getattr(self.schema, name)()
         if self.table is not None:
             options.Init(self.table.Bytes, self.table.Pos)
@@ -186,7 +186,7 @@ class TfliteFile:
             )
 
     def _name(self, stored: bytes | None) -> str:
-        """A text of the file, of which many tensors may share one."""
+        """Return a text of the file; it counts against the budget, since many tensors may share one."""
         self.budget.take(Resource.NAME_CHARACTERS, len(stored or b""))
         return (stored or b"").decode(errors="replace")
 
@@ -212,7 +212,7 @@ class TfliteFile:
             )
 
     def values(self, index: int) -> Array | None:
-        """The values of a static tensor that is stored plainly, else None."""
+        """Return the values of a static tensor that is stored plainly, else None."""
         stored = self.tensors[index]
         if not stored.is_static or DTYPE_BYTES[stored.tensor.dtype] < 1 or stored.tensor.dtype == "bfloat16":
             return None
@@ -222,7 +222,7 @@ class TfliteFile:
 
 
 def _numbers(table: Any, name: str, dtype: Any = np.int64) -> Array:
-    """A vector of a table; empty where the table or the vector is not there."""
+    """Return a vector of a table; empty where the table or the vector is not there."""
     if table is None or not getattr(table, f"{name}Length")():
         return np.empty(0, dtype)
     return np.asarray(getattr(table, f"{name}AsNumpy")(), dtype=dtype)

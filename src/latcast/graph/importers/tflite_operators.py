@@ -24,14 +24,14 @@ _SAME = 0
 def _pads(
     sizes: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], padding: int
 ) -> tuple[int, ...]:
-    """Padding as numbers: begins, then ends. SAME puts the odd element at the end, as TensorFlow does."""
+    """Return the padding as begins, then ends; SAME puts the odd element at the end, as TensorFlow does."""
     mode = "SAME_UPPER" if padding == _SAME else "VALID"
     view = OperatorView(Node("Conv", "", (), (), {"auto_pad": mode}), ())
     return spatial_pads(view, sizes, kernel, strides, dilations)
 
 
 def _window(c: Conversion, options: Any, kernel: tuple[int, int]) -> Attributes:
-    """Kernel, strides and pads; dilations where the operator has them."""
+    """Return the kernel, strides and pads; dilations where the operator has them."""
     strides = (options.StrideH(), options.StrideW())
     dilated = hasattr(options, "DilationHFactor")
     dilations = (options.DilationHFactor(), options.DilationWFactor()) if dilated else (1, 1)
@@ -70,7 +70,7 @@ def _depthwise_conv(c: Conversion) -> None:
 
 
 def _transpose_conv(c: Conversion) -> None:
-    """Inputs: output shape, filter, activation, bias. The output shape decides the padding."""
+    """Add a transposed convolution; inputs: output shape (which decides the padding), filter, activation, bias."""
     options = c.options("TransposeConvOptions")
     out_channels, height, width, in_channels = c.shape(1)
     strides = (options.StrideH(), options.StrideW())
@@ -156,7 +156,7 @@ def _floor_division(c: Conversion) -> None:
 
 
 def _same_inputs(op_type: str) -> Convert:
-    """An operator that reads what its counterpart reads."""
+    """Return the emitter of an operator whose inputs are those of its ONNX counterpart."""
 
     def convert(c: Conversion) -> None:
         c.result(op_type, [c.input(position) for position in range(len(c))])
