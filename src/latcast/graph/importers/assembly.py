@@ -7,7 +7,9 @@ fold them when they load a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, overload
 
@@ -22,8 +24,14 @@ from latcast.graph.operators.movement import REDUCTIONS
 from latcast.graph.passes.rewire import live_nodes
 
 Array = np.ndarray[Any, Any]
+Shapes = Mapping[str, Sequence[int]]
 LoadValue = Callable[[str], "Array | None"]
 InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
+
+MALFORMED = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError, struct.error,
+)  # fmt: skip
+"""Errors that code meets in a file that can be parsed but that no exporter wrote."""
 
 _TRANSPARENT = frozenset({"Identity", "Dropout"})
 """Operators that pass their first input through in inference."""
@@ -77,8 +85,6 @@ LEARNED_INPUTS: Mapping[str, frozenset[int]] = {
 }
 """Operator to the inputs that are weights even where they are small or made of integers."""
 
-_MALFORMED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
-
 
 class _LazyValues(Sequence["Array | None"]):
     """The known values of a node's inputs, read from the file only when somebody looks at them."""
@@ -100,6 +106,22 @@ class _LazyValues(Sequence["Array | None"]):
         if isinstance(index, slice):
             return [self._assembly.value(name) for name in self._names[index]]
         return self._assembly.value(self._names[index])
+
+
+@contextmanager
+def errors_of(source: object) -> Iterator[None]:
+    """Name the source in the errors of reading it.
+
+    Raises:
+        ModelError: It cannot be read, or is damaged.
+    """
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{source}: {error}") from error
+    except MALFORMED as error:
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise ModelError(f"{source}: the model is damaged or malformed ({reason})") from error
 
 
 class Assembly:
@@ -300,7 +322,7 @@ class Assembly:
         except ModelError:
             self._explain_missing_value(node)
             raise
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise view.fail(f"the operator is malformed ({error})") from error
         if len(tensors) < len(node.outputs):
             raise view.fail(f"it has {len(node.outputs)} outputs, {len(tensors)} were expected")

@@ -15,19 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import DynamicShapeError, LatcastError, ModelError
-from latcast.graph.importers.assembly import Assembly
+from latcast.graph.importers.assembly import MALFORMED, Assembly, Shapes
 from latcast.graph.importers.ncnn_file import ParamLayer, read_layers
 from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor, check_input_names
 from latcast.graph.limits import Budget
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
 
-Shapes = Mapping[str, Sequence[int]]
 Attributes = dict[str, AttributeValue]
 
 DOMAIN = "ncnn"
 """The domain of layers that ONNX has no words for."""
 
-_DAMAGED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
 _INT8_TERM: Mapping[str, int] = {"Convolution": 8, "ConvolutionDepthWise": 8, "InnerProduct": 8, "Gemm": 18}
 _MOST_MESSAGE = 300
 
@@ -92,7 +90,7 @@ class NcnnReading:
                     raise ModelError(f"it names {len(layer.tops)} outputs, of which it makes {len(layer.tops) - len(missing)}")
             except LatcastError as error:
                 raise type(error)(f"line {layer.line}: {layer.kind} '{layer.name}': {error}") from error
-            except _DAMAGED as error:
+            except MALFORMED as error:
                 raise ModelError(f"line {layer.line}: {layer.kind} '{layer.name}' is malformed ({error})") from error
         if not self.assembly.nodes:
             raise ModelError("the network has no layer that computes anything; there is nothing to predict")

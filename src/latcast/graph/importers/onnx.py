@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from latcast.errors import DynamicShapeError, ModelError
-from latcast.graph.importers.assembly import Array, Assembly
+from latcast.graph.importers.assembly import Array, Assembly, Shapes, errors_of
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import (
@@ -39,12 +39,7 @@ from latcast.graph.limits import MAX_DEPTH, Budget, Resource
 from latcast.graph.passes import simplify
 from latcast.graph.passes.folding import fold_padding, with_precision
 
-Shapes = Mapping[str, Sequence[int]]
-
 _BLOCKED_DOMAIN = "com.microsoft.nchwc"
-
-_MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, RecursionError, TypeError, ValueError)
-"""What code meets in a file that protobuf can parse but that no exporter wrote."""
 
 
 class OnnxImporter:
@@ -66,12 +61,8 @@ class OnnxImporter:
             model, path = source, None
             check_texts(source.graph.name)
             name = source.graph.name or "model"
-        try:
+        with errors_of(path or name):
             return with_precision(simplify(fold_padding(Reading(model, name, path, shapes or {}, strict).graph())))
-        except ModelError as error:
-            raise type(error)(f"{path or name}: {error}") from error
-        except _MALFORMED as error:
-            raise ModelError(f"{path or name}: the model is damaged or malformed ({_first_line(error)})") from error
 
 
 class Reading:
@@ -235,18 +226,12 @@ class Reading:
             special(self, node, proto, scope)
             return
         self._proto = proto
-        if not self._inputs_exist(node):
+        if not all(not name or self.assembly.exists(name) for name in node.inputs):
             self.assembly.add(node)  # which says what is missing
             return
-        expanded = expand(node, self.assembly)
-        if expanded is None:
-            self.assembly.add(self._normalised(node))
-            return
-        for part in expanded:
+        parts = expand(node, self.assembly)
+        for part in [node] if parts is None else parts:
             self.assembly.add(self._normalised(part))
-
-    def _inputs_exist(self, node: Node) -> bool:
-        return all(not name or self.assembly.exists(name) for name in node.inputs)
 
     def _normalised(self, node: Node) -> Node:
         if node.domain:
@@ -308,7 +293,8 @@ def _inlined(model: onnx.ModelProto, budget: Budget) -> onnx.ModelProto:
     try:
         return inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"its functions cannot be inlined: {_first_line(error)}") from error
+        reason = str(error).partition("\n")[0][:200]
+        raise ModelError(f"its functions cannot be inlined: {reason}") from error
 
 
 _Called = tuple[str, str, str]
@@ -354,10 +340,6 @@ def _with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in waiting.pop():
             yield node
             waiting += [iter(body.node) for body in bodies_of(node)]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200] or type(error).__name__
 
 
 def _infer_by_schema(

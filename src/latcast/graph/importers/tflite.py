@@ -7,23 +7,21 @@ runtime of TFLite executes any. Fused activations become operators of their own,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import DynamicShapeError, ModelError
-from latcast.graph.importers.assembly import Array, Assembly
+from latcast.graph.importers.assembly import MALFORMED, Array, Assembly, Shapes, errors_of
 from latcast.graph.importers.tflite_conversion import Conversion
-from latcast.graph.importers.tflite_file import DAMAGED, TfliteFile
+from latcast.graph.importers.tflite_file import TfliteFile
 from latcast.graph.importers.tflite_operators import CONVERSIONS
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.folding import with_precision
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
-
-Shapes = Mapping[str, Sequence[int]]
 
 DOMAIN = "tflite"
 """The domain of operators that ONNX has no words for."""
@@ -42,13 +40,8 @@ class TfliteImporter:
 
         ``shapes`` are given as the file has them, channels last.
         """
-        try:
+        with errors_of(source):
             return TfliteReading(TfliteFile(source), source.stem, shapes or {}, strict).graph()
-        except ModelError as error:
-            raise type(error)(f"{source}: {error}") from error
-        except DAMAGED as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise ModelError(f"{source}: the model is damaged ({reason})") from error
 
 
 class TfliteReading:
@@ -81,7 +74,7 @@ class TfliteReading:
             try:
                 if convert is None or convert(conversion) is NotImplemented:
                     conversion.keep_unknown(DOMAIN)
-            except DAMAGED as error:
+            except MALFORMED as error:
                 raise ModelError(f"operator {conversion.name} is malformed: {error}") from error
             self._check(operator.outputs)
         graph = self.assembly.finish(self.file.tensors[index].name for index in self.file.outputs)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import mmap
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,19 +23,6 @@ from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
 from latcast.graph.limits import MAX_RANK, Budget, Resource
 
 Array = np.ndarray[Any, Any]
-
-DAMAGED = (
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What bindings raise on a file that is not what it says."""
 
 _DTYPES: Mapping[int, str] = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8", 10: "float64",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -16,9 +16,8 @@ from typing import Any
 
 from latcast.errors import ModelError
 from latcast.extras import require
+from latcast.graph.importers.assembly import Shapes
 from latcast.graph.ir import Graph
-
-Shapes = Mapping[str, Sequence[int]]
 
 _KEPT_TENSOR_BYTES = 16384
 
