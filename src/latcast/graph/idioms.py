@@ -35,7 +35,7 @@ from latcast.registry import Registry
 COMMUTATIVE = frozenset({"Add", "Mul"})
 
 _SCALING: Mapping[str, tuple[str, str]] = {"Scale": ("Mul", "Div"), "Shift": ("Add", "Sub")}
-"""What an expression may name to the operator with the constant and the one with its inverse."""
+"""Names of an expression to the operator with the constant and the one with its inverse."""
 
 IN_GROUPS = "in_groups"
 """Attribute, 1, of a depthwise Conv that its file has as a convolution in groups, as Keras writes ``Conv2D(groups=channels)`` and
@@ -91,7 +91,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Idiom:
-    """Where an idiom stands in a graph.
+    """A place of an idiom in a graph.
 
     Attributes:
         name: "gelu", "layer_norm"...: a name in :data:`IDIOMS`.
@@ -216,16 +216,16 @@ def choose_idioms(graph: Graph, names: Iterable[str], accepts: Callable[[Idiom],
 
 
 class _Bound(NamedTuple):
-    """What a part of an expression was found to stand for."""
+    """The tensors and nodes that a part of an expression matched."""
 
     tensors: Mapping[str, str]
     numbers: Mapping[str, float]
     exact: bool
-    """Whether every constant has the value that the expression gives it."""
+    """True if every constant has the value that the expression gives it."""
 
 
 _Found = tuple[_Bound, tuple[Node, ...]]
-"""What a part of an expression bound, and the nodes it matched, the outermost first."""
+"""The names that a part of an expression bound, and the nodes it matched, the outermost first."""
 
 
 class _Matcher:

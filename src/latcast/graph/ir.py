@@ -50,7 +50,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator. Inputs that ONNX leaves out are empty strings. ``name`` is unique in its graph."""
+    """An operator. Inputs that ONNX leaves out are empty strings. ``name`` is unique in its graph."""
 
     op_type: str
     name: str

@@ -1,4 +1,4 @@
-"""Which module of the framework's model each operator came from, as its file says: ``layer1.0.conv2``."""
+"""The module of the framework's model that each operator came from, as its file says: ``layer1.0.conv2``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from latcast.graph.ir import Graph, Node
 
 _UNNAMED = ("onnx::", "val_", "_v_")
-"""How names of weights begin that an exporter made up."""
+"""Prefixes of names of weights that an exporter made up."""
 
 
 _TFLITE_KIND = re.compile(r"^[a-z0-9_]+:(?=.)")
-"""What the TFLite importer puts before the name of a tensor to name the operator that makes it."""
+"""Prefix that the TFLite importer puts before a tensor's name to name the operator that makes it."""
 
 
 def module_paths(graph: Graph) -> Mapping[str, str]:

@@ -49,7 +49,7 @@ _REPEATING_POOL_SIZE = 1021
 fewer channels. Where one has more, outputs repeat, and what the next layer sums cancels less."""
 
 _REPEATING_SCALES = np.array([0.9, 1.1], dtype=np.float32)
-"""Of normalisations; few, as each makes other values of the filters that it is folded into."""
+"""Scales of normalisations; few, since each changes the values of the filters that it is folded into."""
 
 
 @lru_cache(maxsize=2)

@@ -19,7 +19,7 @@ from latcast.registry import Registry
 
 
 class Importer(Protocol):
-    """What a plug-in of the group ``latcast.importers`` is."""
+    """Interface of plug-ins of the group ``latcast.importers``."""
 
     def accepts(self, source: object) -> bool:
         """Return whether this importer reads such a source: a :class:`pathlib.Path`, or an object in memory."""
@@ -47,7 +47,7 @@ _BUILTIN_PACKAGES: Mapping[str, str] = {"onnx": "onnx", "torch": "torch"}
 _TFLITE_IDENTIFIER = b"TFL3"
 
 MODEL_SUFFIXES = tuple(_BUILTIN_SUFFIXES)
-"""Of model files that are read without a plug-in."""
+"""Suffixes of model files that are read without a plug-in."""
 
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -70,7 +70,7 @@ _CONVERTED: Mapping[str, str] = {
     **dict.fromkeys((".mnn", ".xml"), "a model converted for one runtime"),
     **dict.fromkeys((".caffemodel", ".pdmodel", ".prototxt"), "a model of another framework"),
 }
-"""What files are that latcast has no importer of its own for."""
+"""Advice about files that latcast itself has no importer for."""
 
 
 def load_graph(

@@ -54,14 +54,14 @@ class NcnnImporter:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What a layer wrote: the tensor that holds its elements, and ncnn's sizes, outermost first (c, d, h, w)."""
+    """The output of a layer: the tensor that holds its elements, and ncnn's sizes, outermost first (c, d, h, w)."""
 
     tensor: str
     shape: Shape
 
 
 class NcnnReading:
-    """One import of one file."""
+    """State of the import of a file."""
 
     def __init__(self, source: Path, shapes: Shapes, strict: bool) -> None:
         budget = Budget()
@@ -163,7 +163,7 @@ class NcnnReading:
 
 
 class Conversion:
-    """One layer on its way into the graph."""
+    """The conversion of one layer."""
 
     def __init__(self, reading: NcnnReading, layer: ParamLayer) -> None:
         self.reading = reading

@@ -18,7 +18,7 @@ from latcast.reading import read_bytes
 Number = int | float
 
 NOT_GIVEN = -233
-"""What ncnn writes for a number that follows from the others."""
+"""Number that ncnn writes where it follows from the others."""
 
 _MOST_BYTES = 16_000_000
 _MOST_NAME, _MOST_DIGITS, _MOST_ITEMS = 255, 32, 4096
@@ -29,7 +29,7 @@ _SHAPES = 30
 
 @dataclass(frozen=True, slots=True)
 class ParamLayer:
-    """One line.
+    """A layer: one line of the file.
 
     Attributes:
         line: Its number in the file, from 1.

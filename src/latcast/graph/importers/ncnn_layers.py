@@ -325,7 +325,7 @@ def _hard_swish(c: Conversion, x: str, alpha: float = 0.2, beta: float = 0.5, *,
 
 
 def _swish(c: Conversion) -> None:
-    """As exporters write it: x * sigmoid(x)."""
+    """Add x * sigmoid(x), as exporters write it."""
     c.result("Mul", [c.input(), c.op("Sigmoid", [c.input()])], shape=c.shape())
 
 
@@ -468,7 +468,7 @@ def _lrn(c: Conversion) -> Any:
 
 
 def _normalize(c: Conversion) -> None:
-    """To length 1, across the channels or everything, and a factor."""
+    """Normalise to length 1, across the channels or everything, and scale by a factor."""
     x = c.op("LpNormalization", [c.plain()], {"axis": 1, "p": 2})
     c.result("Mul", [x, c.weight(*_channel_shape(max(c.integer(3), 1), c.shape()))])
 

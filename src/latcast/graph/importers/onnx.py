@@ -66,7 +66,7 @@ class OnnxImporter:
 
 
 class Reading:
-    """One import of one model; the handlers of control flow see it too."""
+    """State of the import of a model; handlers of control flow use it too."""
 
     def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, shapes: Shapes, strict: bool) -> None:
         budget = Budget()

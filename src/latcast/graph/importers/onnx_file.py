@@ -34,7 +34,7 @@ MOST_FIELDS = 1 << 20
 """Most fields of a file, at every depth: a message of 2 bytes takes up to 175 in memory; 1,000 nodes have 16,000 fields."""
 
 _NUMBERS_BYTES, _TENSOR_NUMBERS_BYTES = 16, 64
-"""So many bytes of a list of numbers count as one more field. Those in tensors never become Python's numbers."""
+"""Bytes of a list of numbers that count as one more field; numbers in tensors never become Python objects."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 

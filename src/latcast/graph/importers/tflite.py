@@ -45,7 +45,7 @@ class TfliteImporter:
 
 
 class TfliteReading:
-    """One import of one file."""
+    """State of the import of a file."""
 
     def __init__(self, file: TfliteFile, name: str, shapes: Shapes, strict: bool) -> None:
         self.file = file
@@ -95,7 +95,7 @@ class TfliteReading:
         return Tensor(shape, stored.tensor.dtype)
 
     def _check(self, outputs: Sequence[int]) -> None:
-        """Raise if inferred shapes differ from those that the file states; return the file's, which have the element type."""
+        """Raise if inferred shapes differ from those that the file states; take over the file's element types."""
         for index in outputs:
             stored = self.file.tensors[index]
             name = self.assembly.resolve(stored.name)

@@ -28,7 +28,7 @@ def node_stem(kind: str, outputs: Sequence[str]) -> str:
 
 
 class Conversion:
-    """One operator being converted."""
+    """The conversion of one operator."""
 
     def __init__(self, reading: TfliteReading, operator: StoredOperator) -> None:
         self.reading = reading

@@ -91,7 +91,7 @@ def _transpose_conv(c: Conversion) -> None:
 
 
 def _fully_connected(c: Conversion) -> None:
-    """Of rank 2 a Gemm; of a higher rank that is kept a MatMul and an addition."""
+    """Add a Gemm for rank 2; for a higher rank that is kept, a MatMul and an addition."""
     options = c.options("FullyConnectedOptions")
     out_features, in_features = c.shape(1)
     x, activation = c.input(0), options.FusedActivationFunction()
@@ -139,11 +139,8 @@ def _binary(op_type: str, options: str = "") -> Convert:
     return convert
 
 
-def _negated(op_type: str) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result("Not", [c.op(op_type, [c.input(0), c.input(1)])])
-
-    return convert
+def _not_equal(c: Conversion) -> None:
+    c.result("Not", [c.op("Equal", [c.input(0), c.input(1)])])
 
 
 def _squared_difference(c: Conversion) -> None:
@@ -194,13 +191,6 @@ def _reciprocal_root(c: Conversion) -> None:
     c.result("Reciprocal", [c.op("Sqrt", [c.input(0)])])
 
 
-def _softmax(op_type: str) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result(op_type, [c.input(0)], {"axis": -1})
-
-    return convert
-
-
 def _l2_normalization(c: Conversion) -> None:
     activation = c.options("L2NormOptions").FusedActivationFunction()
     c.result("LpNormalization", [c.input(0)], {"axis": -1, "p": 2}, activation=activation)
@@ -242,14 +232,14 @@ def _cumsum(c: Conversion) -> None:
 
 
 def _quantize(c: Conversion) -> None:
-    """From reals to integers, or from one scale of integers to another."""
+    """Quantise reals, or integers of another scale."""
     index = c.operator.outputs[0]
     dtype = c.reading.file.tensors[index].tensor.dtype
     c.result("QuantizeLinear", [c.input(0), *_scale_and_zero(c, index, dtype)])
 
 
 def _dequantize(c: Conversion) -> None:
-    """From integers to reals; half-precision weights are widened."""
+    """Dequantise integers; half-precision weights are widened."""
     index = c.operator.inputs[0]
     dtype = c.assembly.tensor(c.input(0)).dtype
     if dtype == "float16":
@@ -307,14 +297,14 @@ CONVERSIONS: Mapping[str, Convert] = {
     "LOGICAL_NOT": _unary("Not"),
     "LOGICAL_OR": _binary("Or"),
     "LOGISTIC": _unary("Sigmoid"),
-    "LOG_SOFTMAX": _softmax("LogSoftmax"),
+    "LOG_SOFTMAX": _unary("LogSoftmax", axis=-1),
     "MAXIMUM": _binary("Max"),
     "MAX_POOL_2D": _pool("MaxPool"),
     "MEAN": _reduce("ReduceMean"),
     "MINIMUM": _binary("Min"),
     "MUL": _binary("Mul", "MulOptions"),
     "NEG": _unary("Neg"),
-    "NOT_EQUAL": _negated("Equal"),
+    "NOT_EQUAL": _not_equal,
     "POW": _binary("Pow"),
     "PRELU": _same_inputs("PRelu"),
     "QUANTIZE": _quantize,
@@ -333,7 +323,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     "SELECT_V2": _same_inputs("Where"),
     "SIGN": _unary("Sign"),
     "SIN": _unary("Sin"),
-    "SOFTMAX": _softmax("Softmax"),
+    "SOFTMAX": _unary("Softmax", axis=-1),
     "SQRT": _unary("Sqrt"),
     "SQUARE": _square,
     "SQUARED_DIFFERENCE": _squared_difference,

@@ -19,7 +19,7 @@ from latcast.graph.operators.table import OperatorView
 Array = np.ndarray[Any, Any]
 
 MAX_ELEMENTS = 4096
-"""Larger results are not worked out: they are data, not arithmetic on shapes."""
+"""Elements of a result above which it is not computed: it is data, not arithmetic on shapes."""
 
 _BROADCASTING = frozenset({
     "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Clip", "Where",

@@ -96,7 +96,7 @@ def _moves_only_ones(shape: Shape, order: Permutation) -> bool:
 
 
 class _Pusher:
-    """One walk over the graph that holds transposes back for as long as operators let it."""
+    """A walk over the graph that holds transposes back for as long as operators allow it."""
 
     def __init__(self, graph: Graph, views: frozenset[str], *, absorb: bool, pinned: frozenset[str] = frozenset()) -> None:
         self.graph = graph

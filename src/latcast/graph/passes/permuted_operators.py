@@ -1,4 +1,4 @@
-"""How operators read when their input's axes are permuted: the same work on the tensor before a transpose."""
+"""Operators moved before a transpose of their input: the same work with permuted axes."""
 
 from __future__ import annotations
 

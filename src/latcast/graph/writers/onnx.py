@@ -62,7 +62,7 @@ _OBSOLETE_ATTRIBUTES = frozenset(
 
 _GRID_MODES_RENAMED = 20
 _OLD_GRID_MODES: Mapping[str, str] = {"linear": "bilinear", "cubic": "bicubic"}
-"""How GridSample was told to weigh neighbours before this version."""
+"""Names of GridSample's modes before this version."""
 
 
 class OnnxFile:

@@ -41,7 +41,7 @@ ACTIVATIONS = frozenset(
 
 @dataclass(frozen=True)
 class QuantisationStyle:
-    """Where a tool puts the pairs of QuantizeLinear and DequantizeLinear.
+    """The places where a tool puts pairs of QuantizeLinear and DequantizeLinear.
 
     Attributes:
         integer_operators: Operators that read integers.
@@ -59,10 +59,10 @@ class QuantisationStyle:
 
 
 OPERATOR_STYLE = QuantisationStyle(INTEGER_OPERATORS, True, True, frozenset({"Relu", "Clip"}), False)
-"""As onnxruntime's static quantisation: every integer operator between pairs, which its optimiser then merges into one."""
+"""The style of onnxruntime's static quantisation: every integer operator between pairs, which its optimiser merges into one."""
 
 INPUT_STYLE = QuantisationStyle(INTEGER_OPERATORS - {"Sigmoid", "LeakyRelu"}, False, False, ACTIVATIONS, True)
-"""As NNCF for OpenVINO: integers where convolutions, matrix products, sums and pools read, activations left to the fusion."""
+"""The style of NNCF for OpenVINO: convolutions, matrix products, sums and pools read integers; activations are left to fusion."""
 
 SUFFIXES = ("_QuantizeLinear_Input", "_QuantizeLinear_Output", "_DequantizeLinear_Output", "_quantized")
 

@@ -30,7 +30,7 @@ ParamValue = int | float | tuple[int, ...] | tuple[float, ...]
 
 @dataclass
 class Layer:
-    """One line of the param file and what the bin file holds for it.
+    """A line of the param file and its data in the bin file.
 
     Attributes:
         kind: ncnn's layer type ("Convolution").

@@ -220,7 +220,7 @@ def channel_bias(value: np.ndarray, columns: int) -> np.ndarray | None:
 
 @lowers("Gemm")
 def lower_gemm(ctx: Lowering, node: Node) -> None:
-    """With a constant right operand; anything else has no layer that every version of ncnn knows."""
+    """Write a product with a constant right operand; not every version of ncnn has a layer for others."""
     view = ctx.view(node)
     weight = ctx.known(node.inputs[1])
     if weight is None or ctx.known(node.inputs[0]) is not None or view.int_attribute("transA", 0):

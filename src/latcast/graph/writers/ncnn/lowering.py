@@ -1,4 +1,4 @@
-"""From operators to layers: the state that the lowerings of all operators share.
+"""State that the lowerings of all operators share.
 
 An ncnn blob has one to four dimensions and no batch. A tensor of the graph is held in a blob with the same elements in the
 same order, whose shape is the tensor's without some of its axes of size 1. Which ones differs: global pooling makes a vector
@@ -24,7 +24,7 @@ MAX_DIMS = 4
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Where a tensor's elements are.
+    """The blob that holds a tensor's elements.
 
     Attributes:
         name: ncnn's name.

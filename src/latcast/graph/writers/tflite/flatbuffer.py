@@ -58,7 +58,7 @@ class TfliteOperator:
 
 @dataclass
 class TfliteModel:
-    """One subgraph, filled operator by operator in execution order."""
+    """A model of one subgraph, filled operator by operator in execution order."""
 
     name: str
     tensors: list[TfliteTensor] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which physical axis holds which logical axis.
+"""Orders of axes: the logical axis that each physical axis holds.
 
 The graph is logical NCHW; TFLite's spatial kernels want NHWC. An *order* says for each physical axis the logical axis that it
 holds: an image is written in (0, 2, 3, 1), everything that no spatial operator asks for in (0, 1, ...). A transpose or a

@@ -1,4 +1,4 @@
-"""From a float model to a full-integer one, as post-training quantisation leaves it.
+"""Full-integer quantisation of a float model, as post-training quantisation writes it.
 
 Activations are int8 with one scale a tensor, weights int8 with one scale an output channel, biases int32; operators that only
 move or select values share the scale of their input; sigmoid, tanh and softmax have the scales that their kernels demand.

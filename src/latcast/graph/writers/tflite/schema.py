@@ -20,7 +20,7 @@ class TensorType(IntEnum):
 
 
 class Padding(IntEnum):
-    """How windows meet borders."""
+    """Padding of windows at borders."""
 
     SAME = 0
     VALID = 1

@@ -1,4 +1,4 @@
-"""What a converter fuses before it writes: batch normalisation, biases, activations and idioms.
+"""Fusion before writing, as converters do it: batch normalisation, biases, activations and idioms.
 
 A *step* is what one emitter writes: a node with those that disappear into it.
 """
@@ -44,7 +44,7 @@ def _has_operator(idiom: Idiom) -> bool:
 
 @dataclass(frozen=True)
 class Step:
-    """One or several nodes written together.
+    """A group of nodes that are written together.
 
     Attributes:
         op_type: Which emitter writes it: the node's own type, or "Gelu" or "HardSwish" for a found idiom.

@@ -166,7 +166,7 @@ def prelu(writer: GraphWriter, step: Step) -> None:
 
 @emits(*BINARY)
 def binary(writer: GraphWriter, step: Step) -> None:
-    """With broadcasting; more than two inputs become a chain."""
+    """Write a broadcasting operator; more than two inputs become a chain."""
     order = common_order(writer, step)
     names = step.inputs
     if len(names) == 1:
