@@ -20,8 +20,9 @@ from latcast.datasets.store import Store, measurement_id
 from latcast.errors import DatasetError, HubError
 from latcast.hub.database import HubDatabase, database_url
 from latcast.hub.migrations import VERSION_TABLE
-from latcast.hub.model import LogScaleFitter
+from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
+from latcast.hub.scales import Observation
 from latcast.hub.schema import METADATA
 from latcast.hub.uploads import MalformedUploadError, parse_upload
 from latcast.records import Measurement, Reference
@@ -90,7 +91,7 @@ def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(dat
 
 
 def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> None:
-    model = LogScaleFitter().fit([*observations("a", 1.0), *observations("b", 3.0)])
+    model = HubModel.fit([*observations("a", 1.0), *observations("b", 3.0)])
     records = [*device("phone", 2.0, range(1, 10)), record(10, factor=60.0)]
 
     answer = upload(database, records, model=model)
@@ -101,8 +102,6 @@ def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> Non
 
 
 def observations(name: str, factor: float) -> list[Any]:
-    from latcast.hub.model import Observation
-
     return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in device(name, factor)]
 
 

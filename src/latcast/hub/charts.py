@@ -10,7 +10,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from latcast.hub.model import Forecast
+from latcast.hub.scales import Forecast
 
 WIDTH = 100.0
 """Of a plot: positions are percent of it."""
@@ -107,7 +107,7 @@ NOTHING_DRAWN: Mapping[str, Any] = {"cluster": "", "factor": None, "dots": (), "
 
 
 def strip_rows(
-    latencies: Mapping[str, Mapping[str, Sequence[float]]],
+    latencies: Mapping[str, Mapping[str, float]],
     names: Mapping[str, str],
     forecasts: Mapping[str, Forecast] = MappingProxyType({}),
     yardstick: str = "",
@@ -116,15 +116,14 @@ def strip_rows(
     """One row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
 
     Args:
-        latencies: Platform id to network key to latencies (ms).
+        latencies: By platform id, then by network key (ms).
         names: Network key to name.
         forecasts: Of one network, by platform id.
         yardstick: Key of that network.
         typical: Network key to what it takes on a typical platform (ms); of others the median of those that ran them.
     """
-    centre = {platform: {key: median(values) for key, values in found.items()} for platform, found in latencies.items()}
     by_network: dict[str, list[float]] = {}
-    for found in centre.values():
+    for found in latencies.values():
         for key, value in found.items():
             by_network.setdefault(key, []).append(value)
     usual = {key: median(values) for key, values in by_network.items()}
@@ -132,21 +131,21 @@ def strip_rows(
     if forecasts:
         middle = typical.get(yardstick) or median([forecast.latency_ms for forecast in forecasts.values()])
         scale = {platform: math.log(forecast.latency_ms / middle) for platform, forecast in forecasts.items()}
-    for platform, found in centre.items():
+    for platform, found in latencies.items():
         # Medians of those that happened to run a network do not compare with what a typical platform takes.
         against = typical if not typical.keys().isdisjoint(found) else usual
         scale[platform] = median([math.log(value / against[key]) for key, value in found.items() if key in against])
     ordered = sorted(scale, key=lambda platform: (scale[platform], platform))
     axis = LogAxis.over(
         [
-            *(value for found in centre.values() for value in found.values()),
+            *(value for found in latencies.values() for value in found.values()),
             *(value for forecast in forecasts.values() for value in (forecast.low_ms, forecast.high_ms)),
         ]
     )
     rows = []
     for platform, kind in zip(ordered, clusters([scale[platform] for platform in ordered]), strict=True):
         row: dict[str, Any] = {**NOTHING_DRAWN, "platform": platform, "cluster": kind, "factor": math.exp(scale[platform])}
-        found = centre.get(platform, {})
+        found = latencies.get(platform, {})
         if len(found) <= MOST_DOTS:
             row["dots"] = [(axis.x(value), f"{names.get(key, key)}: {value:.3g} ms") for key, value in sorted(found.items())]
         else:

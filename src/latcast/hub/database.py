@@ -20,9 +20,10 @@ from latcast.datasets.store import measurement_id
 from latcast.errors import DatasetError, HubError
 from latcast.hub.cells import read_cells
 from latcast.hub.migrations import migrate
-from latcast.hub.model import HubModel, Observation
+from latcast.hub.model import HubModel
 from latcast.hub.moderation import ModeratedStore
 from latcast.hub.plausibility import contradictions, disagreement, implausibility, outliers
+from latcast.hub.scales import Observation
 from latcast.hub.schema import (
     REASON_LENGTH,
     ContributionRow,

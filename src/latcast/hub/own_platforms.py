@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from latcast.chips.chip_names import chip_of
-from latcast.errors import LatcastError
 from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel
@@ -80,10 +78,7 @@ class OwnPlatforms:
                 self.platforms, self.left_out = {}, 0
                 return
             newest = database.newest_model()
-            if newest is not None:
-                with suppress(LatcastError, KeyError, TypeError, ValueError):  # the server says so
-                    served.serve(newest)
-            if served.model is None:
+            if newest is None or not served.serve(newest):
                 served.serve_seed()
             measured = HubReader(database, served, seeded=True).own()
         model = served.model

@@ -218,7 +218,7 @@ class Pages:
         platforms = {item["id"]: item for item in reader.all_platforms()}
         names = {key: reference.name for key, reference in reader.references().items()}
         forecasts = {name: found for name, found in self.site.yardstick().items() if name in platforms}
-        axis, rows = strip_rows(reader.latencies(), names, forecasts, network_named(YARDSTICK).key, reader.typical())
+        axis, rows = strip_rows(reader.cells().by_platform(), names, forecasts, network_named(YARDSTICK).key, reader.typical())
         version = self.site.served.version
         shown = [{**row, **platforms.pop(row["platform"])} for row in rows if row["platform"] in platforms]
         listed = ranked([*shown, *({**NOTHING_DRAWN, "platform": name, **each} for name, each in platforms.items())])

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +20,12 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import forecasts_json, why_not_predicted
+from latcast.hub.entries import network_json, why_not_predicted
 from latcast.hub.isolation import IsolatedForecasts, UnavailableError
-from latcast.hub.model import Forecast
 from latcast.hub.model_forecasts import ModelRequest
 from latcast.hub.queries import YARDSTICK, HubReader
 from latcast.hub.refitting import Refitter, ServedModel
+from latcast.hub.scales import Forecast
 from latcast.records import Reference
 
 
@@ -183,11 +183,12 @@ def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
     if unknown:
         raise HubError(f"no network has the key '{unknown[0][:40]}'; /api/networks lists them")
     references = [known[key] for key in wanted.networks] or [item for key, item in known.items() if key not in wanted.measured]
-    return {
-        "model": version.number,
-        "predictions": forecasts_json(
-            references,
-            site.forecaster.predict(references, wanted.measured),
-            lambda key: why_not_predicted(site.served.model, key, wanted.measured),
-        ),
-    }
+    forecasts = site.forecaster.predict(references, wanted.measured)
+    nothing = {"latency_ms": None, "low_ms": None, "high_ms": None}
+    predictions = [
+        {**network_json(item), **asdict(forecasts[item.key]), "reason": None}
+        if item.key in forecasts
+        else {**network_json(item), **nothing, "reason": why_not_predicted(site.served.model, item.key, wanted.measured)}
+        for item in references
+    ]
+    return {"model": version.number, "predictions": predictions}
