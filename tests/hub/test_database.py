@@ -87,7 +87,7 @@ def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(dat
     assert (held["record"], held["network"]) == (2, "resnet-2")
     assert "outside 0.001" in held["reason"]
     assert [item.reference.name for item in database.observations()] == ["resnet-1"]
-    assert [item.id for item in database.quarantine()] == [measurement_id(bad)]
+    assert [item["id"] for item in database.quarantine()] == [measurement_id(bad)]
 
 
 def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> None:
@@ -109,7 +109,7 @@ def test_a_record_in_quarantine_can_be_believed_after_all(database: HubDatabase)
     upload(database, [record(1, latency_ms=0.0001)])
     [held] = database.quarantine()
 
-    database.release(held.id)
+    database.release(held["id"])
 
     assert database.quarantine() == []
     assert [item.latency_ms for item in database.measurements()] == [0.0001]
@@ -280,7 +280,7 @@ def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: HubDatabas
     upload(database, read)
 
     stored = {measurement_id(item): item for item in database.measurements(failed=True, as_taken=True)}
-    held = {item.id for item in database.quarantine()}
+    held = {item["id"] for item in database.quarantine()}
     assert {measurement_id(item) for item in read} <= stored.keys() | held
     for item in read:
         found = stored.get(measurement_id(item))

@@ -92,15 +92,15 @@ def test_what_is_not_there_cannot_be_taken_back(sqlite: HubDatabase, scope: Scop
 def test_acts_are_written_down(sqlite: HubDatabase) -> None:
     token, _ = sent(sqlite, "Ann", [record(1, latency_ms=0.0001), record(2, latency_ms=0.0001)])
     first, second = sqlite.quarantine()
-    sqlite.release(first.id)
-    sqlite.discard(second.id)
+    sqlite.release(first["id"])
+    sqlite.discard(second["id"])
     sqlite.trust("Ann")
     sqlite.revoke_token(token)
 
     found = [(entry.action, entry.subject) for entry in reversed(sqlite.audit())]
 
     assert found == [
-        ("issue", token), ("release", first.id), ("discard", second.id), ("trust", "Ann"), ("revoke", token),
+        ("issue", token), ("release", first["id"]), ("discard", second["id"]), ("trust", "Ann"), ("revoke", token),
     ]  # fmt: skip
     with pytest.raises(HubError, match="no contributor is called 'nobody'"):
         sqlite.trust("nobody")

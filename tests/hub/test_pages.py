@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 from latcast.hub import browser
 from latcast.hub.charts import LogAxis, clusters, strip_rows
 from latcast.hub.database import HubDatabase
-from latcast.hub.scales import Forecast
 from latcast.hub.pages import _DEVICE_LABELS, _DEVICES, Listed
+from latcast.hub.scales import Forecast
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device, platform, record
 from tests.hub.serving import client, post, wait_for

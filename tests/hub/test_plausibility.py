@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from latcast.hub.model import HubModel
-from latcast.hub.scales import Observation
 from latcast.hub.plausibility import disagreement, implausibility, outliers
+from latcast.hub.scales import Observation
 from tests.hub.made_up import NETWORKS, device, record
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)

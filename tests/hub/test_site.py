@@ -8,8 +8,8 @@ import pytest
 
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import HubModel
-from latcast.hub.scales import Forecast
 from latcast.hub.refitting import ServedModel, refit
+from latcast.hub.scales import Forecast
 from latcast.hub.site import Forecaster
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device

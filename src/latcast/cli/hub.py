@@ -81,7 +81,7 @@ def serve(
     snapshots: Annotated[Path | None, Option("--snapshots", help="Folder of those of latcast hub snapshot.")] = None,
     workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=MOST_WORKERS)] = 1,
 ) -> None:
-    """The hub: upload, query, predictions, pages.
+    """Serve the hub: upload, query, predictions, pages.
 
     Contributing needs a token (latcast hub token issue NAME), reading does not. Browsers give WebAssembly several
     threads only over HTTPS or on localhost.
@@ -95,7 +95,7 @@ def serve(
     require("latcast hub serve", "uvicorn", "alembic", "fastapi", "jinja2", "prometheus_client", "segno", "sqlalchemy", "scipy")
     from latcast.hub.connections import Door
     from latcast.hub.site import ServerSettings
-    from latcast.hub.workers import Serving, needs_server, run_workers
+    from latcast.hub.workers import run_workers
 
     if (certificate is None) != (key is None):
         raise HubError("TLS needs both --certificate and --key")
@@ -115,11 +115,17 @@ def serve(
         try:
             ip_network(each)
         except ValueError as problem:
-            raise HubError(f"--proxy '{each}' is no address or network ({problem}); expected such as 127.0.0.1") from problem
+            raise HubError(
+                f"--proxy: '{each}' is not a valid address or network ({problem}); expected such as 127.0.0.1"
+            ) from problem
     door = Door(connections, tuple(proxy or ()))
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
     with listening, open_hub(database) as hub:
-        needs_server(hub.url, workers)
+        if workers > 1 and not hub.url.startswith("postgresql"):
+            raise HubError(
+                f"{workers} workers need PostgreSQL (--database postgresql://user@host/name), found a SQLite file; "
+                "serve it with one worker"
+            )
         worker = _Worker(hub.url, settings, door, certificate, key, access_log)
         if workers == 1:
             worker.log()
@@ -129,12 +135,12 @@ def serve(
         if workers == 1:
             worker.run(hub, listening)
         else:
-            run_workers(Serving(worker, workers), listening)
+            run_workers(worker, workers, listening)
 
 
 @dataclass(frozen=True)
 class _Worker:
-    """What one process of a server does.
+    """One process of a server; called with the listening socket in a process that is started for it.
 
     Attributes:
         url: Of the database.
@@ -152,13 +158,12 @@ class _Worker:
     access_log: str
 
     def __call__(self, listening: socket.socket) -> None:
-        """In a process of its own."""
         self.log()
         with open_hub(self.url) as hub:
             self.run(hub, listening)
 
     def log(self) -> None:
-        """Where messages and requests are written.
+        """Set up where messages and requests are written.
 
         Raises:
             HubError: The access log cannot be written.
@@ -175,7 +180,7 @@ class _Worker:
         logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
 
     def run(self, hub: HubDatabase, listening: socket.socket) -> None:
-        """Until it is told to end."""
+        """Serve until told to end."""
         import uvicorn
 
         from latcast.hub.app import make_app
@@ -193,10 +198,10 @@ class _Worker:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Takes an address before anything is done for it.
+    """Take an address before anything is done for it.
 
     Raises:
-        HubError: It is taken, or is none of this machine.
+        HubError: It is taken, or does not belong to this machine.
     """
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -208,14 +213,14 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _shown_host(host: str) -> str:
-    """An address that other machines can use, where the server listens at all of them."""
+    """Return an address that other machines can use, where the server listens at all of them."""
     if host not in ("0.0.0.0", "::"):
         return f"[{host}]" if ":" in host else host
     return socket.gethostname()
 
 
 def _show_invitation(hub: HubDatabase, base: str) -> None:
-    """A link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
+    """Print a link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
     import segno
 
     text, _ = hub.issue_token("guests", label="invitation", lifetime=timedelta(hours=2))
@@ -260,7 +265,7 @@ def issue(
 
 @token_app.command("list")
 def listed(database: Database = "", as_json: options.AsJson = False) -> None:
-    """Tokens with their states, never the tokens themselves.
+    """List tokens with their states, never the tokens themselves.
 
     \b
     Examples:
@@ -316,7 +321,7 @@ def revoke(
 
 @quarantine_app.command("list")
 def held(database: Database = "", as_json: options.AsJson = False) -> None:
-    """Records held back, with the reason.
+    """List records held back, with the reason.
 
     \b
     Examples:
@@ -325,13 +330,20 @@ def held(database: Database = "", as_json: options.AsJson = False) -> None:
     with open_hub(database) as hub:
         found = hub.quarantine()
     if as_json:
-        print_json({"quarantine": [vars(item) for item in found]})
+        print_json({"quarantine": found})
         return
     print_table(
         "",
         ("id", "platform", "network", "ms", "contributor", "reason"),
         [
-            (item.id, item.platform, item.network, milliseconds(item.latency_ms or 0.0), item.contributor, item.reason)
+            (
+                item["id"],
+                item["platform"],
+                item["network"],
+                milliseconds(item["latency_ms"] or 0.0),
+                item["contributor"],
+                item["reason"],
+            )
             for item in found
         ],
     )
