@@ -113,7 +113,7 @@ def test_lists_are_found_in_sorted_and_turned_over(filled: TestClient) -> None:
     assert filled.get(f"/platforms/{platform('slow')}?find=resnet-7").text.count('<a class="row"') == 1
     nonsense = filled.get("/devices?sort=colour", headers={"accept": "text/html"})
     assert nonsense.status_code == 422
-    assert "nothing to sort by" in nonsense.text
+    assert "not a field to sort by" in nonsense.text
 
 
 def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:

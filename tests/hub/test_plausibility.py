@@ -26,7 +26,7 @@ NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
         ({"probe_ms": (1.0, 1.0), "runs_ms": (40.0, 40.0), "raw_latency_ms": 40.0}, "no probe corrects so much"),
         ({"taken_at": "2026-06-01T01:00:00Z"}, "lies in the future"),
         ({"taken_at": "1970-01-01T00:00:00Z"}, "the clock of the device is wrong"),
-        ({"taken_at": "2026-13-45T00:00:00Z"}, "is no time"),
+        ({"taken_at": "2026-13-45T00:00:00Z"}, "is not a time"),
         ({"latency_ms": 9.0, "runs_ms": (9.0,) * 10, "rounds": (0,) * 10}, "to the last digit"),
     ],
 )  # fmt: skip

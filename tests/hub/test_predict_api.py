@@ -349,7 +349,7 @@ def test_what_is_left_when_the_time_is_over_is_said(http: TestClient, monkeypatc
     monkeypatch.setattr(model_forecasts, "PREDICTING_CPU_S", 0.0)
     monkeypatch.setattr(model_forecasts, "AT_ONCE", 2)
     known = model_forecasts.Known.loaded(5)
-    answer = model_forecasts.answered(ModelRequest("squeezenet1_1", "name").to_json(), 0, known)
+    answer = model_forecasts.predict_model(vars(ModelRequest("squeezenet1_1", "name")), 0, known)
 
     found = json.loads(answer.body)
     assert len(found["predictions"]) == 2

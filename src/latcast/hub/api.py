@@ -40,7 +40,7 @@ _SAID: dict[str, Any] = {
 
 
 def says(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Refusals, for the OpenAPI document."""
+    """Return refusals for the OpenAPI document."""
     texts = {
         400: "The body cannot be read.",
         401: "No token, or one that is not valid.",
@@ -65,7 +65,7 @@ class Api:
         self.site = site
 
     def router(self) -> APIRouter:
-        """All routes, below ``/api``."""
+        """Return all routes, below ``/api``."""
         router = APIRouter(prefix="/api")
         reading: tuple[tuple[str, Callable[..., Any], str, tuple[int, ...]], ...] = (
             ("/devices", self.devices, "Devices with their platforms", (422,)),
@@ -181,7 +181,7 @@ class Api:
     async def onnx(self, key: Key, precision: NetworkPrecision = "fp32") -> Response:
         reference = browser.served_networks().get(key)
         if reference is None:
-            raise NotFoundError(f"'{key}' is no signature network; /api/signature lists them")
+            raise NotFoundError(f"'{key}' is not a signature network; /api/signature lists them")
         file = await run_in_threadpool(browser.onnx_file, reference, precision)
         return FileResponse(
             file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}

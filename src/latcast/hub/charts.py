@@ -1,4 +1,4 @@
-"""What the pages draw: logarithmic axes, and rows of dots and intervals, in percent of their width."""
+"""Drawings of the pages: logarithmic axes, and rows of dots and intervals, in percent of their width."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Tick(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """Which end of the label is at the place, so that it stays inside."""
+        """The end of the label that is at the place, so that it stays inside."""
         half = CHARACTER * len(self.label) / 2
         return "start" if self.x < half else "end" if self.x > WIDTH - half else "middle"
 
     @property
     def ends(self) -> tuple[float, float]:
-        """From where to where the label reaches."""
+        """Both ends of the label."""
         width = CHARACTER * len(self.label)
         left = self.x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
         return left, left + width
@@ -58,18 +58,18 @@ class LogAxis:
 
     @classmethod
     def over(cls, values_ms: Iterable[float]) -> LogAxis:
-        """An axis that holds all values, with a margin."""
+        """Return an axis that holds all values, with a margin."""
         found = [value for value in values_ms if value > 0]
         return cls(min(found) / 1.15, max(found) * 1.15) if found else cls(1.0, 100.0)
 
     def x(self, value_ms: float) -> float:
-        """Where a value lies; clipped to the axis."""
+        """Return the place of a value; clipped to the axis."""
         share = math.log(value_ms / self.low_ms) / math.log(self.high_ms / self.low_ms)
         return round(WIDTH * min(max(share, 0.0), 1.0), 1)
 
     @property
     def ticks(self) -> list[Tick]:
-        """As many of each decade as there is room for without labels that touch; the middle where there is none."""
+        """As many labels of each decade as have room without touching; the middle where none has."""
         found: list[Tick] = []
         decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
         for steps, every in ((FINE, 1), ((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
@@ -83,7 +83,7 @@ class LogAxis:
 
 
 def clusters(scales: Sequence[float]) -> list[str]:
-    """Fast, medium or slow for each scale (log latency against the mean platform), by k-means in one dimension.
+    """Return fast, medium or slow for each scale (log latency against the mean platform), by k-means in one dimension.
 
     Fewer than six platforms are not clustered: each gets an empty text.
     """
@@ -113,14 +113,14 @@ def strip_rows(
     yardstick: str = "",
     typical: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
+    """Return a row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
 
     Args:
         latencies: By platform id, then by network key (ms).
         names: Network key to name.
         forecasts: Of one network, by platform id.
         yardstick: Key of that network.
-        typical: Network key to what it takes on a typical platform (ms); of others the median of those that ran them.
+        typical: Latencies (ms) on a typical platform by network key; of others the median of the platforms that ran them.
     """
     by_network: dict[str, list[float]] = {}
     for found in latencies.values():
@@ -158,10 +158,10 @@ def strip_rows(
 
 
 def interval_rows(page: Mapping[str, Any]) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each network of a platform, the quickest first: a dot where it was measured, a bar where it is predicted.
+    """Return a row for each network of a platform, the quickest first: a dot where it was measured, a bar where it is predicted.
 
     Args:
-        page: What :meth:`HubReader.device_page` gives.
+        page: As :meth:`HubReader.device_page` returns it.
     """
     measured = [
         {**item, "measured": True, "low_ms": item["fastest_ms"], "high_ms": item["slowest_ms"]} for item in page["measured"]

@@ -42,10 +42,10 @@ _MEDIA_TYPES: Mapping[str, str] = {
 }
 
 PAGE_ROWS = 50
-"""Rows of a page; the others are on the pages behind it."""
+"""Rows of a page; the others are on further pages."""
 
 Labels = Mapping[str, str]
-"""What rows may be sorted by to what it is called; the first is the usual one."""
+"""Names of the fields that rows may be sorted by, by field; the first is the usual one."""
 
 _DEVICES = Listing(
     "platform",
@@ -73,7 +73,7 @@ _LATENCY_LABELS: Labels = {"latency_ms": "quickest first", "-latency_ms": "slowe
 
 
 def milliseconds(value: float | None) -> str:
-    """As everywhere; a dash where there is none."""
+    """Format a latency as everywhere; a dash where there is none."""
     return "–" if value is None else records.milliseconds(value)
 
 
@@ -86,13 +86,13 @@ class Asset(NamedTuple):
 
 @lru_cache(maxsize=64)
 def asset(name: str) -> Asset:
-    """The static file of this name; its address changes with its content."""
+    """Return the static file of a name; its address changes with its content."""
     digest = hashlib.sha384((STATIC / name).read_bytes()).digest()
     return Asset(f"/static/{name}?v={digest.hex()[:12]}", f"sha384-{base64.b64encode(digest).decode()}")
 
 
 class Listed(NamedTuple):
-    """A portion of a list with what was asked for, as a page shows it."""
+    """A portion of a list with the words and the order that were asked for, as a page shows it."""
 
     portion: Portion
     find: str
@@ -101,7 +101,7 @@ class Listed(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: tuple[str, str, str]) -> Listed:
-        """The rows that a reader asked for: what to find, what to sort by (as usual where empty), and a cursor.
+        """Return the rows that a reader asked for: words to find, the field to sort by (the usual one where empty), and a cursor.
 
         Raises:
             HubError: See :meth:`Listing.portion`.
@@ -111,7 +111,7 @@ class Listed(NamedTuple):
         return cls(listing.portion(rows, find, sort, PAGE_ROWS, cursor), find, sort, labels)
 
     def link(self, cursor: str) -> str:
-        """The address of another portion of the same list."""
+        """Return the address of another portion of the same list."""
         return "?" + urlencode({"find": self.find, "sort": self.sort, "cursor": cursor})
 
 
@@ -123,7 +123,7 @@ def _published_names() -> list[str]:
 
 
 def _wasm(assets: browser.Assets) -> dict[str, dict[str, str]]:
-    """The WebAssembly that each provider runs, with its hash."""
+    """Return the WebAssembly that each provider runs, with its hash."""
     names = {"wasm": browser.WASM_FILES[-1], **({"webgpu": browser.WEBGPU_FILES[-1]} if assets.webgpu else {})}
     found = {}
     for provider, name in names.items():
@@ -140,7 +140,7 @@ class Pages:
         self.site = site
 
     def router(self) -> APIRouter:
-        """All routes; OpenAPI does not list them."""
+        """Return all routes; OpenAPI does not list them."""
         router = APIRouter(include_in_schema=False)
         routes: tuple[tuple[str, Callable[..., Any]], ...] = (
             ("/", self.model),
@@ -174,7 +174,7 @@ class Pages:
         return environment
 
     def rendered(self, template: str, here: str, values: Mapping[str, Any]) -> bytes:
-        """A page; ``here`` is the place in the navigation that it belongs to."""
+        """Render a page; ``here`` is its place in the navigation."""
         return self._templates.get_template(template).render(here=here, **values).encode()
 
     async def _page(self, key: tuple[str, ...], template: str, here: str, values: Callable[[], Mapping[str, Any]]) -> Response:
@@ -183,7 +183,7 @@ class Pages:
         )
 
     async def _data(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
-        """What the pages of a list are made from, made once for all of them."""
+        """Return the data of a list, made once for all of its pages."""
         return json.loads(await self.site.cache.answer(("data", *key), lambda: as_json(make())))
 
     async def model(self, request: Request) -> Response:
@@ -290,7 +290,7 @@ class Pages:
         )
 
     def problem(self, status: int, text: str) -> Response:
-        """What a browser shows of an error."""
+        """Return the page of an error."""
         heading = {404: "There is nothing here", 429: "Too often", 503: "Not now"}.get(status, "That did not work")
         return HTMLResponse(self.rendered("problem.html", "", {"heading": heading, "text": text}), status)
 
@@ -315,7 +315,7 @@ class Pages:
 
 
 def ranked(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Platforms' rows; without a rank those that nothing connects with most others, so that their scales do not compare."""
+    """Return platforms' rows, without a rank where nothing connects them with most others: their scales do not compare."""
     groups = Counter(row["group"] for row in rows)
     most = max(groups, key=lambda group: (groups[group], -group)) if groups else 0
     return [dict(row) if row["group"] == most else {**row, "cluster": "", "factor": None} for row in rows]

@@ -12,30 +12,30 @@ from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import Measurement
 
 RANGE_MS: Mapping[str, tuple[float, float]] = {"network": (1e-3, 600_000.0), "kernel": (1e-5, 600_000.0)}
-"""Faster is no inference, slower nobody waits for."""
+"""Latencies outside this range are rejected."""
 
 STATED_TOLERANCE = 0.05
 """Between a stated latency and the one that follows from the runs; statistics differ by less, slips by more."""
 
 CLOCK_TOLERANCE = timedelta(minutes=10)
 FIRST_DAY = datetime(2012, 1, 1, tzinfo=timezone.utc)
-"""No network of the kind that is measured here is older."""
+"""Such networks are not older."""
 
 IDENTICAL_RUNS, IDENTICAL_FROM_MS = 10, 5.0
 """So many runs of such length never take the same time to the last digit; short ones may, by a coarse clock."""
 
 HOST_FACTOR = 20.0
-"""How far normalisation by a probe may carry the raw latency."""
+"""By which normalisation by a probe may change the raw latency."""
 
 OUTLIER_FACTOR = 4.0
-"""A latency this many times outside the interval that is predicted from the platform's other latencies is not believed."""
+"""A latency so many times outside the interval that the platform's other latencies predict is not believed."""
 
 MIN_KNOWN = 3
 """Latencies of a platform that a prediction needs before it may be held against another one."""
 
 
 def implausibility(measurement: Measurement, now: datetime) -> str | None:
-    """Why a record cannot be right by itself, or None."""
+    """Return why a record cannot be right by itself, or None."""
     late = _clock(measurement, now)
     if late or measurement.latency_ms is None or measurement.error is not None:
         return late
@@ -52,7 +52,7 @@ def _clock(measurement: Measurement, now: datetime) -> str | None:
     try:
         taken = datetime.fromisoformat(measurement.taken_at.replace("Z", "+00:00"))
     except ValueError:
-        return f"taken_at {measurement.taken_at} is no time"
+        return f"taken_at {measurement.taken_at} is not a time"
     if taken > now + CLOCK_TOLERANCE:
         return f"taken_at {measurement.taken_at} lies in the future; the clock of the device is wrong"
     if taken < FIRST_DAY:
@@ -80,7 +80,7 @@ def _runs(measurement: Measurement, latency_ms: float) -> str | None:
 
 
 def _statistics(measurement: Measurement, runs: np.ndarray) -> list[float]:
-    """Other statistics that a latency may be, beside the median of the runs: their mean, or the median of the rounds' medians."""
+    """Return other statistics that a latency may be: the mean of the runs, or the median of the rounds' medians."""
     values = [float(np.mean(runs))]
     if measurement.rounds:
         values.append(float(np.median(round_medians(normalised_runs(measurement), measurement.rounds))))
@@ -92,7 +92,7 @@ def _differ(stated: float, found: float) -> bool:
 
 
 def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
-    """Which network latencies of one platform cannot be right beside its other ones, with the reason.
+    """Find network latencies of one platform that cannot be right beside its other ones; returns the reason by index.
 
     Args:
         measurements: Plausible records of one platform from one upload.
@@ -132,11 +132,11 @@ def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], 
 
 
 CONTRADICTION_FACTOR = 1.5
-"""Between what two contributors say of a network on a platform: their medians differ by less, whatever the room's temperature."""
+"""Between the medians of two contributors for a network on a platform, which differ by less, whatever the room's temperature."""
 
 
 def contradictions(measurements: Sequence[Measurement], others: Mapping[str, float]) -> dict[int, str]:
-    """Which network latencies of one platform others have measured otherwise, with the reason.
+    """Find network latencies of one platform that others measured differently; returns the reason by index.
 
     Args:
         measurements: Records of one platform from one upload.
@@ -156,7 +156,7 @@ def contradictions(measurements: Sequence[Measurement], others: Mapping[str, flo
 
 
 def disagreement(measurements: Sequence[Measurement], vouched: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
-    """Holds the network latencies of an upload on one platform where most of them disagree with trusted contributors.
+    """Hold the network latencies of an upload on one platform where most of them disagree with trusted contributors.
 
     Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
 
