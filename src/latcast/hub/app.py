@@ -115,8 +115,7 @@ def make_app(
         answer.headers.update(headers)
         return answer
 
-    @app.exception_handler(LatcastError)
-    async def refuse_error(request: Request, problem: LatcastError) -> Response:
+    async def refuse_error(request: Request, problem: Exception) -> Response:
         status = next((code for kind, code in _STATUS_CODES if isinstance(problem, kind)), 422)
         text = str(problem)
         if isinstance(problem, DatasetError):
@@ -127,17 +126,20 @@ def make_app(
             headers = {"retry-after": str(problem.wait_s)}
         return refuse(request, status, text, headers)
 
-    @app.exception_handler(HTTPException)
-    async def refuse_unserved(request: Request, problem: HTTPException) -> Response:
+    async def refuse_unserved(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
         text = "no such page; the address may be mistyped" if problem.status_code == 404 else str(problem.detail)
         return refuse(request, problem.status_code, text, dict(problem.headers or {}))
 
-    @app.exception_handler(RequestValidationError)
-    async def refuse_malformed(request: Request, problem: RequestValidationError) -> Response:
+    async def refuse_malformed(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, RequestValidationError)
         # Without the input, which JSON may not even be able to represent.
         found = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in problem.errors()[:5]]
         return refuse(request, 422, "; ".join(found).encode("utf-8", "replace").decode())
 
+    app.add_exception_handler(LatcastError, refuse_error)
+    app.add_exception_handler(HTTPException, refuse_unserved)
+    app.add_exception_handler(RequestValidationError, refuse_malformed)
     app.include_router(Api(site).router())
     app.include_router(PredictApi(site).router())
     app.include_router(pages.router())

@@ -46,10 +46,8 @@ class Metrics:
 
     def collect(self) -> Iterable[Metric]:
         """Yield the present state of this process."""
-        version = self._site.served.version
-        yield GaugeMetricFamily(
-            "latcast_hub_model_version", "The model that serves; 0 for none.", version.number if version else 0
-        )
+        version = self._site.served.number or 0
+        yield GaugeMetricFamily("latcast_hub_model_version", "The model that serves; 0 for none.", version)
         yield GaugeMetricFamily(
             "latcast_hub_models_running", "Strangers' models that are read or wait.", self._site.models.inside
         )

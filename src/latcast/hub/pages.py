@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from latcast import records
 from latcast.hub import browser
-from latcast.hub.api import PLATFORM_PATH, Key, Part
+from latcast.hub.api import PLATFORM_PATH, Key, PlatformId
 from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
 from latcast.hub.entries import elsewhere
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
@@ -91,6 +91,14 @@ def asset(name: str) -> Asset:
     return Asset(f"/static/{name}?v={digest.hex()[:12]}", f"sha384-{base64.b64encode(digest).decode()}")
 
 
+def _asked(find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> tuple[str, str, str]:
+    return find, sort, cursor
+
+
+Asked = Annotated[tuple[str, str, str], Depends(_asked)]
+"""Words to find, the field to sort by (the usual one where empty), and a cursor."""
+
+
 class Listed(NamedTuple):
     """A portion of a list with the words and the order that were asked for, as a page shows it."""
 
@@ -100,7 +108,7 @@ class Listed(NamedTuple):
     labels: Labels
 
     @classmethod
-    def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: tuple[str, str, str]) -> Listed:
+    def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: Asked) -> Listed:
         """Return the rows that a reader asked for: words to find, the field to sort by (the usual one where empty), and a cursor.
 
         Raises:
@@ -208,9 +216,9 @@ class Pages:
             "base": base,
         }
 
-    async def devices(self, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
+    async def devices(self, asked: Asked) -> Response:
         data = await self._data(("devices",), self._devices)
-        found = Listed.of(data["rows"], _DEVICES, _DEVICE_LABELS, (find, sort, cursor))
+        found = Listed.of(data["rows"], _DEVICES, _DEVICE_LABELS, asked)
         return HTMLResponse(self.rendered("devices.html", "/devices", {**data, "axis": LogAxis(**data["axis"]), "list": found}))
 
     def _devices(self) -> dict[str, Any]:
@@ -237,36 +245,33 @@ class Pages:
             "version": None if version is None else {"number": version.number, "held_out": version.held_out},
         }
 
-    async def networks(self, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
+    async def networks(self, asked: Asked) -> Response:
         rows = await self._data(("networks",), self.site.reader.networks)
         axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
-        values = {"axis": axis, "list": Listed.of(rows, NETWORKS, _NETWORK_LABELS, (find, sort, cursor))}
+        values = {"axis": axis, "list": Listed.of(rows, NETWORKS, _NETWORK_LABELS, asked)}
         return HTMLResponse(self.rendered("networks.html", "/networks", values))
 
-    async def network(self, key: Key, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
+    async def network(self, key: Key, asked: Asked) -> Response:
         found = await self._data(("network", key), lambda: self.site.reader.network(key))
         rows = [{**row, "name": row["platform"]} for row in found["latencies"]]
         axis = LogAxis.over([row["latency_ms"] for row in rows])
-        shown = Listed.of(rows, _LATENCIES, _LATENCY_LABELS, (find, sort, cursor))
+        shown = Listed.of(rows, _LATENCIES, _LATENCY_LABELS, asked)
         return HTMLResponse(self.rendered("network.html", "/networks", {"network": found, "axis": axis, "list": shown}))
 
-    async def platform(
-        self, device: Part, runtime: Part, unit: Part, precision: Part, find: Find = "", sort: SortBy = "", cursor: Cursor = ""
-    ) -> Response:
-        name = f"{device}/{runtime}/{unit}/{precision}"
-        found = await self._data(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
+    async def platform(self, platform: PlatformId, asked: Asked) -> Response:
+        predict = self.site.forecaster.predict
+        found = await self._data(("platform", platform), lambda: self.site.reader.device_page(platform, predict))
         axis, rows = interval_rows(found)
         values = {
             "page": found,
             "axis": axis,
-            "list": Listed.of(rows, _LATENCIES, _LATENCY_LABELS, (find, sort, cursor)),
+            "list": Listed.of(rows, _LATENCIES, _LATENCY_LABELS, asked),
             "version": self.site.served.version,
         }
         return HTMLResponse(self.rendered("platform.html", "/devices", values))
 
     async def models(self) -> Response:
-        refit, version = self.site.refitter.state, self.site.served.version
-        serving = None if version is None else version.number
+        refit, serving = self.site.refitter.state, self.site.served.number
         return await self._page(
             (refit.problem, str(serving)),
             "models.html",
