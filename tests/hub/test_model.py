@@ -140,11 +140,6 @@ def test_more_latencies_of_a_platform_change_nothing_of_the_others(observed: lis
         assert kept[each.name] == pytest.approx(state)
 
 
-def test_contributed_platforms_are_beside_those_of_the_pool(model: HubModel) -> None:
-    assert len(model.platforms) == 4
-    assert model.states.shape == (4, fitted().states.shape[1])
-
-
 def test_a_pool_that_holds_the_judged_devices_does_not_flatter_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six devices of the pool, two of each chip, are uploaded as they are; kept in the pool they would be predicted better."""
 

@@ -117,15 +117,6 @@ def test_dynamic_sizes_are_asked_for_and_taken(http: TestClient) -> None:
     assert "is not of the form" in detail(http.post("/api/predict?shape=x", content=content))
 
 
-def test_a_body_may_be_compressed_and_must_end(http: TestClient, squeezenet: bytes) -> None:
-    packed = gzip.compress(squeezenet)
-
-    assert http.post("/api/predict", content=packed, headers={"content-encoding": "gzip"}).status_code == 200
-    cut = http.post("/api/predict", content=packed[:-9], headers={"content-encoding": "gzip"})
-    assert (cut.status_code, detail(cut)) == (400, "gzip content that is cut off or followed by something else")
-    assert http.post("/api/predict", content=b"x", headers={"content-encoding": "br"}).status_code == 400
-
-
 def test_more_than_a_model_needs_is_refused(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict_api, "MAX_MODEL_BYTES", 100_000)
     bomb = gzip.compress(bytes(200_000))
@@ -315,14 +306,6 @@ def test_a_model_killed_by_its_limit_counts_as_much_as_that(tmp_path: Path) -> N
         forecasts.stop()
 
 
-def test_the_processor_time_of_a_model_is_told(http: TestClient, squeezenet: bytes, tmp_path: Path) -> None:
-    (tmp_path / "a.onnx").write_bytes(squeezenet)
-    with (tmp_path / "a.onnx").open("rb") as file:
-        found = http.app.state.site.models.ask_now(ModelRequest(), file)  # type: ignore[attr-defined]
-
-    assert 0 < found.cpu_s < Limits().cpu_s
-
-
 def test_zeros_packed_densely_are_refused_before_they_are_unpacked(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = answering(http.app.state.site, monkeypatch, 0.0)[1]  # type: ignore[attr-defined]
 
@@ -354,3 +337,11 @@ def test_what_is_left_when_the_time_is_over_is_said(http: TestClient, monkeypatc
     found = json.loads(answer.body)
     assert len(found["predictions"]) == 2
     assert found["not_predicted"] == 3
+
+
+def test_the_processor_time_of_a_model_is_told(http: TestClient, squeezenet: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(squeezenet)
+    with (tmp_path / "a.onnx").open("rb") as file:
+        found = http.app.state.site.models.ask_now(ModelRequest(), file)  # type: ignore[attr-defined]
+
+    assert 0 < found.cpu_s < Limits().cpu_s

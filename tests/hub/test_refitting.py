@@ -6,12 +6,10 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from latcast.errors import TrainingError
 from latcast.hub import refitting
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import HubModel
@@ -194,23 +192,6 @@ def test_a_fit_that_failed_is_said_and_tried_again(sqlite: HubDatabase, monkeypa
     assert (failed.problem, failed.retry_in_s) == ("MemoryError", 0.05)
     assert len(tried) == 2
     assert refitter.state == refitting.RefitState()
-
-
-def test_a_fit_that_takes_too_much_memory_says_so(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    upload(sqlite, device("a", 1.0))
-    served = ServedModel()
-    refit(sqlite, served)
-    monkeypatch.setattr(refitting, "_fit_for_parent", _takes_too_much)
-
-    with pytest.raises(TrainingError, match="it takes more than 2 GB of memory"):
-        refit(sqlite, served, own_process=True)
-
-    assert served.version is not None
-    assert served.version.number == 1
-
-
-def _takes_too_much(url: str, answer: Connection) -> None:
-    answer.send({"problem": "it takes more than 2 GB of memory"})
 
 
 def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from ipaddress import ip_network
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,83 +119,63 @@ def serve(
             raise HubError(
                 f"--proxy: '{each}' is not a valid address or network ({problem}); expected such as 127.0.0.1"
             ) from problem
-    door = Door(connections, tuple(proxy or ()))
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
-    with listening, open_hub(database) as hub:
-        if workers > 1 and not hub.url.startswith("postgresql"):
-            raise HubError(
-                f"{workers} workers need PostgreSQL (--database postgresql://user@host/name), found a SQLite file; "
-                "serve it with one worker"
-            )
-        worker = _Worker(hub.url, settings, door, certificate, key, access_log)
-        if workers == 1:
-            worker.log()
-        if invite:
-            _show_invitation(hub, base)
-        warn(f"serving {hub.location} at {base}; Ctrl-C stops")
-        if workers == 1:
-            worker.run(hub, listening)
-        else:
-            run_workers(worker, workers, listening)
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """One process of a server; called with the listening socket in a process that is started for it.
-
-    Attributes:
-        url: Of the database.
-        settings: Limits and refitting.
-        door: Who may connect.
-        certificate, key: For TLS.
-        access_log: File for a line for each request; none where empty.
-    """
-
-    url: str
-    settings: ServerSettings
-    door: Door
-    certificate: Path | None
-    key: Path | None
-    access_log: str
-
-    def __call__(self, listening: socket.socket) -> None:
-        self.log()
-        with open_hub(self.url) as hub:
-            self.run(hub, listening)
-
-    def log(self) -> None:
-        """Set up where messages and requests are written.
-
-        Raises:
-            HubError: The access log cannot be written.
-        """
-        from latcast.hub.observing import log_access
-
-        if self.access_log:
-            try:
-                log_access(self.access_log)
-            except OSError as problem:
+    with listening:
+        with open_hub(database) as hub:
+            if workers > 1 and not hub.url.startswith("postgresql"):
                 raise HubError(
-                    f"cannot write the access log {self.access_log}: {problem.strerror}; name another file"
-                ) from problem
-        logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
+                    f"{workers} workers need PostgreSQL (--database postgresql://user@host/name), found a SQLite file; "
+                    "serve it with one worker"
+                )
+            _open_log(access_log)
+            if invite:
+                _show_invitation(hub, base)
+            warn(f"serving {hub.location} at {base}; Ctrl-C stops")
+        door = Door(connections, tuple(proxy or ()))
+        serve_one = partial(_serve_one, hub.url, settings, door, certificate, key, access_log)
+        if workers == 1:
+            serve_one(listening)
+        else:
+            run_workers(serve_one, workers, listening)
 
-    def run(self, hub: HubDatabase, listening: socket.socket) -> None:
-        """Serve until told to end."""
-        import uvicorn
 
-        from latcast.hub.app import make_app
-        from latcast.hub.connections import server_options
+def _serve_one(
+    url: str,
+    settings: ServerSettings,
+    door: Door,
+    certificate: Path | None,
+    key: Path | None,
+    access_log: str,
+    listening: socket.socket,
+) -> None:
+    """Serve until told to end, in the process of the command or in that of a worker."""
+    import uvicorn
 
-        server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(hub, self.settings, __version__, self.door),
-                ssl_certfile=self.certificate,
-                ssl_keyfile=self.key,
-                **server_options(self.door),
-            )
-        )
-        server.run(sockets=[listening])
+    from latcast.hub.app import make_app
+    from latcast.hub.connections import server_options
+
+    if parent_process() is not None:
+        _open_log(access_log)
+    with open_hub(url) as hub:
+        app = make_app(hub, settings, __version__, door)
+        config = uvicorn.Config(app, ssl_certfile=certificate, ssl_keyfile=key, **server_options(door))
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _open_log(access_log: str) -> None:
+    """Set up where messages and requests are written.
+
+    Raises:
+        HubError: The access log cannot be written.
+    """
+    from latcast.hub.observing import log_access
+
+    if access_log:
+        try:
+            log_access(access_log)
+        except OSError as problem:
+            raise HubError(f"cannot write the access log {access_log}: {problem.strerror}; name another file") from problem
+    logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -337,9 +318,7 @@ def held(database: Database = "", as_json: options.AsJson = False) -> None:
         ("id", "platform", "network", "ms", "contributor", "reason"),
         [
             (
-                item["id"],
-                item["platform"],
-                item["network"],
+                *(item[name] for name in ("id", "platform", "network")),
                 milliseconds(item["latency_ms"] or 0.0),
                 item["contributor"],
                 item["reason"],
