@@ -66,12 +66,7 @@ def test_gzip_is_read(http: TestClient, token: str) -> None:
     ids=["malformed", "empty", "no gzip", "cut", "brotli", "bomb", "large"],
 )  # fmt: skip
 def test_a_bad_upload_is_refused(
-    sqlite: HubDatabase,
-    monkeypatch: pytest.MonkeyPatch,
-    body: bytes,
-    headers: dict[str, str],
-    status: int,
-    reason: str,
+    sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch, body: bytes, headers: dict[str, str], status: int, reason: str
 ) -> None:
     monkeypatch.setattr("latcast.hub.app.MAX_BODY_BYTES", 20_000)
     monkeypatch.setattr("latcast.hub.api.MAX_CONTENT_BYTES", 40_000)

@@ -292,7 +292,7 @@ def revoke(
       latcast hub token revoke 3416250fc5bd
     """
     with open_hub(database) as hub:
-        agreed(f"End the token {token_id}? Whoever has it cannot upload any more.", yes)
+        agreed(f"End the token {token_id}? It cannot be used to upload any more.", yes)
         token = hub.revoke_token(token_id)
     if as_json:
         print_json(token.to_json())

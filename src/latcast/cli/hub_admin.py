@@ -175,15 +175,13 @@ def audit(
     with open_hub(database) as hub:
         found = hub.audit(limit)
     if as_json:
-        print_json({"audit": [item.to_json() for item in found]})
+        print_json({"audit": found})
         return
     rows = [
         (
-            str(item.number),
-            item.at,
-            item.action,
-            item.subject,
-            ", ".join(f"{name} {value}" for name, value in item.details.items()),
+            str(item["number"]),
+            *(item[name] for name in ("at", "action", "subject")),
+            ", ".join(f"{name} {value}" for name, value in item["details"].items()),
         )
         for item in found
     ]
@@ -209,9 +207,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, Argument(metavar="FILE", help="A backup.")],
-    database: Database = "",
-    as_json: options.AsJson = False,
+    file: Annotated[Path, Argument(metavar="FILE", help="A backup.")], database: Database = "", as_json: options.AsJson = False
 ) -> None:
     """Fill an empty database, SQLite or PostgreSQL, from a backup; all of it or nothing.
 
@@ -266,8 +262,7 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
 
 
 def unlink(
-    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")],
-    database: Database = "",
+    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")], database: Database = ""
 ) -> None:
     """Forget a model that somebody made a link to; the link leads nowhere then.
 

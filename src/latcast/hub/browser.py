@@ -143,7 +143,7 @@ class Assets:
 
     @property
     def size_bytes(self) -> int:
-        """Of the compressed files."""
+        """Size of the compressed files."""
         return sum(file.stat().st_size for file in self.folder.glob("*.gz"))
 
 

@@ -25,8 +25,8 @@ OTHERS_SHARE = 0.5
 """What all contributors who are not trusted count together, as a part of what trusted ones count."""
 
 FEWEST_NETWORKS = 4
-"""Networks of a platform that nobody trusted measured, from which on it counts in what is said of a network over platforms: the
-fewest that a device model can check against each other."""
+"""Networks that a platform of strangers alone needs to count in the range of a network over platforms: the fewest that a device
+model can check against each other."""
 
 AGREEMENT = 1.25
 """Contributors whose latencies of a cell lie within this factor of each other are a group; they agree with a figure within its
@@ -51,7 +51,7 @@ class Groups(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Of a network over platforms; latencies in milliseconds."""
+    """The range of a network over platforms; latencies in milliseconds."""
 
     platforms: int
     fastest_ms: float
@@ -163,7 +163,7 @@ class Cells:
 
     @cached_property
     def counting(self) -> np.ndarray:
-        """(cells,) whether each counts in what is said of its network over platforms."""
+        """(cells,) whether each counts in the range of its network over platforms."""
         size = np.bincount(self.platform, minlength=len(self.platforms))
         counts = self.trusted | (size[self.platform] >= FEWEST_NETWORKS)
         told = np.bincount(self.network, counts, minlength=len(self.networks)) > 0

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -196,9 +195,9 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             if believed and (contributor is None or not contributor.trusted):
                 others = read_cells(session, platform=platform, without=contributor_id)
                 known = others.by_platform().get(platform, {})
-                vouched = {others.networks[others.network[row]] for row in np.flatnonzero(others.trusted)}
-                beside = disagreement(listed, {key: known[key] for key in vouched}, model)
-                found = {**beside, **contradictions(listed, known), **found}
+                trusted = [others.networks[place] for place in others.network[others.trusted]]
+                together = disagreement(listed, {key: known[key] for key in trusted}, model)
+                found = {**together, **contradictions(listed, known), **found}
             reasons.update({indices[position]: reason for position, reason in found.items()})
         return reasons
 

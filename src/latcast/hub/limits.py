@@ -124,7 +124,7 @@ class RateLimit:
     Args:
         name: Of the limit: workers of a server count under it together.
         per_minute: 0 for no limit.
-        burst: Those of a quarter of a minute by default, at least 10.
+        burst: A quarter of ``per_minute`` by default, at least 10.
         clock: Seconds, monotonic, the same for all workers.
     """
 

@@ -40,7 +40,7 @@ class Portion(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """How a list can be sorted.
+    """A list that can be sorted.
 
     Attributes:
         name: Field that identifies a row, in which words are looked for, and which decides where others are equal.

@@ -1,8 +1,8 @@
 """The cross-device model of a hub: the model of devices that comes with latcast, with the platforms contributed here beside it.
 
-Each platform is one posterior, which more latencies update and which needs no other platform to be looked at again. A platform
-that nobody knew is predicted from a few of its latencies (Ganesan et al., §III: the signature set), and so are networks that
-nobody has run, from their kernels. Networks of which nothing but latencies is known are left to one scale factor per platform.
+Each platform is one posterior, which more latencies update and which needs no other platform to be looked at again. A new platform
+is predicted from a few of its latencies (Ganesan et al., §III: the signature set), and a network that was never run from its
+kernels. Networks of which only latencies are known are left to one scale factor per platform.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class HubModel:
         platforms: Contributed by trusted contributors, without their latencies; other devices are compared with them.
         states: (platforms, state) their posterior means.
         digests: (platforms) hashes of the latencies that these rest on.
-        networks: Those of the hub whose kernels are known.
+        networks: Networks of the hub whose kernels are known.
         scales: One scale factor per platform, over all networks.
     """
 

@@ -31,7 +31,7 @@ PORTION = 500
 
 @dataclass(frozen=True)
 class Scope:
-    """What is to be taken back: of the fields that are given all must hold, and one at least is given.
+    """Uploads to take back: of the fields that are given all must hold, and one at least is given.
 
     Attributes:
         upload: Beginning of an upload's id.
@@ -54,7 +54,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Affected:
-    """What a scope holds.
+    """The content of a scope.
 
     Attributes:
         entry: Number in the audit log; None where nothing was done.
@@ -66,20 +66,6 @@ class Affected:
     measurements: int
     quarantined: int
     platforms: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class AuditEntry:
-    """An act by hand: when, which, on whom, and its figures."""
-
-    number: int
-    at: str
-    action: str
-    subject: str
-    details: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -160,11 +146,11 @@ class ModeratedStore(TokenStore):
             record_action(session, "redo", f"entry {entry}", measurements=len(rows))
             return len(rows)
 
-    def audit(self, limit: int = 100) -> list[AuditEntry]:
-        """Return acts by hand, the newest first."""
+    def audit(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Return acts by hand, the newest first: number, time, action, subject and details."""
+        query = select(*AuditRow.__table__.columns).order_by(AuditRow.number.desc()).limit(limit)
         with self._reading() as session:
-            query = select(AuditRow).order_by(AuditRow.number.desc()).limit(limit)
-            return [AuditEntry(row.number, row.at, row.action, row.subject, row.details) for row in session.scalars(query)]
+            return [dict(row) for row in session.execute(query).mappings()]
 
     def _believe(self, session: Session, row: QuarantineRow) -> None:
         """Make a record in quarantine a measurement."""

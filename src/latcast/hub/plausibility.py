@@ -91,12 +91,12 @@ def _differ(stated: float, found: float) -> bool:
     return abs(stated / found - 1) > STATED_TOLERANCE
 
 
-def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+def outliers(measurements: Sequence[Measurement], believed: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
     """Find network latencies of one platform that cannot be right beside its other ones; returns the reason by index.
 
     Args:
         measurements: Plausible records of one platform from one upload.
-        trusted: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
+        believed: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
         model: The model that serves; None while there is none, and nothing is an outlier then.
 
     A network is judged by what the hub believes of the platform. Where fewer than :data:`MIN_KNOWN` networks are believed, the
@@ -109,11 +109,11 @@ def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], 
         return {}
     platform = measurements[indices[0]].platform
     stated = {index: float(measurements[index].latency_ms or 0.0) for index in indices}
-    if len(trusted) >= MIN_KNOWN:
-        others = len(trusted)
-        expected = model.predict([measurements[index].reference for index in indices], trusted, platform)
+    if len(believed) >= MIN_KNOWN:
+        others = len(believed)
+        expected = model.predict([measurements[index].reference for index in indices], believed, platform)
     else:
-        known = {**trusted, **{measurements[index].reference.key: stated[index] for index in indices}}
+        known = {**believed, **{measurements[index].reference.key: stated[index] for index in indices}}
         others = len(known) - 1
         if others < MIN_KNOWN:
             return {}
@@ -155,23 +155,23 @@ def contradictions(measurements: Sequence[Measurement], others: Mapping[str, flo
     return found
 
 
-def disagreement(measurements: Sequence[Measurement], vouched: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+def disagreement(measurements: Sequence[Measurement], trusted_ms: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
     """Hold the network latencies of an upload on one platform where most of them disagree with trusted contributors.
 
     Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
 
     Args:
         measurements: Records of one platform from one upload of a contributor who is not trusted.
-        vouched: Latencies (ms) of that platform's networks as trusted contributors measured them, by reference key.
+        trusted_ms: Latencies (ms) of that platform's networks as trusted contributors measured them, by reference key.
         model: The model that serves, whose intervals they are held against.
 
     Returns:
         The reason by index: of all of the network latencies, or of none.
     """
     stated = {index: item for index, item in enumerate(measurements) if item.ok and item.role == "network"}
-    if model is None or len(vouched) < MIN_KNOWN or not stated:
+    if model is None or len(trusted_ms) < MIN_KNOWN or not stated:
         return {}
-    expected = model.predict([item.reference for item in stated.values()], vouched, measurements[next(iter(stated))].platform)
+    expected = model.predict([item.reference for item in stated.values()], trusted_ms, measurements[next(iter(stated))].platform)
     factors, outside = [], 0
     for item in stated.values():
         forecast = expected.get(item.reference.key)

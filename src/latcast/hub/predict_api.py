@@ -82,9 +82,7 @@ class PredictApi:
             summary="How long a model takes on all platforms; or networks on a device, from some of its latencies",
             description=_DESCRIPTION,
             responses=says(400, 404, 409, 413, 422, 503),
-            openapi_extra={
-                "requestBody": {"content": {"application/octet-stream": binary, "application/json": latencies}},
-            },
+            openapi_extra={"requestBody": {"content": {"application/octet-stream": binary, "application/json": latencies}}},
         )
         return router
 

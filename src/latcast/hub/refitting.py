@@ -158,7 +158,7 @@ class ServedModel:
 
     @property
     def number(self) -> int | None:
-        """Of the version."""
+        """Number of the version."""
         return self._now[0].number if self._now else None
 
     def serve(self, version: ModelVersion) -> bool:
@@ -257,7 +257,7 @@ def end_with_parent() -> None:
 
 @dataclass(frozen=True)
 class RefitState:
-    """How fitting goes.
+    """The state of fitting.
 
     Attributes:
         running: Whether a fit is under way.

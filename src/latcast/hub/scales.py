@@ -1,7 +1,7 @@
 """What platforms have in common: the latencies that stand for them, and one scale factor for each platform.
 
 log latency(platform, network) = a(platform) + b(network) + noise. Scales come from what platforms ran in common alone: where two
-groups of platforms ran no common network, nothing is said of the networks of one on the platforms of the other.
+groups of platforms ran no common network, the networks of one are not predicted on the platforms of the other.
 """
 
 from __future__ import annotations

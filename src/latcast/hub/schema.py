@@ -24,7 +24,7 @@ class HubBase(DeclarativeBase):
 
 
 class ContributorRow(HubBase):
-    """Whoever uploads; a name to thank, not an account."""
+    """A contributor: a name to thank, not an account."""
 
     __tablename__ = "contributors"
 
