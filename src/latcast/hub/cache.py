@@ -23,7 +23,7 @@ POLL_S = 1.0
 class AnswerCache:
     """Answers that hold until :meth:`forget`.
 
-    For each key one answer is made at a time, however many wait for it. A reader who asks after :meth:`forget` gets the new answer
+    For each key one answer is made at a time, however many wait for it. Who asks after :meth:`forget` gets the new answer
     where that is made within :data:`PATIENCE_S`, and the last one otherwise. Used within one event loop; :meth:`forget` may be
     called from any thread.
     """

@@ -1,6 +1,6 @@
 """The cross-device model of a hub: the model of devices that comes with latcast, with the platforms contributed here beside it.
 
-Each platform is one posterior, which more latencies update and which needs no other platform to be looked at again. A new platform
+Each platform is one posterior, which more latencies update and which needs no look at other platforms. A new platform
 is predicted from a few of its latencies (Ganesan et al., §III: the signature set), and a network that was never run from its
 kernels. Networks of which only latencies are known are left to one scale factor per platform.
 """
