@@ -72,7 +72,7 @@ def fitting(devices: int = 1000, networks: int = 500) -> Fitting:
         database.receive(who, content(new), new, model, token)
         upload_s = time.process_time() - started_s
         reader = HubReader(database, served)
-        reader.references(), reader.connections(), reader.cells().ranges()
+        reader.references(), reader.groups(), reader.cells().ranges()
         started_s = time.process_time()
         page = reader.device_page(found.platforms[-1], model.predict)
         forecast_s = time.process_time() - started_s

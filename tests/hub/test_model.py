@@ -1,73 +1,180 @@
-"""One scale factor per platform, on latencies worked out by hand."""
+"""The model of devices as the hub's, on real latencies of five runtimes of one machine, with a made-up pool."""
 
 from __future__ import annotations
 
 import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from latcast.datasets import jsonlines
 from latcast.errors import TrainingError
-from latcast.hub.model import LOG_SCALE, MIN_DEVIATION, UNKNOWN_DEVIATION, Z_90, Observation
-from tests.hub.made_up import NETWORKS, device
+from latcast.hub import model as hub_model
+from latcast.hub import refitting
+from latcast.hub.browser import CHECK, SIGNATURE, served_networks
+from latcast.hub.model import HubModel
+from latcast.hub.refitting import held_out_error
+from latcast.hub.scales import Observation
+from latcast.records import Reference
+from tests.devices.made_up_devices import fitted, networks, platforms
+
+RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"
+HELD_OUT = "xeon/mnn-3.6/cpu1/fp32"
 
 
-def observed(*platforms: tuple[str, float, range]) -> list[Observation]:
-    return [
-        Observation(item.platform, item.reference, item.latency_ms or 0.0)
-        for name, factor, networks in platforms
-        for item in device(name, factor, networks)
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[None]:
+    """In place of the model that comes with latcast."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hub_model, "load_device_model", fitted)
+        yield
+
+
+@pytest.fixture(scope="module")
+def observed() -> list[Observation]:
+    return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in jsonlines.read(RUNTIMES)]
+
+
+@pytest.fixture(scope="module")
+def model(observed: list[Observation]) -> HubModel:
+    """Without one runtime, and without the networks that it is checked by."""
+    return HubModel.fit([item for item in observed if item.platform != HELD_OUT and item.reference.name not in CHECK])
+
+
+def latencies(observed: list[Observation], names: tuple[str, ...]) -> dict[str, float]:
+    return {
+        item.reference.key: item.latency_ms for item in observed if item.platform == HELD_OUT and item.reference.name in names
+    }
+
+
+def test_networks_that_nobody_ran_are_predicted_on_a_platform_that_nobody_knew(
+    observed: list[Observation], model: HubModel
+) -> None:
+    actual = latencies(observed, CHECK)
+
+    found = model.predict(list(served_networks().values()), latencies(observed, SIGNATURE))
+
+    errors = [abs(found[key].latency_ms / value - 1) for key, value in actual.items()]
+    assert np.mean(errors) < 0.3
+    assert all(found[key].low_ms < found[key].latency_ms < found[key].high_ms for key in actual)
+
+
+def test_a_model_survives_json(observed: list[Observation], model: HubModel) -> None:
+    networks, measured = list(served_networks().values()), latencies(observed, SIGNATURE)
+
+    again = HubModel.from_json(json.loads(json.dumps(model.to_json(), allow_nan=False)))
+
+    for key, forecast in model.predict(networks, measured).items():
+        assert again.predict(networks, measured)[key].latency_ms == pytest.approx(forecast.latency_ms, rel=1e-6)
+
+
+def test_a_network_without_kernels_is_predicted_by_one_scale_factor(observed: list[Observation]) -> None:
+    mystery = Reference("usc_nas", {"name": "net7"}, "net7")
+    doubled = [
+        Observation(name, mystery, 10.0 * scale)
+        for name, scale in (("xeon/onnxruntime-1.31/cpu1/fp32", 1.0), ("b/c-1/cpu1/fp32", 2.0))
     ]
+    model = HubModel.fit([*observed, *doubled])
+
+    found = model.predict([mystery], latencies(observed, SIGNATURE))
+
+    assert found == model.scales.forecasts([mystery.key], latencies(observed, SIGNATURE))
+    assert list(found) == [mystery.key]
 
 
-def test_a_platform_is_a_factor_away_from_the_others() -> None:
-    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+def test_a_network_without_end_costs_a_fit_only_its_time_limit(
+    observed: list[Observation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    monkeypatch.setattr(hub_model, "LONGEST_BUILD_S", 0.1)
+    real = hub_model.network_kernels
+    endless = Reference("resnet", {"endless": True}, "endless")
 
-    found = model.predict(NETWORKS[:10], {NETWORKS[1].key: 20.0})
+    def kernels(reference: Reference, rules: Any) -> Any:
+        if reference.key == endless.key:
+            while True:
+                time.sleep(0.01)
+        return real(reference, rules)
 
-    assert [found[item.key].latency_ms for item in NETWORKS[:3]] == pytest.approx([10.0, 20.0, 30.0])
+    monkeypatch.setattr(hub_model, "network_kernels", kernels)
 
+    model = HubModel.fit([*observed, Observation(HELD_OUT, endless, 5.0)])
 
-def test_missing_cells_are_filled_through_what_platforms_share() -> None:
-    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 8)), ("b", 5.0, range(5, 12))))
-
-    assert model.predict([NETWORKS[10]], {NETWORKS[0].key: 2.0})[NETWORKS[10].key].latency_ms == pytest.approx(22.0, rel=1e-3)
-
-
-def test_one_wrong_latency_does_not_move_the_factor() -> None:
-    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
-
-    measured = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)} | {NETWORKS[5].key: 5000.0}
-
-    assert model.predict([NETWORKS[9]], measured)[NETWORKS[9].key].latency_ms == pytest.approx(20.0)
-
-
-def test_the_interval_holds_what_the_noise_says() -> None:
-    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
-    [forecast] = model.predict([NETWORKS[0]], {NETWORKS[1].key: 2.0}).values()
-
-    assert model.deviation == MIN_DEVIATION
-    assert np.log(forecast.high_ms / forecast.latency_ms) == pytest.approx(Z_90 * MIN_DEVIATION * np.sqrt(1 + 1.57 + 0.5))
-    assert forecast.high_ms / forecast.latency_ms == pytest.approx(forecast.latency_ms / forecast.low_ms)
+    assert endless.key not in model.networks.row
+    assert endless.key in model.networks.unknown
 
 
-def test_with_one_platform_the_spread_is_not_known() -> None:
-    assert LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)))).deviation == UNKNOWN_DEVIATION
+def test_a_stranger_s_network_is_never_built_to_answer(model: HubModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(hub_model, "_build_kernels", lambda reference: asked.append(reference.name) or ())
+    stranger = Reference("resnet", {"depths": [10**9]}, "stranger")
+
+    assert stranger.key not in model.predict([stranger], {next(iter(model.networks.row)): 5.0})
+    assert asked == []
 
 
-def test_a_network_that_no_platform_ran_is_not_guessed() -> None:
-    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 4))))
+def test_no_file_is_opened_because_a_stranger_names_it(observed: list[Observation], tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"never read")
+    named = Reference("file", {"path": str(file), "sha256": "ab" * 32}, "model")
 
-    assert model.predict([NETWORKS[9]], {NETWORKS[0].key: 1.0}) == {}
-    assert model.predict([NETWORKS[0]], {NETWORKS[9].key: 1.0}) == {}
+    model = HubModel.fit([*observed, Observation(HELD_OUT, named, 5.0)])
 
-
-def test_a_model_survives_json() -> None:
-    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
-
-    assert LOG_SCALE.load(json.loads(json.dumps(model.to_json()))) == model
+    assert named.key not in model.networks.row
 
 
-def test_nothing_cannot_be_fitted() -> None:
-    with pytest.raises(TrainingError, match="no latency"):
-        LOG_SCALE.fit([])
+def test_more_latencies_of_a_platform_change_nothing_of_the_others(observed: list[Observation], model: HubModel) -> None:
+    others = [item for item in observed if item.platform != HELD_OUT and item.reference.name not in CHECK]
+    more = [item for item in observed if item.platform == HELD_OUT and item.reference.name in SIGNATURE]
+
+    again = HubModel.fit([*others, *more])
+
+    kept = {each.name: state for each, state in zip(again.platforms, again.states, strict=True)}
+    assert HELD_OUT in kept
+    for each, state in zip(model.platforms, model.states, strict=True):
+        assert kept[each.name] == pytest.approx(state)
+
+
+def test_a_pool_that_holds_the_judged_devices_does_not_flatter_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six devices of the pool, two of each chip, are uploaded as they are; kept in the pool they would be predicted better."""
+
+    def chip(device: str, *about: str) -> str:
+        return f"chip{int(device[1:]) // 2}"
+
+    monkeypatch.setattr(hub_model, "silicon", chip)
+    monkeypatch.setattr(refitting, "silicon", chip)
+    observed = [
+        Observation(each.name, networks()[place], float(np.exp(log_ms)))
+        for each in platforms()[2:8]
+        for place, log_ms in zip(each.networks, each.log_ms, strict=True)
+    ]
+    left: list[set[str]] = []
+    real = HubModel.without
+
+    def without(model: HubModel, devices: set[str]) -> HubModel:
+        found = real(model, devices)
+        left.append({chip(each.name.split("/")[0]) for each in found.pool.platforms} & {chip(device) for device in devices})
+        return found
+
+    monkeypatch.setattr(HubModel, "without", without)
+    error, _ = held_out_error(observed, HubModel.fit(observed))
+    monkeypatch.setattr(HubModel, "without", lambda model, devices: model)
+    leaking, _ = held_out_error(observed, HubModel.fit(observed))
+
+    assert left == [set(), set(), set()]
+    assert error is not None
+    assert leaking is not None
+    assert leaking["mape"] < error["mape"]
+
+
+def test_states_of_another_basis_are_fitted_again(model: HubModel) -> None:
+    content = model.to_json()
+    content["states"] = content["states"][:-16]
+
+    with pytest.raises(TrainingError, match="fit again"):
+        HubModel.from_json(content)

@@ -21,14 +21,14 @@ from latcast.hub.refitting import ServedModel, refit
 from tests.hub.made_up import device
 from tests.hub.serving import QUICK, listening
 from tests.hub.test_database import upload
-from tests.hub.test_device_model import RUNTIMES
+from tests.hub.test_model import RUNTIMES
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = 25
 """Requests of each operation, right ones and wrong ones each."""
 
-OPERATIONS = 17
+OPERATIONS = 18
 
 
 @pytest.fixture(params=["empty", "filled"])

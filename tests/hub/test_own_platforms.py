@@ -18,7 +18,7 @@ from latcast.predictors.forecast import predict
 from latcast.records import Measurement
 from tests.hub.serving import QUICK, client, wait_for
 from tests.hub.test_database import contributor, upload
-from tests.hub.test_device_model import RUNTIMES
+from tests.hub.test_model import RUNTIMES
 
 XEON = "xeon/onnxruntime-1.31/cpu1/fp32"
 

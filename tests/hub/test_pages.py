@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 from latcast.hub import browser
 from latcast.hub.charts import LogAxis, clusters, strip_rows
 from latcast.hub.database import HubDatabase
-from latcast.hub.model import Forecast
 from latcast.hub.pages import _DEVICE_LABELS, _DEVICES, Listed
+from latcast.hub.scales import Forecast
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device, platform, record
 from tests.hub.serving import client, post, wait_for
@@ -113,14 +113,14 @@ def test_lists_are_found_in_sorted_and_turned_over(filled: TestClient) -> None:
     assert filled.get(f"/platforms/{platform('slow')}?find=resnet-7").text.count('<a class="row"') == 1
     nonsense = filled.get("/devices?sort=colour", headers={"accept": "text/html"})
     assert nonsense.status_code == 422
-    assert "nothing to sort by" in nonsense.text
+    assert "not a field to sort by" in nonsense.text
 
 
 def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
     """Each has run 500 networks."""
     random = Random(0)
     axis, rows = strip_rows(
-        {f"phone{index}": {str(key): [random.uniform(1, 1000)] for key in range(500)} for index in range(1000)}, {}
+        {f"phone{index}": {str(key): random.uniform(1, 1000) for key in range(500)} for index in range(1000)}, {}
     )
     parts = {"device": "phone", "runtime": "onnxruntime", "runtime_version": "1.31", "unit": "cpu1", "precision": "fp32"}
     shown = [{**row, **parts, "networks": 500, "source": "hub"} for row in rows]
@@ -208,7 +208,7 @@ def test_platforms_fall_into_three_clusters() -> None:
 
 
 def test_a_platform_s_speed_is_judged_on_the_networks_that_it_ran() -> None:
-    latencies = {"a": {"x": [1.0], "y": [100.0]}, "b": {"y": [60.0]}, "c": {"x": [2.0]}}
+    latencies = {"a": {"x": 1.0, "y": 100.0}, "b": {"y": 60.0}, "c": {"x": 2.0}}
 
     _, rows = strip_rows(latencies, {"x": "small", "y": "large"})
 
@@ -220,7 +220,7 @@ def test_what_is_predicted_is_ranked_among_what_was_measured() -> None:
     """On a typical platform x takes 2 ms and y 50 ms: a takes 2 times, b 0.5 times as long, c, which nobody measured, as long."""
     forecasts = {"c": Forecast(2.0, 1.5, 3.0)}
 
-    axis, rows = strip_rows({"a": {"x": [4.0]}, "b": {"y": [25.0]}}, {}, forecasts, "x", {"x": 2.0, "y": 50.0})
+    axis, rows = strip_rows({"a": {"x": 4.0}, "b": {"y": 25.0}}, {}, forecasts, "x", {"x": 2.0, "y": 50.0})
 
     assert [(row["platform"], round(row["factor"], 6)) for row in rows] == [("b", 0.5), ("c", 1.0), ("a", 2.0)]
     assert rows[1]["bar"] == [axis.x(1.5), axis.x(2.0), axis.x(3.0)]

@@ -25,7 +25,7 @@ from latcast.predictors.forecast import predict
 from tests.hub.made_up import device, platform
 from tests.hub.serving import QUICK, listening, wait_for
 from tests.hub.test_database import upload
-from tests.hub.test_device_model import RUNTIMES
+from tests.hub.test_model import RUNTIMES
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from latcast.hub.model import LogScaleFitter, LogScaleModel, Observation
+from latcast.hub.model import HubModel
 from latcast.hub.plausibility import disagreement, implausibility, outliers
+from latcast.hub.scales import Observation
 from tests.hub.made_up import NETWORKS, device, record
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
@@ -25,7 +26,7 @@ NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
         ({"probe_ms": (1.0, 1.0), "runs_ms": (40.0, 40.0), "raw_latency_ms": 40.0}, "no probe corrects so much"),
         ({"taken_at": "2026-06-01T01:00:00Z"}, "lies in the future"),
         ({"taken_at": "1970-01-01T00:00:00Z"}, "the clock of the device is wrong"),
-        ({"taken_at": "2026-13-45T00:00:00Z"}, "is no time"),
+        ({"taken_at": "2026-13-45T00:00:00Z"}, "is not a time"),
         ({"latency_ms": 9.0, "runs_ms": (9.0,) * 10, "rounds": (0,) * 10}, "to the last digit"),
     ],
 )  # fmt: skip
@@ -54,9 +55,9 @@ def test_what_devices_do_is_believed(changes: dict[str, Any]) -> None:
     assert implausibility(record(1, **changes), NOW) is None
 
 
-def model() -> LogScaleModel:
+def model() -> HubModel:
     """Knows that network ``n`` takes n times as long as the first one."""
-    fit = LogScaleFitter().fit
+    fit = HubModel.fit
     return fit(
         [Observation(item.platform, item.reference, item.latency_ms or 0.0) for name in "abc" for item in device(name, 1.0)]
     )
@@ -105,7 +106,7 @@ def test_nothing_is_an_outlier_where_too_little_is_known() -> None:
 
 
 def test_networks_that_the_model_does_not_know_are_no_outliers() -> None:
-    assert outliers(device("phone", 3.0), {}, LogScaleFitter().fit(one_network())) == {}
+    assert outliers(device("phone", 3.0), {}, HubModel.fit(one_network())) == {}
 
 
 def one_network() -> list[Observation]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from latcast.errors import TrainingError
 from latcast.hub import refitting
 from latcast.hub.database import HubDatabase
-from latcast.hub.model import LOG_SCALE, HubModel, LogScaleModel, Observation
+from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
-from latcast.hub.refitting import Refitter, ServedModel, fit, held_out_error, refit
+from latcast.hub.refitting import Refitter, ServedModel, held_out_error, refit
+from latcast.hub.scales import Observation
 from latcast.hub.schema import ModelVersionRow
 from latcast.spaces.catalogue import model
 from tests.hub.made_up import NETWORKS, device
@@ -34,7 +32,8 @@ def observed(**factors: float) -> list[Observation]:
 
 
 def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
-    error, note = held_out_error(LOG_SCALE, observed(a=1.0, b=2.0, c=5.0, d=0.3))
+    records = observed(a=1.0, b=2.0, c=5.0, d=0.3)
+    error, note = held_out_error(records, HubModel.fit(records))
 
     assert note == ""
     assert error is not None
@@ -43,46 +42,25 @@ def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
     assert error["interval_coverage"] == 100.0
 
 
-def test_a_device_is_held_out_with_all_its_platforms() -> None:
-    seen: list[set[str]] = []
-
-    class Spy:
-        name, min_platforms = "spy", 1
-
-        def fit(self, observations: Sequence[Observation], known: HubModel | None = None) -> LogScaleModel:
-            seen.append({item.platform.split("/")[0] for item in observations})
-            return LOG_SCALE.fit(observations)
-
-        def load(self, content: Mapping[str, Any]) -> LogScaleModel:
-            return LOG_SCALE.load(content)
-
-    held_out_error(Spy(), observed(a=1.0, b=2.0, c=5.0))
-
-    assert sorted(sorted({"a", "b", "c"} - names) for names in seen) == [["a"], ["b"], ["c"]]
-
-
-def test_devices_of_one_silicon_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_is_held_out_with_all_devices_of_its_silicon(monkeypatch: pytest.MonkeyPatch) -> None:
     """a and b are of one chip; what the model knew of a device before is left out with it."""
     monkeypatch.setattr(refitting, "silicon", lambda device: {"a": "one", "b": "one"}.get(device, device))
+    records = observed(a=1.0, b=2.0, c=5.0, d=7.0)
+    model = HubModel.fit(records)
     fitted: list[set[str]] = []
     left_out: list[set[str]] = []
 
-    class Spy(LogScaleModel):
-        def without(self, devices: Collection[str]) -> HubModel:
-            left_out.append(set(devices))
-            return self
+    def fit(observations: Sequence[Observation], before: HubModel | None = None) -> HubModel:
+        fitted.append({item.platform.split("/")[0] for item in observations})
+        return model
 
-    class Fitter:
-        name, min_platforms = "spy", 1
+    def without(self: HubModel, devices: Collection[str]) -> HubModel:
+        left_out.append(set(devices))
+        return self
 
-        def fit(self, observations: Sequence[Observation], known: HubModel | None = None) -> LogScaleModel:
-            fitted.append({item.platform.split("/")[0] for item in observations})
-            return Spy(**vars(LOG_SCALE.fit(observations)))
-
-        def load(self, content: Mapping[str, Any]) -> LogScaleModel:
-            return LOG_SCALE.load(content)
-
-    held_out_error(Fitter(), observed(a=1.0, b=2.0, c=5.0, d=7.0))
+    monkeypatch.setattr(HubModel, "fit", fit)
+    monkeypatch.setattr(HubModel, "without", without)
+    held_out_error(records, model)
 
     assert sorted(map(sorted, left_out)) == [["a", "b"], ["c"], ["d"]]
     assert [names | out for names, out in zip(fitted, left_out, strict=True)] == [set("abcd")] * 3
@@ -90,29 +68,12 @@ def test_devices_of_one_silicon_are_held_out_together(monkeypatch: pytest.Monkey
 
 
 def test_with_few_devices_there_is_a_note_instead_of_an_error() -> None:
-    found = fit(observed(a=1.0, b=2.0))
+    records = observed(a=1.0, b=2.0)
 
-    assert found.held_out is None
-    assert found.note.endswith("no error on held-out devices: 2 of trusted contributors, expected at least 3")
+    error, note = held_out_error(records, HubModel.fit(records))
 
-
-def test_a_way_that_fails_makes_room_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        name, min_platforms = "failing", 1
-
-        def fit(self, observations: Sequence[Observation], known: HubModel | None = None) -> LogScaleModel:
-            raise TrainingError("not today")
-
-        def load(self, content: Mapping[str, Any]) -> LogScaleModel:
-            raise NotImplementedError
-
-    refitting.FITTERS.register("failing", Failing())
-    monkeypatch.setattr(refitting, "PREFERRED", ("failing", "log-scale"))
-
-    found = fit(observed(a=1.0, b=2.0, c=3.0))
-
-    assert found.model == "log-scale"
-    assert found.note == "failing: not today"
+    assert error is None
+    assert "2 of trusted contributors, expected at least 3" in note
 
 
 def test_versions_are_kept_and_the_newest_serves(database: HubDatabase) -> None:
@@ -192,11 +153,11 @@ def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: HubDatabase, monk
     old = refit(sqlite, served)
     tried = []
 
-    def fails(observations: Sequence[Observation], known: HubModel | None = None) -> None:
+    def fails(observations: Sequence[Observation], before: HubModel | None = None) -> None:
         tried.append(len(observations))
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(refitting, "fit", fails)
+    monkeypatch.setattr(HubModel, "fit", fails)
     upload(sqlite, device("b", 2.0))
     refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False)
     refitter.start()
@@ -211,15 +172,15 @@ def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: HubDatabase, monk
 
 def test_a_fit_that_failed_is_said_and_tried_again(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     served, tried = ServedModel(), []
-    real = refitting.fit
+    real = HubModel.fit
 
-    def fails_once(observations: Sequence[Observation], known: HubModel | None = None) -> refitting.Fit:
+    def fails_once(observations: Sequence[Observation], before: HubModel | None = None) -> HubModel:
         tried.append(refitter.state)
         if len(tried) == 1:
             raise MemoryError
-        return real(observations, known)
+        return real(observations, before)
 
-    monkeypatch.setattr(refitting, "fit", fails_once)
+    monkeypatch.setattr(HubModel, "fit", fails_once)
     upload(sqlite, device("a", 1.0))
     refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False, first_retry_s=0.05)
     refitter.start()
@@ -231,23 +192,6 @@ def test_a_fit_that_failed_is_said_and_tried_again(sqlite: HubDatabase, monkeypa
     assert (failed.problem, failed.retry_in_s) == ("MemoryError", 0.05)
     assert len(tried) == 2
     assert refitter.state == refitting.RefitState()
-
-
-def test_a_fit_that_takes_too_much_memory_says_so(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    upload(sqlite, device("a", 1.0))
-    served = ServedModel()
-    refit(sqlite, served)
-    monkeypatch.setattr(refitting, "_fit_for_parent", _takes_too_much)
-
-    with pytest.raises(TrainingError, match="it takes more than 2 GB of memory"):
-        refit(sqlite, served, own_process=True)
-
-    assert served.version is not None
-    assert served.version.number == 1
-
-
-def _takes_too_much(url: str, answer: Connection) -> None:
-    answer.send({"problem": "it takes more than 2 GB of memory"})
 
 
 def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) -> None:
@@ -281,11 +225,12 @@ def test_errors_are_judged_on_devices_of_trusted_contributors_alone() -> None:
     honest = observed(a=1.0, b=2.0, c=5.0, d=0.3)
     fakes = [replace(item, trusted=False) for item in observed(e=1.0, f=1.0, g=1.0)]
 
-    found, _ = held_out_error(LOG_SCALE, [*honest, *fakes])
+    found, _ = held_out_error([*honest, *fakes], HubModel.fit([*honest, *fakes]))
 
     assert found is not None
     assert (found["devices"], found["networks"]) == (4, 40)
-    assert held_out_error(LOG_SCALE, [replace(item, trusted=False) for item in honest])[0] is None
+    strangers = [replace(item, trusted=False) for item in honest]
+    assert held_out_error(strangers, HubModel.fit(strangers))[0] is None
 
 
 def test_the_content_of_old_versions_goes_and_their_figures_stay(sqlite: HubDatabase) -> None:

@@ -59,5 +59,5 @@ def test_the_first_shared_goes_where_there_are_too_many(sqlite: HubDatabase, mon
 def test_a_model_of_too_many_shapes_gets_no_link(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_models, "MAX_GRAPH_BYTES", 100)
 
-    with pytest.raises(HubError, match="at most 100 are kept"):
+    with pytest.raises(HubError, match="expected at most 100"):
         packed_shapes(network)

@@ -15,7 +15,7 @@ import pytest
 from latcast.errors import HubError, LatcastError
 from latcast.hub import sharing
 from latcast.hub.database import HubDatabase
-from latcast.hub.sharing import HubClient, ShareReport, UploadBatch, shareable, shared_device_name, upload_batches
+from latcast.hub.sharing import HubClient, ShareReport, shareable, shared_device_name, upload_batches
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
 from tests.hub.serving import QUICK, listening
@@ -82,16 +82,16 @@ def test_batches_hold_everything_once_and_are_the_same_each_time(monkeypatch: py
 
     parts = list(upload_batches(records))
 
-    assert [part.records for part in parts] == [7, 7, 6]
-    sent = [json.loads(line) for part in parts for line in part.content.splitlines()]
+    assert [part.count(b"\n") for part in parts] == [7, 7, 6]
+    sent = [json.loads(line) for part in parts for line in part.splitlines()]
     assert sent == [json.loads(line) for line in lines(records).splitlines()]
-    assert [part.sha256 for part in upload_batches(records)] == [part.sha256 for part in parts]
+    assert list(upload_batches(records)) == parts
 
 
 def test_large_records_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "BATCH_BYTES", 700)
 
-    assert [part.records for part in upload_batches(device("phone", 2.0, [1, 2, 3]))] == [1, 1, 1]
+    assert [part.count(b"\n") for part in upload_batches(device("phone", 2.0, [1, 2, 3]))] == [1, 1, 1]
 
 
 def test_what_is_sent_arrives(database: HubDatabase) -> None:
@@ -99,7 +99,7 @@ def test_what_is_sent_arrives(database: HubDatabase) -> None:
     with listening(database) as url:
         client, outcome = HubClient(url, token), ShareReport()
         for part in [*upload_batches(device("phone", 2.0)), *upload_batches(device("phone", 2.0))]:
-            outcome.add(part.records, client.send(part))
+            outcome.add(part.count(b"\n"), client.send(part))
 
     assert (outcome.sent, outcome.accepted, outcome.known) == (40, 20, 20)
     assert len(database) == 20
@@ -147,7 +147,7 @@ def test_a_failing_server_is_tried_again_and_again_with_longer_waits() -> None:
     waits: list[float] = []
     busy = (503, {}, b'{"detail": "not now"}')
     with answering(busy, None, (500, {}, b"<html>"), (429, {"retry-after": "7"}, b'{"detail": "slowly"}'), GOOD) as (url, seen):
-        answer = HubClient(url, "t", sleep=waits.append).send(UploadBatch(b"{}\n", 1))
+        answer = HubClient(url, "t", sleep=waits.append).send(b"{}\n")
 
     assert answer["accepted"] == 1
     assert len(seen) == 5
@@ -161,7 +161,7 @@ def test_after_all_attempts_it_says_that_nothing_is_lost() -> None:
     with answering(*[(503, {}, b'{"detail": "not now"}')] * 3) as (url, _):
         client = HubClient(url, "t", sleep=lambda wait_s: None, attempts=3)
         with pytest.raises(HubError, match=r"3 attempts \(503: not now\); run the same command again"):
-            client.send(UploadBatch(b"{}\n", 1))
+            client.send(b"{}\n")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_after_all_attempts_it_says_that_nothing_is_lost() -> None:
 )
 def test_a_refusal_is_not_tried_again(answer: tuple[int, dict[str, str], bytes], reason: str) -> None:
     with answering(answer) as (url, seen), pytest.raises(HubError, match=reason):
-        HubClient(url, "t").send(UploadBatch(b"{}\n", 1))
+        HubClient(url, "t").send(b"{}\n")
 
     assert len(seen) == 1
 
@@ -186,7 +186,7 @@ def test_the_token_is_not_carried_along_a_redirect() -> None:
         answering((302, {"location": elsewhere}, b"")) as (url, seen),
         pytest.raises(HubError, match="refused the measurements"),
     ):
-        HubClient(url, "secret").send(UploadBatch(b"{}\n", 1))
+        HubClient(url, "secret").send(b"{}\n")
 
     assert seen[0]["Authorization"] == "Bearer secret"
     assert stolen == []

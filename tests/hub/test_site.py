@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from latcast.hub.database import HubDatabase
-from latcast.hub.model import Forecast, LogScaleModel
+from latcast.hub.model import HubModel
 from latcast.hub.refitting import ServedModel, refit
+from latcast.hub.scales import Forecast
 from latcast.hub.site import Forecaster
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device
@@ -17,13 +18,15 @@ from tests.hub.test_database import upload
 
 def test_a_question_is_asked_once_until_another_model_serves(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    real = LogScaleModel.predict
+    real = HubModel.predict
 
-    def counted(self: LogScaleModel, networks: Sequence[Reference], measured: Mapping[str, float]) -> dict[str, Forecast]:
+    def counted(
+        self: HubModel, networks: Sequence[Reference], measured: Mapping[str, float], platform: str
+    ) -> dict[str, Forecast]:
         asked.append(len(networks))
-        return real(self, networks, measured)
+        return real(self, networks, measured, platform)
 
-    monkeypatch.setattr(LogScaleModel, "predict", counted)
+    monkeypatch.setattr(HubModel, "predict", counted)
     served = ServedModel()
     forecaster = Forecaster(served)
     upload(sqlite, device("a", 1.0))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.hub import uploads
 from latcast.hub.uploads import MAX_RECORDS, MalformedUploadError, parse_upload
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
@@ -51,7 +50,7 @@ def test_blank_lines_are_skipped() -> None:
         (with_(schema=2), "measurement of schema 2"),
         (with_(platform="phone"), "is not a platform id"),
         (with_(platform="local/onnxruntime-1.31/cpu1/fp32"), "name the device"),
-        (with_(platform="p" * 120 + "/onnxruntime-1.31/cpu1/fp32"), "a device of 120 characters"),
+        (with_(platform="p" * 120 + "/onnxruntime-1.31/cpu1/fp32"), "120 characters of the device"),
         (with_(role="whole"), "role 'whole'"),
         (with_(runs_ms=[1.0, -1.0]), "runs_ms must be numbers above 0"),
         (with_(runs_ms=[1.0, True]), "runs_ms must be numbers above 0"),
@@ -68,9 +67,9 @@ def test_blank_lines_are_skipped() -> None:
         (with_(variation=-0.1), "variation is -0.1"),
         (with_(executed=[{"name": "a"}]), "no 'kind'"),
         (with_(environment={"moment": 3}), "whose moment is no object"),
-        (with_(environment={str(index): "x" * 3000 for index in range(25)}), "environment of more than"),
+        (with_(environment={str(index): "x" * 3000 for index in range(25)}), "bytes of the environment"),
         (with_(reference={"space": "resnet", "parameters": 3}), "parameters is a int"),
-        (with_(reference={"space": "../etc", "parameters": {}}), "no name of a space"),
+        (with_(reference={"space": "../etc", "parameters": {}}), "not the name of a space"),
         (with_(reference={"space": "file", "parameters": {"path": "/etc/passwd"}}), "a file without the sha256"),
         (with_(reference={"space": "x", "parameters": {"a": ["y" * 3000] * 8}}), "parameters of more than"),
     ],
@@ -93,9 +92,7 @@ def test_too_many_records_are_refused() -> None:
 
 
 @pytest.mark.parametrize("line", [b"\n", b" \n", b"{}\n"])
-def test_a_document_of_too_many_lines_is_refused_before_it_is_split(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "_lines", lambda content: pytest.fail("it was split"))
-
+def test_a_document_of_too_many_lines_is_refused(line: bytes) -> None:
     with pytest.raises(MalformedUploadError, match="8000000 lines, expected at most 1000 records"):
         parse_upload(line * 8_000_000)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from ipaddress import ip_network
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,7 +82,7 @@ def serve(
     snapshots: Annotated[Path | None, Option("--snapshots", help="Folder of those of latcast hub snapshot.")] = None,
     workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=MOST_WORKERS)] = 1,
 ) -> None:
-    """The hub: upload, query, predictions, pages.
+    """Serve the hub: upload, query, predictions, pages.
 
     Contributing needs a token (latcast hub token issue NAME), reading does not. Browsers give WebAssembly several
     threads only over HTTPS or on localhost.
@@ -95,7 +96,7 @@ def serve(
     require("latcast hub serve", "uvicorn", "alembic", "fastapi", "jinja2", "prometheus_client", "segno", "sqlalchemy", "scipy")
     from latcast.hub.connections import Door
     from latcast.hub.site import ServerSettings
-    from latcast.hub.workers import Serving, needs_server, run_workers
+    from latcast.hub.workers import run_workers
 
     if (certificate is None) != (key is None):
         raise HubError("TLS needs both --certificate and --key")
@@ -115,88 +116,73 @@ def serve(
         try:
             ip_network(each)
         except ValueError as problem:
-            raise HubError(f"--proxy '{each}' is no address or network ({problem}); expected such as 127.0.0.1") from problem
-    door = Door(connections, tuple(proxy or ()))
+            raise HubError(
+                f"--proxy: '{each}' is not a valid address or network ({problem}); expected such as 127.0.0.1"
+            ) from problem
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
-    with listening, open_hub(database) as hub:
-        needs_server(hub.url, workers)
-        worker = _Worker(hub.url, settings, door, certificate, key, access_log)
-        if workers == 1:
-            worker.log()
-        if invite:
-            _show_invitation(hub, base)
-        warn(f"serving {hub.location} at {base}; Ctrl-C stops")
-        if workers == 1:
-            worker.run(hub, listening)
-        else:
-            run_workers(Serving(worker, workers), listening)
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """What one process of a server does.
-
-    Attributes:
-        url: Of the database.
-        settings: Limits and refitting.
-        door: Who may connect.
-        certificate, key: For TLS.
-        access_log: File for a line for each request; none where empty.
-    """
-
-    url: str
-    settings: ServerSettings
-    door: Door
-    certificate: Path | None
-    key: Path | None
-    access_log: str
-
-    def __call__(self, listening: socket.socket) -> None:
-        """In a process of its own."""
-        self.log()
-        with open_hub(self.url) as hub:
-            self.run(hub, listening)
-
-    def log(self) -> None:
-        """Where messages and requests are written.
-
-        Raises:
-            HubError: The access log cannot be written.
-        """
-        from latcast.hub.observing import log_access
-
-        if self.access_log:
-            try:
-                log_access(self.access_log)
-            except OSError as problem:
+    with listening:
+        with open_hub(database) as hub:
+            if workers > 1 and not hub.url.startswith("postgresql"):
                 raise HubError(
-                    f"cannot write the access log {self.access_log}: {problem.strerror}; name another file"
-                ) from problem
-        logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
+                    f"{workers} workers need PostgreSQL (--database postgresql://user@host/name), found a SQLite file; "
+                    "serve it with one worker"
+                )
+            _open_log(access_log)
+            if invite:
+                _show_invitation(hub, base)
+            warn(f"serving {hub.location} at {base}; Ctrl-C stops")
+        door = Door(connections, tuple(proxy or ()))
+        serve_one = partial(_serve_one, hub.url, settings, door, certificate, key, access_log)
+        if workers == 1:
+            serve_one(listening)
+        else:
+            run_workers(serve_one, workers, listening)
 
-    def run(self, hub: HubDatabase, listening: socket.socket) -> None:
-        """Until it is told to end."""
-        import uvicorn
 
-        from latcast.hub.app import make_app
-        from latcast.hub.connections import server_options
+def _serve_one(
+    url: str,
+    settings: ServerSettings,
+    door: Door,
+    certificate: Path | None,
+    key: Path | None,
+    access_log: str,
+    listening: socket.socket,
+) -> None:
+    """Serve until told to end, in the process of the command or in that of a worker."""
+    import uvicorn
 
-        server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(hub, self.settings, __version__, self.door),
-                ssl_certfile=self.certificate,
-                ssl_keyfile=self.key,
-                **server_options(self.door),
-            )
-        )
-        server.run(sockets=[listening])
+    from latcast.hub.app import make_app
+    from latcast.hub.connections import server_options
+
+    if parent_process() is not None:
+        _open_log(access_log)
+    with open_hub(url) as hub:
+        app = make_app(hub, settings, __version__, door)
+        config = uvicorn.Config(app, ssl_certfile=certificate, ssl_keyfile=key, **server_options(door))
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _open_log(access_log: str) -> None:
+    """Set up where messages and requests are written.
+
+    Raises:
+        HubError: The access log cannot be written.
+    """
+    from latcast.hub.observing import log_access
+
+    if access_log:
+        try:
+            log_access(access_log)
+        except OSError as problem:
+            raise HubError(f"cannot write the access log {access_log}: {problem.strerror}; name another file") from problem
+    logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Takes an address before anything is done for it.
+    """Take an address before anything is done for it.
 
     Raises:
-        HubError: It is taken, or is none of this machine.
+        HubError: It is taken, or does not belong to this machine.
     """
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -208,14 +194,14 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _shown_host(host: str) -> str:
-    """An address that other machines can use, where the server listens at all of them."""
+    """Return an address that other machines can use, where the server listens at all of them."""
     if host not in ("0.0.0.0", "::"):
         return f"[{host}]" if ":" in host else host
     return socket.gethostname()
 
 
 def _show_invitation(hub: HubDatabase, base: str) -> None:
-    """A link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
+    """Print a link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
     import segno
 
     text, _ = hub.issue_token("guests", label="invitation", lifetime=timedelta(hours=2))
@@ -260,7 +246,7 @@ def issue(
 
 @token_app.command("list")
 def listed(database: Database = "", as_json: options.AsJson = False) -> None:
-    """Tokens with their states, never the tokens themselves.
+    """List tokens with their states, never the tokens themselves.
 
     \b
     Examples:
@@ -306,7 +292,7 @@ def revoke(
       latcast hub token revoke 3416250fc5bd
     """
     with open_hub(database) as hub:
-        agreed(f"End the token {token_id}? Whoever has it cannot upload any more.", yes)
+        agreed(f"End the token {token_id}? It cannot be used to upload any more.", yes)
         token = hub.revoke_token(token_id)
     if as_json:
         print_json(token.to_json())
@@ -316,7 +302,7 @@ def revoke(
 
 @quarantine_app.command("list")
 def held(database: Database = "", as_json: options.AsJson = False) -> None:
-    """Records held back, with the reason.
+    """List records held back, with the reason.
 
     \b
     Examples:
@@ -325,13 +311,18 @@ def held(database: Database = "", as_json: options.AsJson = False) -> None:
     with open_hub(database) as hub:
         found = hub.quarantine()
     if as_json:
-        print_json({"quarantine": [vars(item) for item in found]})
+        print_json({"quarantine": found})
         return
     print_table(
         "",
         ("id", "platform", "network", "ms", "contributor", "reason"),
         [
-            (item.id, item.platform, item.network, milliseconds(item.latency_ms or 0.0), item.contributor, item.reason)
+            (
+                *(item[name] for name in ("id", "platform", "network")),
+                milliseconds(item["latency_ms"] or 0.0),
+                item["contributor"],
+                item["reason"],
+            )
             for item in found
         ],
     )

@@ -1,9 +1,9 @@
-"""What an administrator of a hub does: fits and assets, who is trusted, what is taken back, backups and snapshots."""
+"""Commands of a hub's administrator: fits and assets, trust, taking back, backups and snapshots."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,6 @@ from latcast.extras import require
 from latcast.folders import data_folder, made
 
 if TYPE_CHECKING:
-    from latcast.hub.backup import Backup
     from latcast.hub.database import HubDatabase
 
 Database = Annotated[
@@ -32,7 +31,7 @@ Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 def open_hub(location: str) -> HubDatabase:
-    """The hub of this location, or the user's own.
+    """Open the hub of a location, or the user's own.
 
     Raises:
         MissingExtraError: A package of the extra ``server`` is not installed.
@@ -47,10 +46,10 @@ def open_hub(location: str) -> HubDatabase:
 
 
 def agreed(question: str, yes: bool) -> None:
-    """Asks before something is done that many would notice.
+    """Ask before something is done that many would notice.
 
     Raises:
-        HubError: The answer is no, or there is nobody to ask.
+        HubError: The answer is no, or there is no terminal.
     """
     if yes:
         return
@@ -65,7 +64,7 @@ def trust(
     trusted: Annotated[bool, Option("--yes/--no", help="Whether the contributor is trusted.")] = True,
     database: Database = "",
 ) -> None:
-    """Vouch for a contributor: others are likened to such devices, and published errors are scored on them alone.
+    """Trust a contributor: their devices serve as references for others and as the test set of published errors.
 
     \b
     Examples:
@@ -82,7 +81,7 @@ def uploads(
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """What was uploaded, the newest first.
+    """List uploads, the newest first.
 
     \b
     Examples:
@@ -167,7 +166,7 @@ def audit(
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """What was done by hand: tokens, trust, quarantine, undone uploads; the newest first.
+    """List acts by hand: tokens, trust, quarantine, undone uploads; the newest first.
 
     \b
     Examples:
@@ -176,15 +175,13 @@ def audit(
     with open_hub(database) as hub:
         found = hub.audit(limit)
     if as_json:
-        print_json({"audit": [item.to_json() for item in found]})
+        print_json({"audit": found})
         return
     rows = [
         (
-            str(item.number),
-            item.at,
-            item.action,
-            item.subject,
-            ", ".join(f"{name} {value}" for name, value in item.details.items()),
+            str(item["number"]),
+            *(item[name] for name in ("at", "action", "subject")),
+            ", ".join(f"{name} {value}" for name, value in item["details"].items()),
         )
         for item in found
     ]
@@ -196,7 +193,7 @@ def backup(
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """The whole hub in one file, from one moment, while it is served. It holds hashes of tokens: keep it to yourself.
+    """Write the whole hub to one file, of one moment, while it is served. It holds hashes of tokens: keep it to yourself.
 
     \b
     Examples:
@@ -205,14 +202,12 @@ def backup(
     from latcast.hub.backup import back_up
 
     with open_hub(database) as hub:
-        found = back_up(hub, file, _rows_done("written"))
-    _said(found, f"{file}, {file.stat().st_size / 1e6:.1f} MB", as_json)
+        rows = back_up(hub, file, _rows_done("written"))
+    _print_rows(rows, f"{file}, {file.stat().st_size / 1e6:.1f} MB", as_json)
 
 
 def restore(
-    file: Annotated[Path, Argument(metavar="FILE", help="A backup.")],
-    database: Database = "",
-    as_json: options.AsJson = False,
+    file: Annotated[Path, Argument(metavar="FILE", help="A backup.")], database: Database = "", as_json: options.AsJson = False
 ) -> None:
     """Fill an empty database, SQLite or PostgreSQL, from a backup; all of it or nothing.
 
@@ -223,12 +218,12 @@ def restore(
     from latcast.hub.backup import restore as fill
 
     with open_hub(database) as hub:
-        found = fill(file, hub, _rows_done("read"))
-        _said(found, hub.location, as_json)
+        rows = fill(file, hub, _rows_done("read"))
+        _print_rows(rows, hub.location, as_json)
 
 
 def _rows_done(verb: str) -> Callable[[int], None]:
-    """A line that counts, on a terminal."""
+    """Return a function that prints a count, on a terminal."""
     terminal = console(stderr=True)
 
     def watch(done: int) -> None:
@@ -238,11 +233,11 @@ def _rows_done(verb: str) -> Callable[[int], None]:
     return watch
 
 
-def _said(found: Backup, where: str, as_json: bool) -> None:
+def _print_rows(rows: Mapping[str, int], where: str, as_json: bool) -> None:
     if as_json:
-        print_json(found.to_json())
+        print_json({"rows": rows})
     else:
-        print(f"{where}: {found.rows.get('measurements', 0)} measurements, {sum(found.rows.values())} rows in all")
+        print(f"{where}: {rows['measurements']} measurements, {sum(rows.values())} rows in all")
 
 
 def refit(database: Database = "", as_json: options.AsJson = False) -> None:
@@ -267,8 +262,7 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
 
 
 def unlink(
-    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")],
-    database: Database = "",
+    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")], database: Database = ""
 ) -> None:
     """Forget a model that somebody made a link to; the link leads nowhere then.
 
@@ -305,7 +299,7 @@ def assets(
 
 
 def snapshots_folder() -> Path:
-    """Where versions are, unless said otherwise."""
+    """Return where versions are by default."""
     return data_folder() / "hub-snapshots"
 
 

@@ -65,21 +65,22 @@ def share(
     parts = list(upload_batches(records))
     if dry_run:
         for part in parts:
-            sys.stdout.write(part.content.decode())
+            sys.stdout.write(part.decode())
         sys.stdout.flush()
-        _summarise(records, sum(len(part.content) for part in parts), f"would be sent to {to}")
+        _summarise(records, sum(map(len, parts)), f"would be sent to {to}")
         return
     client = HubClient(to, token)
     if not token:
         raise HubError("contributing needs a token from the hub's administrator; put it into LATCAST_TOKEN")
     if client.readable_by_others:
         warn(f"{to} is not encrypted: others on the network can read the token")
-    _summarise(records, sum(len(part.content) for part in parts), f"for {to}")
+    _summarise(records, sum(map(len, parts)), f"for {to}")
     if not yes:
         _ask(records, to)
     outcome = ShareReport()
     for number, part in enumerate(parts, start=1):
-        outcome.add(part.records, client.send(part, lambda reason, wait_s: warn(f"{reason}; trying again in {wait_s:.1f} s")))
+        answer = client.send(part, lambda reason, wait_s: warn(f"{reason}; trying again in {wait_s:.1f} s"))
+        outcome.add(part.count(b"\n"), answer)
         if len(parts) > 1:
             warn(f"{outcome.sent} of {len(records)} sent ({number} of {len(parts)} batches)")
     if as_json:

@@ -1,4 +1,4 @@
-"""Numbers kept of addresses, in memory that all workers of a server share: so a limit of one address holds over all of them."""
+"""Addresses that ask, and numbers kept of them in memory that all workers of a server share: a limit holds over all of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 
 FOLDER = "LATCAST_HUB_SHARED"
-"""Environment variable with the folder that workers share; one process alone has none."""
+"""Environment variable with the folder that workers share; a single process has none."""
 
 PLACE = "LATCAST_HUB_PLACE"
 """Environment variable with a worker's number among them, from 0 on."""
@@ -22,15 +23,27 @@ ROWS, WAYS = 10_240, 8
 with more addresses than that is not held by counting."""
 
 
+def network_of(address: str) -> str:
+    """Return what counts as one address: of IPv6 a /64, which one customer has alone."""
+    if ":" not in address:
+        return address
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    assert isinstance(found, IPv6Address)
+    return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
+
+
 def own_place() -> int:
-    """This worker's number."""
+    """Return this worker's number."""
     return int(os.environ.get(PLACE, "0"))
 
 
 class AddressTable:
     """A row of numbers for each address that was seen lately.
 
-    A worker that is killed leaves no lock behind. Where an address lies depends on a secret: nobody can push another's out.
+    A worker that is killed leaves no lock behind. Where an address lies depends on a secret, so that none can push another out.
 
     Args:
         name: Of the table: workers see the same numbers under it.
@@ -41,24 +54,22 @@ class AddressTable:
         self._stride = columns + 2  # the address, and when it was used
         size = ROWS * self._stride * 8
         folder = os.environ.get(FOLDER)
-        self._file: int | None = None
+        self._file = -1
         if folder is None:
             self._secret = os.urandom(16)
-            memory = mmap.mmap(-1, size)
         else:
-            # The folder's name was drawn for this server, and is nothing that others on the network see.
+            # The folder's name was drawn for this server, and others on the network do not see it.
             self._secret = blake2b(f"{folder}/{name}".encode(), digest_size=16).digest()
             self._file = os.open(Path(folder) / f"{name}.addresses", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._file, size)
-            memory = mmap.mmap(self._file, size)
-        self._numbers = memoryview(memory).cast("d")
+        self._numbers = memoryview(mmap.mmap(self._file, size)).cast("d")
 
     @contextmanager
     def row(self, address: str, now_s: float) -> Iterator[tuple[memoryview[float], bool]]:
-        """The numbers of an address, which may be changed, and whether there were none of it; no other worker looks meanwhile.
+        """Yield the numbers of an address, which may be changed, and whether they are new; other workers wait meanwhile.
 
         Args:
-            address: As :func:`latcast.hub.limits.network_of` counts them.
+            address: As :func:`network_of` counts them.
             now_s: On a clock that all workers share.
         """
         digest = blake2b(address.encode("utf-8", "surrogatepass"), digest_size=6, key=self._secret).digest()
@@ -78,14 +89,14 @@ class AddressTable:
             yield numbers[found + 2 : found + self._stride], new
 
     def clear(self, column: int) -> None:
-        """Sets a column of all addresses to 0."""
+        """Set a column of all addresses to 0."""
         with self._locked():
             for place in range(2 + column, len(self._numbers), self._stride):
                 self._numbers[place] = 0.0
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        if self._file is None:
+        if self._file < 0:
             yield
             return
         import fcntl  # where there are no several workers there may be none

@@ -19,13 +19,20 @@ from latcast.hub.listing import DEVICES, NETWORKS, PLATFORMS, Cursor, Find, Limi
 from latcast.hub.queries import NotFoundError
 from latcast.hub.site import Site, as_json
 from latcast.hub.snapshot import list_snapshots, snapshot_file
-from latcast.hub.tokens import Token
 from latcast.hub.uploads import MAX_BODY_BYTES, MAX_CONTENT_BYTES, MAX_RECORDS, SEVERAL, parse_upload, unpacked
 
 JSON_LINES = "application/x-ndjson"
 PLATFORM_PATH = "{device}/{runtime}/{unit}/{precision}"
 
 Part = Annotated[str, Path(max_length=100, description="A part of a platform id: device/runtime-version/unit/precision.")]
+
+
+def platform_id(device: Part, runtime: Part, unit: Part, precision: Part) -> str:
+    """Return the platform id in :data:`PLATFORM_PATH`."""
+    return f"{device}/{runtime}/{unit}/{precision}"
+
+
+PlatformId = Annotated[str, Depends(platform_id)]
 Key = Annotated[str, Path(max_length=64, description="A network's key.")]
 MaybePlatform = Annotated[str | None, Query(max_length=200, description="Only of this platform id.")]
 MaybeNetwork = Annotated[str | None, Query(max_length=64, description="Only of the network with this key.")]
@@ -40,7 +47,7 @@ _SAID: dict[str, Any] = {
 
 
 def says(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Refusals, for the OpenAPI document."""
+    """Return refusals for the OpenAPI document."""
     texts = {
         400: "The body cannot be read.",
         401: "No token, or one that is not valid.",
@@ -65,17 +72,23 @@ class Api:
         self.site = site
 
     def router(self) -> APIRouter:
-        """All routes, below ``/api``."""
+        """Return all routes, below ``/api``."""
         router = APIRouter(prefix="/api")
+        reader = self.site.reader
         reading: tuple[tuple[str, Callable[..., Any], str, tuple[int, ...]], ...] = (
-            ("/devices", self.devices, "Devices with their platforms", (422,)),
-            ("/platforms", self.platforms, "Platforms: those measured here, and those that come with latcast", (422,)),
+            ("/devices", self._listing("devices", DEVICES, reader.devices), "Devices with their platforms", (422,)),
+            (
+                "/platforms",
+                self._listing("platforms", PLATFORMS, reader.all_platforms),
+                "Platforms: those measured here, and those that come with latcast",
+                (422,),
+            ),
             ("/platforms/" + PLATFORM_PATH, self.platform, "What is measured and predicted of a platform", (404, 422)),
             ("/bundles/" + PLATFORM_PATH, self.bundle, "The predictor of a platform, for latcast predict --on hub:", (404, 422)),
             ("/bundles/" + PLATFORM_PATH + "/digest", self.digest, "The size and the SHA-256 of such a predictor", (404, 422)),
             ("/snapshots", self.snapshots, "Versions of all measurements that stay as they are", ()),
             ("/snapshots/{version}/{name}", self.snapshot, "A file of such a version", (404, 422)),
-            ("/networks", self.networks, "Networks with their range of latencies", (422,)),
+            ("/networks", self._listing("networks", NETWORKS, reader.networks), "Networks with their range of latencies", (422,)),
             ("/networks/{key}", self.network, "A network with its latency on each platform", (404, 422)),
             ("/networks/{key}/onnx", self.onnx, "A signature network as an ONNX file", (404, 422)),
             ("/measurements", self.measurements, "Measurements, in portions", (422,)),
@@ -103,50 +116,42 @@ class Api:
         content = await self.site.cache.answer(key, lambda: as_json(make()))
         return Response(content, media_type="application/json")
 
-    async def _listed(
-        self, what: str, listing: Listing, rows: Callable[[], Sequence[Row]], asked: tuple[str, str, int | None, str]
-    ) -> Response:
-        def made() -> dict[str, Any]:
-            found = listing.portion(rows(), *asked)
-            return {what: found.rows, "total": found.total, "next": found.next}
+    def _listing(self, what: str, listing: Listing, rows: Callable[[], Sequence[Row]]) -> Callable[..., Any]:
+        """Return the route of a list, which is found in, sorted, and given in portions."""
 
-        return await self._cached((what, *map(str, asked)), made)
+        async def listed(find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
+            def portion() -> dict[str, Any]:
+                found = listing.portion(rows(), find, sort, limit, cursor)
+                return {what: found.rows, "total": found.total, "next": found.next}
 
-    async def devices(self, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
-        return await self._listed("devices", DEVICES, self.site.reader.devices, (find, sort, limit, cursor))
+            return await self._cached((what, find, sort, str(limit), cursor), portion)
 
-    async def platforms(self, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
-        return await self._listed("platforms", PLATFORMS, self.site.reader.all_platforms, (find, sort, limit, cursor))
-
-    async def networks(self, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
-        return await self._listed("networks", NETWORKS, self.site.reader.networks, (find, sort, limit, cursor))
+        return listed
 
     async def contributors(self) -> Response:
         return await self._cached(("contributors",), lambda: {"contributors": self.site.reader.contributors()})
 
     async def models(self) -> Response:
         refit = self.site.refitter.state.to_json()
-        version = self.site.served.version
-        serving = None if version is None else version.number
+        serving = self.site.served.number
         return await self._cached(
             ("models", json.dumps(refit), str(serving)),
             lambda: {"models": self.site.reader.models(), "serving": serving, "refit": refit},
         )
 
-    async def platform(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
-        name = f"{device}/{runtime}/{unit}/{precision}"
-        return await self._cached(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
+    async def platform(self, platform: PlatformId) -> Response:
+        predict = self.site.forecaster.predict
+        return await self._cached(("platform", platform), lambda: self.site.reader.device_page(platform, predict))
 
-    async def bundle(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
-        return Response(await self._bundle(f"{device}/{runtime}/{unit}/{precision}"), media_type="application/zip")
+    async def bundle(self, platform: PlatformId) -> Response:
+        return Response(await self._bundle(platform), media_type="application/zip")
 
-    async def digest(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
-        name = f"{device}/{runtime}/{unit}/{precision}"
-        content = await self._bundle(name)
-        return JSONResponse({"platform": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+    async def digest(self, platform: PlatformId) -> Response:
+        content = await self._bundle(platform)
+        return JSONResponse({"platform": platform, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()})
 
-    async def _bundle(self, name: str) -> bytes:
-        return await self.site.cache.answer(("bundle", name), lambda: self.site.reader.bundle(name))
+    async def _bundle(self, platform: str) -> bytes:
+        return await self.site.cache.answer(("bundle", platform), lambda: self.site.reader.bundle(platform))
 
     async def snapshots(self) -> Response:
         found = await run_in_threadpool(list_snapshots, self.site.settings.snapshots)
@@ -181,7 +186,7 @@ class Api:
     async def onnx(self, key: Key, precision: NetworkPrecision = "fp32") -> Response:
         reference = browser.served_networks().get(key)
         if reference is None:
-            raise NotFoundError(f"'{key}' is no signature network; /api/signature lists them")
+            raise NotFoundError(f"'{key}' is not a signature network; /api/signature lists them")
         file = await run_in_threadpool(browser.onnx_file, reference, precision)
         return FileResponse(
             file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}
@@ -209,22 +214,19 @@ class Api:
         )
 
     async def health(self) -> Response:
-        version = self.site.served.version
         ready = await run_in_threadpool(self.site.healthy)
-        return JSONResponse({"database": ready, "model": version.number if version else None}, status_code=200 if ready else 503)
+        return JSONResponse({"database": ready, "model": self.site.served.number}, status_code=200 if ready else 503)
 
     async def upload(self, request: Request, credentials: Credentials) -> Response:
-        contributor_id, token = await run_in_threadpool(
-            self.site.database.check_token, credentials.credentials if credentials else ""
-        )
+        database = self.site.database
+        contributor_id, token = await run_in_threadpool(database.check_token, credentials.credentials if credentials else "")
         content = b"".join([portion async for portion in unpacked(request, MAX_CONTENT_BYTES, SEVERAL)])
-        answer = await run_in_threadpool(self._store, contributor_id, token, content)
-        return JSONResponse(answer)
 
-    def _store(self, contributor_id: int, token: Token, content: bytes) -> dict[str, Any]:
-        measurements = parse_upload(content)
-        answer = self.site.database.receive(contributor_id, content, measurements, self.site.served.model, token)
+        def store() -> dict[str, Any]:
+            return database.receive(contributor_id, content, parse_upload(content), self.site.served.model, token)
+
+        answer = await run_in_threadpool(store)
         if answer["accepted"] and not answer["repeated"]:
             self.site.cache.forget()
             self.site.refitter.notify()
-        return answer
+        return JSONResponse(answer)

@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
@@ -50,7 +51,7 @@ _STATUS_CODES: tuple[tuple[type[LatcastError], int], ...] = (
 def make_app(
     database: HubDatabase, settings: ServerSettings | None = None, version: str = "0", door: Door | None = None
 ) -> FastAPI:
-    """The ASGI application of a hub.
+    """Return the ASGI application of a hub.
 
     No origin but the server's own may read answers in a browser (there is no CORS header), and cookies are not used.
 
@@ -58,7 +59,7 @@ def make_app(
         database: Open; the caller closes it.
         settings: Limits and refitting.
         version: Of latcast, for OpenAPI.
-        door: Who is connected, for the metrics.
+        door: Counts connections, for the metrics.
     """
     site = Site(database, settings or ServerSettings())
     metrics = Metrics(site, door)
@@ -69,13 +70,13 @@ def make_app(
             site.refitter.start()
         following = asyncio.create_task(follow(database.revision, site.take_up))
         closing = threading.Event()
-        loading = asyncio.get_running_loop().run_in_executor(None, _preload, site, closing) if site.settings.preload else None
+        loading = asyncio.create_task(run_in_threadpool(_preload, site, closing)) if site.settings.preload else None
         yield
         following.cancel()
         closing.set()
         if loading is not None:
             await loading
-        await asyncio.get_running_loop().run_in_executor(None, site.models.stop)
+        await run_in_threadpool(site.models.stop)
         if site.settings.refit:
             site.refitter.stop()
 
@@ -98,30 +99,59 @@ def make_app(
             ),
             Middleware(
                 BodyLimits,
-                limits={
-                    "/api/predict": (MAX_MODEL_BYTES, WITHOUT_WEIGHTS),
-                    "/api/measurements": (MAX_BODY_BYTES, SEVERAL),
-                },
+                limits={"/api/predict": (MAX_MODEL_BYTES, WITHOUT_WEIGHTS), "/api/measurements": (MAX_BODY_BYTES, SEVERAL)},
             ),
         ],
     )
-    app.state.site = site
-    app.add_exception_handler(LatcastError, _refusal)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _not_served)
+    pages = Pages(site)
+    app.state.site, app.state.pages = site, pages
+
+    def refuse(request: Request, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
+        """Answer with a page where a browser looks for one, and with JSON everywhere else."""
+        if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+            answer: Response = pages.problem(status, text)
+        else:
+            answer = JSONResponse({"detail": text}, status_code=status)
+        answer.headers.update(headers)
+        return answer
+
+    async def refuse_error(request: Request, problem: Exception) -> Response:
+        status = next((code for kind, code in _STATUS_CODES if isinstance(problem, kind)), 422)
+        text = str(problem)
+        if isinstance(problem, DatasetError):
+            _LOG.error("%s %s: %s", request.method, request.url.path, problem)
+            text = "the hub's database does not answer; try again later"
+        headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}.get(status, {})
+        if isinstance(problem, TooOftenError):
+            headers = {"retry-after": str(problem.wait_s)}
+        return refuse(request, status, text, headers)
+
+    async def refuse_unserved(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        text = "no such page; the address may be mistyped" if problem.status_code == 404 else str(problem.detail)
+        return refuse(request, problem.status_code, text, dict(problem.headers or {}))
+
+    async def refuse_malformed(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, RequestValidationError)
+        # Without the input, which JSON may not even be able to represent.
+        found = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in problem.errors()[:5]]
+        return refuse(request, 422, "; ".join(found).encode("utf-8", "replace").decode())
+
+    app.add_exception_handler(LatcastError, refuse_error)
+    app.add_exception_handler(HTTPException, refuse_unserved)
+    app.add_exception_handler(RequestValidationError, refuse_malformed)
     app.include_router(Api(site).router())
     app.include_router(PredictApi(site).router())
-    app.state.pages = Pages(site)
-    app.include_router(app.state.pages.router())
+    app.include_router(pages.router())
     app.add_api_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
     return app
 
 
 def _preload(site: Site, closing: threading.Event) -> None:
+    """Load the platforms, and write the networks that browsers fetch: hashes are known then, and the first device waits less."""
     try:
         site.models.start()
         if browser.find_assets() is not None:
-            # Their hashes are known once they are there; the first device need not wait for them either.
             for reference in browser.served_networks().values():
                 if not closing.is_set():
                     browser.onnx_file(reference)
@@ -129,57 +159,11 @@ def _preload(site: Site, closing: threading.Event) -> None:
         _LOG.error("%s", problem)
 
 
-async def _refusal(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, LatcastError)
-    status = next((code for kind, code in _STATUS_CODES if isinstance(problem, kind)), 422)
-    text = str(problem)
-    if isinstance(problem, DatasetError):
-        _LOG.error("%s %s: %s", request.method, request.url.path, problem)
-        text = "the hub's database does not answer; try again later"
-    headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "5"} if status == 503 else {}
-    if isinstance(problem, TooOftenError):
-        headers = {"retry-after": str(problem.wait_s)}
-    return _said(request, status, text, headers)
-
-
-async def _not_served(request: Request, problem: Exception) -> Response:
-    """What no route answers."""
-    assert isinstance(problem, HTTPException)
-    text = "no such page; the address may be mistyped" if problem.status_code == 404 else str(problem.detail)
-    return _said(request, problem.status_code, text, dict(problem.headers or {}))
-
-
-def _said(request: Request, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
-    """A page for a person who looked for one, and JSON for everybody else."""
-    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
-        answer: Response = request.app.state.pages.problem(status, text)
-    else:
-        answer = JSONResponse({"detail": text}, status_code=status)
-    answer.headers.update(headers)
-    return answer
-
-
-async def _malformed(request: Request, problem: Exception) -> Response:
-    """Without the input, which may not even be representable in JSON."""
-    assert isinstance(problem, RequestValidationError)
-    found = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in problem.errors()[:5]]
-    text = "; ".join(found).encode("utf-8", "replace").decode()
-    return _said(request, 422, text)
-
-
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self' 'wasm-unsafe-eval'",
-        "worker-src 'self' blob:",  # onnxruntime-web starts its threads from a blob where it must
-        "connect-src 'self'",
-        "img-src 'self' data:",
-        "style-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
+    "worker-src 'self' blob:; "  # onnxruntime-web starts its threads from a blob where it must
+    "connect-src 'self'; img-src 'self' data:; style-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 """Nothing from anywhere else, no inline script or style."""
 
@@ -203,13 +187,9 @@ class SecurityHeaders:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
-        async def with_headers(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
             await send(message)
 
-        await self.app(scope, receive, with_headers)
+        await self.app(scope, receive, send_with_headers)

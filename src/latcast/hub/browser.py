@@ -44,14 +44,14 @@ _WEIGHTS_VERSION = 1
 
 @cache
 def networks(names: tuple[str, ...] = SIGNATURE) -> dict[str, Reference]:
-    """References of published networks, by key, in order."""
+    """Return references of published networks, by key, in order."""
     from latcast.spaces.catalogue import model
 
     return {reference.key: reference for reference in map(model, names)}
 
 
 def served_networks() -> dict[str, Reference]:
-    """Networks that browsers may fetch as ONNX files, by key."""
+    """Return networks that browsers may fetch as ONNX files, by key."""
     return networks(SIGNATURE + CHECK)
 
 
@@ -61,7 +61,7 @@ def _network_file(reference: Reference, precision: str) -> Path:
 
 
 def onnx_file(reference: Reference, precision: str = "fp32") -> Path:
-    """The compressed ONNX file of a network, written to the user's cache where it is not there yet.
+    """Return the compressed ONNX file of a network, written to the user's cache where it is not there yet.
 
     Raises:
         LatcastError: The network cannot be built or written.
@@ -76,18 +76,18 @@ def onnx_file(reference: Reference, precision: str = "fp32") -> Path:
 
 @lru_cache(maxsize=256)
 def integrity(file: Path) -> str:
-    """The hash of what a compressed file holds, as browsers compare it."""
+    """Return the hash of the content of a compressed file, as browsers compare it."""
     return f"sha384-{base64.b64encode(hashlib.sha384(gzip.decompress(file.read_bytes())).digest()).decode()}"
 
 
 def known_integrity(reference: Reference) -> dict[str, str | None]:
-    """The hash of a network's file by precision; None where the file is not made yet."""
+    """Return the hash of a network's file by precision; None where the file is not made yet."""
     files = {precision: _network_file(reference, precision) for precision in PRECISIONS}
     return {precision: integrity(file) if file.is_file() else None for precision, file in files.items()}
 
 
 def onnx_bytes(reference: Reference, precision: str = "fp32") -> bytes:
-    """A network as an ONNX file whose weights compress well.
+    """Return a network as an ONNX file whose weights compress well.
 
     Raises:
         LatcastError: The network cannot be built or written.
@@ -102,14 +102,10 @@ def onnx_bytes(reference: Reference, precision: str = "fp32") -> bytes:
     for tensor in model.graph.initializer:
         values = numpy_helper.to_array(tensor)
         if values.dtype == np.float32 and values.size > 1:
-            tensor.CopyFrom(numpy_helper.from_array(_rounded(values), tensor.name))
+            # Without the lower bits of the mantissas.
+            bits = np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFFFFF << (23 - KEPT_MANTISSA_BITS) & 0xFFFFFFFF)
+            tensor.CopyFrom(numpy_helper.from_array(bits.view(np.float32), tensor.name))
     return model.SerializeToString()
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    """float32 values with the lower bits of their mantissas cleared."""
-    bits = np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFFFFF << (23 - KEPT_MANTISSA_BITS) & 0xFFFFFFFF)
-    return bits.view(np.float32)
 
 
 PACKAGE = "onnxruntime-web"
@@ -120,7 +116,7 @@ WASM_FILES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-t
 WEBGPU_FILES = ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm")
 
 PACKAGED = Path(__file__).parent / "static" / PACKAGE
-"""Where a wheel has them that was built with them."""
+"""Where a wheel that was built with them has them."""
 
 PRECISIONS = ("fp32", "int8")
 """Of the networks that browsers fetch."""
@@ -141,23 +137,23 @@ class Assets:
     webgpu: bool
 
     def file(self, name: str) -> Path | None:
-        """The compressed file of this name, or None where it is none of the package's."""
+        """Return the compressed file of a name, or None where the package has none."""
         known = WASM_FILES + (WEBGPU_FILES if self.webgpu else ())
         return self.folder / f"{name}.gz" if name in known else None
 
     @property
     def size_bytes(self) -> int:
-        """Of the compressed files."""
+        """Size of the compressed files."""
         return sum(file.stat().st_size for file in self.folder.glob("*.gz"))
 
 
 def cached_folder() -> Path:
-    """Where they are for a latcast that was built without them."""
+    """Return where they are for a latcast that was built without them."""
     return cache_folder() / "repository" / f"{PACKAGE}-{VERSION}"
 
 
 def find_assets() -> Assets | None:
-    """The files of this version, from the package or the cache; None where they have not been fetched."""
+    """Return the files of this version, from the package or the cache; None where they have not been fetched."""
     for folder in (PACKAGED, cached_folder()):
         if (folder / "VERSION").is_file() and (folder / "VERSION").read_text(encoding="utf-8").strip() == VERSION:
             present = {file.name.removesuffix(".gz") for file in folder.glob("*.gz")}
@@ -167,7 +163,7 @@ def find_assets() -> Assets | None:
 
 
 def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_file: Path | None = None) -> Assets:
-    """Fetches the package through npm and keeps the files that the page needs, compressed.
+    """Fetch the package through npm and keep the files that the page needs, compressed.
 
     Args:
         folder: Where to; the user's cache by default.

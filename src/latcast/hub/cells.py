@@ -1,4 +1,4 @@
-"""What stands for a network on a platform: medians in which contributors count alike, however many records each sends.
+"""The latency that stands for a network on a platform: medians in which contributors count alike, not records.
 
 A record is one vote of its contributor. Of what several contributors say of one cell (a network on a platform) the median counts,
 of each the median of its own records. Where contributors whom the administrator trusts say something, all others together count
@@ -8,7 +8,7 @@ groups of contributors contradict each other, each group counts as one, however 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -18,14 +18,15 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import MeasurementRow
+from latcast.hub.scales import connected_groups
 from latcast.hub.schema import ContributionRow, ContributorRow, UploadRow
 
 OTHERS_SHARE = 0.5
 """What all contributors who are not trusted count together, as a part of what trusted ones count."""
 
 FEWEST_NETWORKS = 4
-"""Networks of a platform that nobody trusted measured, from which on it counts in what is said of a network over platforms: the
-fewest that a device model can check against each other."""
+"""Networks that a platform of strangers alone needs to count in the range of a network over platforms: the fewest that a device
+model can check against each other."""
 
 AGREEMENT = 1.25
 """Contributors whose latencies of a cell lie within this factor of each other are a group; they agree with a figure within its
@@ -38,8 +39,19 @@ _NOBODY = -1
 """In place of a contributor: measurements that were in the store before it became a hub, the administrator's own."""
 
 
+MAIN_GROUP = 0
+"""Number of the group of platforms and networks that networks of known kernels connect."""
+
+
+class Groups(NamedTuple):
+    """Number of the group of each platform (by id) and network (by key); what is in one group compares."""
+
+    platforms: Mapping[str, int]
+    networks: Mapping[str, int]
+
+
 class Range(NamedTuple):
-    """Of a network over platforms; latencies in milliseconds."""
+    """The range of a network over platforms; latencies in milliseconds."""
 
     platforms: int
     fastest_ms: float
@@ -54,10 +66,10 @@ class Cells:
     Attributes:
         platforms, networks: Platform ids and reference keys, each sorted.
         platform, network: Index among these.
-        latency_ms: What stands for the cell.
+        latency_ms: Stands for the cell.
         fastest_ms, slowest_ms: Of all of its records.
         measurements: Number of records.
-        weight: What the cell counts beside the network's others.
+        weight: Of the cell beside the network's others.
         trusted: Whether a trusted contributor measured it.
         contributor: Number of the one of its contributors who came first.
         contributors: Number of contributors.
@@ -90,7 +102,7 @@ class Cells:
         trusted: Sequence[bool],
         latency_ms: Sequence[float],
     ) -> Cells:
-        """The cells of some records.
+        """Return the cells of some records.
 
         Args:
             platforms, networks: (records,) platform id and reference key.
@@ -151,7 +163,7 @@ class Cells:
 
     @cached_property
     def counting(self) -> np.ndarray:
-        """(cells,) whether each counts in what is said of its network over platforms."""
+        """(cells,) whether each counts in the range of its network over platforms."""
         size = np.bincount(self.platform, minlength=len(self.platforms))
         counts = self.trusted | (size[self.platform] >= FEWEST_NETWORKS)
         told = np.bincount(self.network, counts, minlength=len(self.networks)) > 0
@@ -161,7 +173,7 @@ class Cells:
         return np.where(told[self.network], counts, self.contributor == first[self.network])
 
     def ranges(self) -> dict[str, Range]:
-        """Reference key to the range of a network's latencies over platforms."""
+        """Return the range of each network's latencies over platforms, by reference key."""
         rows = np.flatnonzero(self.counting)
         network, latency = self.network[rows], self.latency_ms[rows]
         count = len(self.networks)
@@ -175,8 +187,28 @@ class Cells:
             for place, key in enumerate(self.networks)
         }
 
-    def by_platform(self) -> Mapping[str, dict[str, float]]:
-        """Platform id to reference key to latency (ms)."""
+    def groups(self, known: Callable[[str], bool]) -> Groups:
+        """Find which platforms and networks compare: those that are connected by measurements, and by networks of known kernels.
+
+        Args:
+            known: Whether the network with a key has known kernels, and so compares with all others of the kind.
+        """
+        # One more platform, the first, which "ran" every network of known kernels: the model of devices.
+        model = [place for place, key in enumerate(self.networks) if known(key)]
+        platform = np.concatenate([np.zeros(len(model), dtype=np.int64), self.platform + 1])
+        network = np.concatenate([np.array(model, dtype=np.int64), self.network])
+        of_platform, of_network = connected_groups(platform, network, len(self.platforms) + 1, len(self.networks))
+        return Groups(
+            dict(zip(self.platforms, of_platform[1:].tolist(), strict=True)),
+            dict(zip(self.networks, of_network.tolist(), strict=True)),
+        )
+
+    def trusted_platforms(self) -> set[str]:
+        """Return the ids of platforms of which a trusted contributor measured a network."""
+        return {self.platforms[place] for place in set(self.platform[self.trusted].tolist())}
+
+    def by_platform(self) -> dict[str, dict[str, float]]:
+        """Return latencies (ms) by platform id, then by reference key."""
         found: dict[str, dict[str, float]] = {name: {} for name in self.platforms}
         for platform, network, latency_ms in zip(
             self.platform.tolist(), self.network.tolist(), self.latency_ms.tolist(), strict=True
@@ -186,14 +218,16 @@ class Cells:
 
 
 def _coded(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Different names, sorted, and the place of each among them."""
+    """Return the different names, sorted, and the place of each among them."""
     found = tuple(sorted(set(names)))
     place = {name: index for index, name in enumerate(found)}
     return found, np.fromiter((place[name] for name in names), dtype=np.int64, count=len(names))
 
 
 def voices(cell: np.ndarray, value: np.ndarray, trusted: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lets each group of contributors count as one where groups contradict each other and no trusted contributor decides.
+    """Let each group of contributors count as one where groups contradict each other and no trusted contributor decides.
+
+    A group is all whose latencies lie within :data:`AGREEMENT` of its lowest one, from the lowest of the cell on.
 
     Args:
         cell: (votes,) index.
@@ -204,34 +238,33 @@ def voices(cell: np.ndarray, value: np.ndarray, trusted: np.ndarray, cells: int)
     Returns:
         (votes,) weights, and (cells,) the medians of the fastest and of the slowest group; 0 where nothing is contradicted.
     """
-    weight, low, high = np.ones(len(value)), np.zeros(cells), np.zeros(cells)
-    order = np.lexsort((value, cell))
+    weight, low_ms, high_ms = np.ones(len(value)), np.zeros(cells), np.zeros(cells)
     count = np.bincount(cell, minlength=cells)
-    end = np.cumsum(count)
-    undecided = (count >= 2 * FEWEST_AGREEING) & (np.bincount(cell, trusted, minlength=cells) == 0)
-    for each in np.flatnonzero(undecided).tolist():
-        rows = order[end[each] - count[each] : end[each]]
-        groups = [group for group in _groups(rows, value) if len(group) >= max(FEWEST_AGREEING, LEAST_SHARE * len(rows))]
-        if len(groups) > 1:
-            weight[rows] = 0.0
-            for group in groups:
-                weight[group] = 1 / len(group)
-            low[each], high[each] = np.median(value[groups[0]]), np.median(value[groups[-1]])
-    return weight, low, high
-
-
-def _groups(rows: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
-    """Rows of rising values in groups within :data:`AGREEMENT` of each other, from the lowest one on."""
-    groups = []
-    while len(rows):
-        inside = value[rows] <= value[rows[0]] * AGREEMENT
-        groups.append(rows[inside])
-        rows = rows[~inside]
-    return groups
+    left = ((count >= 2 * FEWEST_AGREEING) & (np.bincount(cell, trusted, minlength=cells) == 0))[cell]
+    undecided = np.flatnonzero(left)
+    turn, turns = np.zeros(len(value), dtype=np.int64), 0
+    while left.any():
+        lowest = np.full(cells, np.inf)
+        np.minimum.at(lowest, cell[left], value[left])
+        turn[left & (value <= lowest[cell] * AGREEMENT)] = turns
+        left &= value > lowest[cell] * AGREEMENT
+        turns += 1
+    groups, group = np.unique(cell[undecided] * turns + turn[undecided], return_inverse=True)
+    of_cell = groups // max(turns, 1)
+    size = np.bincount(group, minlength=len(groups))
+    counts = size >= np.maximum(FEWEST_AGREEING, LEAST_SHARE * count[of_cell])
+    disputed = np.bincount(of_cell, counts, minlength=cells) > 1
+    counts &= disputed[of_cell]
+    weight[undecided] = np.where(disputed[cell[undecided]], (counts / size)[group], 1.0)
+    middle = grouped_median(group, value[undecided], np.ones(len(undecided)), len(groups))
+    rising = np.flatnonzero(counts)  # of each cell from the fastest group to the slowest; of an index given twice the last counts
+    low_ms[of_cell[rising[::-1]]] = middle[rising[::-1]]
+    high_ms[of_cell[rising]] = middle[rising]
+    return weight, low_ms, high_ms
 
 
 def held_back(group: np.ndarray, trusted: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:
-    """(votes,) weights in which, within a group that trusted contributors voted in, all others together count a part of them.
+    """Return (votes,) weights: where trusted contributors voted in a group, all others together count a part of them.
 
     Args:
         group: (votes,) index.
@@ -246,7 +279,7 @@ def held_back(group: np.ndarray, trusted: np.ndarray, weight: np.ndarray, groups
 
 
 def grouped_median(group: np.ndarray, value: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:
-    """(groups,) weighted median of each group, the mean of two where the weights before and after are equal; 0 of an empty one.
+    """Return (groups,) weighted medians, the mean of two values where both sides weigh the same; 0 of an empty group.
 
     >>> grouped_median(np.array([0, 0, 0, 1, 1]), np.array([3.0, 1.0, 9.0, 4.0, 8.0]), np.array([1.0, 1, 5, 2, 2]), 2).tolist()
     [9.0, 6.0]
@@ -269,7 +302,7 @@ def grouped_median(group: np.ndarray, value: np.ndarray, weight: np.ndarray, gro
 
 
 def read_cells(session: Session, *, platform: str | None = None, network: str | None = None, without: int | None = None) -> Cells:
-    """The cells of a hub; failed records are left out.
+    """Read the cells of a hub; failed records are left out.
 
     Args:
         session: Of the hub's database.

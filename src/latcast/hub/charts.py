@@ -1,4 +1,4 @@
-"""What the pages draw: logarithmic axes, and rows of dots and intervals, in percent of their width."""
+"""Drawings of the pages: logarithmic axes, and rows of dots and intervals, in percent of their width."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from latcast.hub.model import Forecast
+from latcast.hub.scales import Forecast
 
 WIDTH = 100.0
 """Of a plot: positions are percent of it."""
@@ -37,13 +37,13 @@ class Tick(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """Which end of the label is at the place, so that it stays inside."""
+        """The end of the label that is at the place, so that it stays inside."""
         half = CHARACTER * len(self.label) / 2
         return "start" if self.x < half else "end" if self.x > WIDTH - half else "middle"
 
     @property
     def ends(self) -> tuple[float, float]:
-        """From where to where the label reaches."""
+        """Both ends of the label."""
         width = CHARACTER * len(self.label)
         left = self.x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
         return left, left + width
@@ -58,18 +58,18 @@ class LogAxis:
 
     @classmethod
     def over(cls, values_ms: Iterable[float]) -> LogAxis:
-        """An axis that holds all values, with a margin."""
+        """Return an axis that holds all values, with a margin."""
         found = [value for value in values_ms if value > 0]
         return cls(min(found) / 1.15, max(found) * 1.15) if found else cls(1.0, 100.0)
 
     def x(self, value_ms: float) -> float:
-        """Where a value lies; clipped to the axis."""
+        """Return the place of a value; clipped to the axis."""
         share = math.log(value_ms / self.low_ms) / math.log(self.high_ms / self.low_ms)
         return round(WIDTH * min(max(share, 0.0), 1.0), 1)
 
     @property
     def ticks(self) -> list[Tick]:
-        """As many of each decade as there is room for without labels that touch; the middle where there is none."""
+        """As many labels of each decade as have room without touching; the middle where none has."""
         found: list[Tick] = []
         decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
         for steps, every in ((FINE, 1), ((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
@@ -83,7 +83,7 @@ class LogAxis:
 
 
 def clusters(scales: Sequence[float]) -> list[str]:
-    """Fast, medium or slow for each scale (log latency against the mean platform), by k-means in one dimension.
+    """Return fast, medium or slow for each scale (log latency against the mean platform), by k-means in one dimension.
 
     Fewer than six platforms are not clustered: each gets an empty text.
     """
@@ -107,24 +107,23 @@ NOTHING_DRAWN: Mapping[str, Any] = {"cluster": "", "factor": None, "dots": (), "
 
 
 def strip_rows(
-    latencies: Mapping[str, Mapping[str, Sequence[float]]],
+    latencies: Mapping[str, Mapping[str, float]],
     names: Mapping[str, str],
     forecasts: Mapping[str, Forecast] = MappingProxyType({}),
     yardstick: str = "",
     typical: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
+    """Return a row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
 
     Args:
-        latencies: Platform id to network key to latencies (ms).
+        latencies: By platform id, then by network key (ms).
         names: Network key to name.
         forecasts: Of one network, by platform id.
         yardstick: Key of that network.
-        typical: Network key to what it takes on a typical platform (ms); of others the median of those that ran them.
+        typical: Latencies (ms) on a typical platform by network key; of others the median of the platforms that ran them.
     """
-    centre = {platform: {key: median(values) for key, values in found.items()} for platform, found in latencies.items()}
     by_network: dict[str, list[float]] = {}
-    for found in centre.values():
+    for found in latencies.values():
         for key, value in found.items():
             by_network.setdefault(key, []).append(value)
     usual = {key: median(values) for key, values in by_network.items()}
@@ -132,21 +131,21 @@ def strip_rows(
     if forecasts:
         middle = typical.get(yardstick) or median([forecast.latency_ms for forecast in forecasts.values()])
         scale = {platform: math.log(forecast.latency_ms / middle) for platform, forecast in forecasts.items()}
-    for platform, found in centre.items():
+    for platform, found in latencies.items():
         # Medians of those that happened to run a network do not compare with what a typical platform takes.
         against = typical if not typical.keys().isdisjoint(found) else usual
         scale[platform] = median([math.log(value / against[key]) for key, value in found.items() if key in against])
     ordered = sorted(scale, key=lambda platform: (scale[platform], platform))
     axis = LogAxis.over(
         [
-            *(value for found in centre.values() for value in found.values()),
+            *(value for found in latencies.values() for value in found.values()),
             *(value for forecast in forecasts.values() for value in (forecast.low_ms, forecast.high_ms)),
         ]
     )
     rows = []
     for platform, kind in zip(ordered, clusters([scale[platform] for platform in ordered]), strict=True):
         row: dict[str, Any] = {**NOTHING_DRAWN, "platform": platform, "cluster": kind, "factor": math.exp(scale[platform])}
-        found = centre.get(platform, {})
+        found = latencies.get(platform, {})
         if len(found) <= MOST_DOTS:
             row["dots"] = [(axis.x(value), f"{names.get(key, key)}: {value:.3g} ms") for key, value in sorted(found.items())]
         else:
@@ -159,10 +158,10 @@ def strip_rows(
 
 
 def interval_rows(page: Mapping[str, Any]) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each network of a platform, the quickest first: a dot where it was measured, a bar where it is predicted.
+    """Return a row for each network of a platform, the quickest first: a dot where it was measured, a bar where it is predicted.
 
     Args:
-        page: What :meth:`HubReader.device_page` gives.
+        page: As :meth:`HubReader.device_page` returns it.
     """
     measured = [
         {**item, "measured": True, "low_ms": item["fastest_ms"], "high_ms": item["slowest_ms"]} for item in page["measured"]

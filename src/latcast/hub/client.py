@@ -27,7 +27,7 @@ PORTION = 500
 
 
 class Hub:
-    """A hub to read from; nothing is sent but what is asked for.
+    """A hub to read from; no data is sent but the question.
 
     Args:
         url: Its address, without ``/api``.
@@ -46,32 +46,32 @@ class Hub:
         return f"<Hub {self.url}>"
 
     def platforms(self, find: str = "") -> list[dict[str, Any]]:
-        """Platforms with every word in their ids: measured there ("source": "hub"), or of latcast's pool ("shipped")."""
+        """List platforms with every word in their ids: measured there ("source": "hub"), or of latcast's pool ("shipped")."""
         return list(self._portions("platforms", find=find))
 
     def networks(self, find: str = "") -> list[dict[str, Any]]:
-        """Networks with every word in their names, with their range of latencies over platforms (ms)."""
+        """List networks with every word in their names, with their range of latencies over platforms (ms)."""
         return list(self._portions("networks", find=find))
 
     def platform(self, platform: str) -> dict[str, Any]:
-        """What is measured and predicted of a platform (ms)."""
+        """Return measured and predicted latencies of a platform (ms)."""
         return self._json(f"/api/platforms/{quote(platform)}")
 
     def network(self, key: str) -> dict[str, Any]:
-        """A network with its latency on each platform (ms)."""
+        """Return a network with its latency on each platform (ms)."""
         return self._json(f"/api/networks/{quote(key, safe='')}")
 
     def models(self) -> list[dict[str, Any]]:
-        """Versions of the hub's model with their error on held-out devices, the newest first."""
+        """List versions of the hub's model with their error on held-out devices, the newest first."""
         return list(self._json("/api/models")["models"])
 
     def measurements(self, *, platform: str | None = None, network: str | None = None) -> Iterator[Measurement]:
-        """Records, of one platform or network where it is named, read in portions."""
+        """Yield records, of one platform or network where it is named, read in portions."""
         for item in self._portions("measurements", platform=platform, network=network):
             yield Measurement.from_json({name: value for name, value in item.items() if name != "id"})
 
     def forecast(self, measured: Mapping[Reference, float], networks: list[Reference]) -> dict[str, dict[str, Any]]:
-        """Networks on a device of which some latencies (ms) are known, by the hub's model; keys of networks to forecasts.
+        """Predict networks on a device of which some latencies (ms) are known, by the hub's model; returns forecasts by key.
 
         Where the model has none the figures are None and ``reason`` says why.
         """
@@ -84,19 +84,19 @@ class Hub:
         return {item["key"]: {name: item[name] for name in names} for item in found["predictions"]}
 
     def load(self, platform: str) -> PlatformPredictor:
-        """The predictor of a platform of the hub: networks are predicted here, and none is sent there."""
+        """Load the predictor of a platform of the hub: networks are predicted here, and none is sent there."""
         from latcast.predictors.bundle import load_bundle
 
         return load_bundle(hub_bundle(f"hub:{self.url}/{platform}"))
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """Versions of all measurements that stay as they are, the newest first."""
+        """List versions of all measurements that stay as they are, the newest first."""
         return list(self._json("/api/snapshots")["snapshots"])
 
     def download(
         self, folder: str | os.PathLike[str], version: str | None = None, *, name: str = "measurements.jsonl.gz"
     ) -> Path:
-        """Fetches a file of a snapshot, of the newest one where no version is named, and checks its hash."""
+        """Fetch a file of a snapshot, of the newest one where no version is named, and check its hash."""
         known = self.snapshots()
         chosen = next((each for each in known if version in (None, each["version"])), None)
         if chosen is None or name not in chosen["files"]:
@@ -140,7 +140,7 @@ class Hub:
 
 
 def hub(url: str) -> Hub:
-    """A hub to read from.
+    """Open a hub to read from.
 
     Args:
         url: Its address: ``"https://host"``.

@@ -1,4 +1,4 @@
-"""What one connection and one address may hold: slow headers, slow readers and hundreds of open connections are ended.
+"""Limits of one connection and one address: slow headers, slow readers and hundreds of open connections are ended.
 
 A layer below the application, as a connection that never sends a request never gets there.
 """
@@ -6,7 +6,6 @@ A layer below the application, as a connection that never sends a request never 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from contextlib import suppress
@@ -18,8 +17,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from latcast.hub.addresses import MOST_WORKERS, AddressTable, own_place
-from latcast.hub.limits import network_of
+from latcast.hub.addresses import MOST_WORKERS, AddressTable, network_of, own_place
 
 HEADER_S = 10.0
 """In which a request's headers must be complete, from when the connection is there or the last answer was read."""
@@ -34,8 +32,6 @@ LINGERING_S = 2.0
 
 MAX_HEADER_BYTES = 16_384
 
-WARNING_S = 60.0
-
 MAX_CONNECTIONS = 1000
 """Of all addresses; beyond it every request is answered with 503."""
 
@@ -45,7 +41,7 @@ _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-lengt
 
 @dataclass
 class Door:
-    """Who is connected.
+    """Counts who is connected, and lets in.
 
     Attributes:
         per_address: Connections that one address (of IPv6 a /64) may hold, of all workers together; 0 for no limit.
@@ -60,10 +56,23 @@ class Door:
     refused: int = 0
     too_slow: int = 0
 
+    @cached_property
+    def _all(self) -> AddressTable:
+        """Connections of each worker; the count that one left when it ended is cleared by the one in its place."""
+        found = AddressTable("connections", MOST_WORKERS)
+        found.clear(own_place())
+        return found
+
+    def _is_limited(self, address: str) -> bool:
+        with suppress(ValueError):
+            if any(ip_address(address) in ip_network(each) for each in self.proxies):
+                return False
+        return self.per_address > 0
+
     def enter(self, address: str) -> bool:
-        """Lets a connection in, or not."""
+        """Count a connection and return True, or return False where its address has too many."""
         network = network_of(address)
-        if self.per_address and not self._is_proxy(address):
+        if self._is_limited(address):
             with self._all.row(network, time.monotonic()) as (counts, _):
                 if sum(counts) >= self.per_address:
                     self.refused += 1
@@ -72,23 +81,11 @@ class Door:
         self.open[network] += 1
         return True
 
-    @cached_property
-    def _all(self) -> AddressTable:
-        """Connections of each worker; what one that ended has left is forgotten by the one in its place."""
-        found = AddressTable("connections", MOST_WORKERS)
-        found.clear(own_place())
-        return found
-
-    def _is_proxy(self, address: str) -> bool:
-        with suppress(ValueError):
-            return any(ip_address(address) in ip_network(each) for each in self.proxies)
-        return False
-
     def leave(self, address: str) -> None:
-        """A connection that was let in is gone."""
+        """Forget a connection that was let in."""
         network = network_of(address)
         self.open[network] -= 1
-        if self.per_address and not self._is_proxy(address):
+        if self._is_limited(address):
             with self._all.row(network, time.monotonic()) as (counts, _):
                 counts[own_place()] = self.open[network]
         if self.open[network] <= 0:
@@ -103,8 +100,8 @@ class LimitedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn may not be 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._address = ""
-        self._deadline: asyncio.TimerHandle | None = None
-        self._looking: asyncio.TimerHandle | None = None
+        self._headers_due: asyncio.TimerHandle | None = None
+        self._look_again: asyncio.TimerHandle | None = None
         self._left_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -120,7 +117,7 @@ class LimitedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn may not be 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._stop_waiting()
-        self._stop_looking()
+        self.resume_writing()
         if self._address:
             self.door.leave(self._address)
             self._address = ""
@@ -137,104 +134,61 @@ class LimitedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn may not be 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
-            self.loop.call_later(LINGERING_S, self._abort)
+            self.loop.call_later(LINGERING_S, self.transport.abort)
         elif self.conn.trailing_data[0]:
             self._expect_headers()  # of a next request that came with the last one
 
     def _expect_headers(self) -> None:
-        if self._deadline is None and not self.transport.is_closing():
-            self._deadline = self.loop.call_later(HEADER_S, self._headers_too_slow)
+        if self._headers_due is None and not self.transport.is_closing():
+            self._headers_due = self.loop.call_later(HEADER_S, self._refuse_slow_headers)
 
     def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
 
-    def _headers_too_slow(self) -> None:
-        self._deadline = None
-        if self.transport.is_closing():
-            return
-        self.door.too_slow += 1
-        self.transport.write(_TOO_SLOW)
-        self._close_soon()
+    def _refuse_slow_headers(self) -> None:
+        self._headers_due = None
+        if not self.transport.is_closing():
+            self.door.too_slow += 1
+            self.transport.write(_TOO_SLOW)
+            self._close_soon()
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
         self._close_soon()
 
     def _close_soon(self) -> None:
-        """Closes; what the other end does not read is dropped after a while."""
+        """Close; bytes that the other end does not read are dropped after a while."""
         self.transport.close()
-        self.loop.call_later(LINGERING_S, self._abort)
-
-    def _abort(self) -> None:
-        self.transport.abort()
+        self.loop.call_later(LINGERING_S, self.transport.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._left_bytes = self.transport.get_write_buffer_size()
-        self._looking = self.loop.call_later(STALLED_S, self._look)
+        self._look_again = self.loop.call_later(STALLED_S, self._cut_off_slow_reader)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_looking()
+        if self._look_again is not None:
+            self._look_again.cancel()
+            self._look_again = None
 
-    def _stop_looking(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-
-    def _look(self) -> None:
-        """Cuts off a reader that takes next to nothing."""
+    def _cut_off_slow_reader(self) -> None:
         left_bytes = self.transport.get_write_buffer_size()
         if self._left_bytes - left_bytes < STALLED_S * LEAST_BYTES_PER_S:
             self.door.too_slow += 1
-            self._abort()
+            self.transport.abort()
             return
         self._left_bytes = left_bytes
-        self._looking = self.loop.call_later(STALLED_S, self._look)
-
-
-class SeldomWarnings(logging.Filter):
-    """Lets the same warning through once in :data:`WARNING_S`, so that strangers' broken requests do not fill a log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last_s: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; errors always are."""
-        if record.levelno > logging.WARNING:
-            return True
-        text, last_s = str(record.msg), self._last_s.get(str(record.msg))
-        if last_s is not None and record.created < last_s + WARNING_S:
-            return False
-        self._last_s[text] = record.created
-        return True
+        self._look_again = self.loop.call_later(STALLED_S, self._cut_off_slow_reader)
 
 
 def server_options(door: Door) -> dict[str, Any]:
-    """Options of ``uvicorn.Config`` that hold the limits of connections; the process may then open as many files as it needs."""
-    _allow_files()
-    log = logging.getLogger("uvicorn.error")
-    if not any(isinstance(each, SeldomWarnings) for each in log.filters):
-        log.addFilter(SeldomWarnings())
-    return {
-        "http": type("DoorProtocol", (LimitedProtocol,), {"door": door}),
-        "ws": "none",
-        "access_log": False,
-        "server_header": False,
-        "log_level": "warning",
-        "timeout_keep_alive": KEEP_ALIVE_S,
-        "timeout_graceful_shutdown": 10,
-        "limit_concurrency": MAX_CONNECTIONS,
-        "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
-        "proxy_headers": bool(door.proxies),
-        "forwarded_allow_ips": list(door.proxies),
-    }
+    """Return options of ``uvicorn.Config`` that hold the limits, and let the process open as many files as it needs.
 
-
-def _allow_files() -> None:
+    Warnings are not logged: each is of a stranger's broken request, and would fill the log.
+    """
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -242,3 +196,16 @@ def _allow_files() -> None:
         wanted = 4 * MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(4 * MAX_CONNECTIONS, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return {
+        "http": type("DoorProtocol", (LimitedProtocol,), {"door": door}),
+        "ws": "none",
+        "access_log": False,
+        "server_header": False,
+        "log_level": "error",
+        "timeout_keep_alive": KEEP_ALIVE_S,
+        "timeout_graceful_shutdown": 10,
+        "limit_concurrency": MAX_CONNECTIONS,
+        "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
+        "proxy_headers": bool(door.proxies),
+        "forwarded_allow_ips": list(door.proxies),
+    }

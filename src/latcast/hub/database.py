@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from sqlalchemy import func, insert, select, update
-from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, PropertyRow, ReferenceRow, stored_reference
@@ -20,9 +18,10 @@ from latcast.datasets.store import measurement_id
 from latcast.errors import DatasetError, HubError
 from latcast.hub.cells import read_cells
 from latcast.hub.migrations import migrate
-from latcast.hub.model import HubModel, Observation
+from latcast.hub.model import HubModel
 from latcast.hub.moderation import ModeratedStore
 from latcast.hub.plausibility import contradictions, disagreement, implausibility, outliers
+from latcast.hub.scales import Observation
 from latcast.hub.schema import (
     REASON_LENGTH,
     ContributionRow,
@@ -37,31 +36,11 @@ from latcast.hub.tokens import Token, record_action
 from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
-_FITTERS_LOCK = 0x6C617463617375
-_WRITERS_LOCK = 0x6C617463617374
-"""Keys of PostgreSQL's advisory locks: by the second writers take turns, as they do on SQLite, by the first those that fit."""
+_WRITERS_LOCK, _FITTERS_LOCK = 0x6C617463617374, 0x6C617463617375
+"""Keys of PostgreSQL's advisory locks, by which writers take turns, as they do on SQLite, and processes that fit."""
 
 MOST_PLATFORMS = 20
 """New platforms that a token may bring, unless its contributor is trusted or the token says otherwise."""
-
-
-class _Origins(NamedTuple):
-    token_id: str
-    new: tuple[str, ...]
-    refused: dict[int, str]
-
-
-@dataclass(frozen=True)
-class QuarantinedRecord:
-    """A record in quarantine, with the reason."""
-
-    id: str
-    platform: str
-    network: str
-    latency_ms: float | None
-    reason: str
-    held_at: str
-    contributor: str
 
 
 @dataclass(frozen=True)
@@ -87,7 +66,7 @@ class ModelVersion:
 
 
 def database_url(location: Path | str) -> str:
-    """The location with the driver that latcast installs for PostgreSQL named."""
+    """Return a location with the driver that latcast installs for PostgreSQL named."""
     text = str(location)
     for scheme in ("postgresql://", "postgres://"):
         if text.startswith(scheme):
@@ -110,19 +89,14 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         self.url = database_url(location)
         super().__init__(self.url)
         try:
-            with self._translated("migrate"), self._write_engine().begin() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection.execute(select(func.pg_advisory_xact_lock(_WRITERS_LOCK)))
-                migrate(connection)
+            with self._writing("migrate") as session:
+                migrate(session.connection())
         except BaseException:
             self.close()
             raise
 
     def __enter__(self) -> HubDatabase:
         return self
-
-    def _write_engine(self) -> Engine:
-        return self._engine.execution_options(latcast_writes=True)
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[Session]:
@@ -141,14 +115,14 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         model: HubModel | None,
         token: Token | None = None,
     ) -> dict[str, Any]:
-        """Keeps what an upload brought, all of it in one transaction, once.
+        """Store the measurements of an upload, all of it in one transaction, once.
 
         Args:
             contributor_id: Who sends it.
             content: The upload, uncompressed.
-            measurements: What was read from it.
-            model: The model that outliers are told by.
-            token: What it came with.
+            measurements: Read from it.
+            model: The model that outliers are found by.
+            token: The token that it came with.
 
         Returns:
             The answer to the contributor: counts, and the reason for each record held back; the first one again, marked as
@@ -157,20 +131,16 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         upload_id = hashlib.sha256(f"{contributor_id}\n".encode() + content).hexdigest()
         ids = [measurement_id(item) for item in measurements]
         with self._reading() as session:
-            if session.get(UploadRow, upload_id) is None:
-                doubts = self._doubts(session, contributor_id, measurements, model)
-            else:
-                doubts = {}
+            known_upload = session.get(UploadRow, upload_id) is not None
+            doubts = {} if known_upload else self._doubts(session, contributor_id, measurements, model)
         with self._changing("upload to") as session:
             before = session.get(UploadRow, upload_id)
             if before is not None:
                 return {**before.answer, "repeated": True}
-            origins = self._origins(session, contributor_id, token, measurements)
-            reasons = {**origins.refused, **doubts}
+            reasons = self._claim_platforms(session, contributor_id, token, measurements) | doubts
             held = set(session.scalars(select(QuarantineRow.id).where(QuarantineRow.id.in_(ids))))
             held_back = {ids[index] for index in reasons} | held
             new = self._insert(session, [item for key, item in zip(ids, measurements, strict=True) if key not in held_back])
-            session.add_all(PlatformOriginRow(platform_id=name, token_id=origins.token_id) for name in origins.new)
             now = utc_now()
             answer = {
                 "upload": upload_id,
@@ -185,48 +155,38 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             }
             session.add(
                 UploadRow(
-                    id=upload_id,
-                    contributor_id=contributor_id,
-                    token_id=None if token is None else token.id,
-                    received_at=now,
-                    size_bytes=len(content),
-                    records=len(measurements),
-                    answer=answer,
+                    id=upload_id, contributor_id=contributor_id, token_id=None if token is None else token.id, received_at=now,
+                    size_bytes=len(content), records=len(measurements), answer=answer,
                 )
-            )
+            )  # fmt: skip
             session.flush()
             if new:
                 session.execute(insert(ContributionRow), [{"measurement_id": key, "upload_id": upload_id} for key in new])
             fresh = {ids[index]: index for index in reasons if ids[index] not in held}
-            known = set(session.scalars(select(MeasurementRow.id).where(MeasurementRow.id.in_(list(fresh)))))
-            session.add_all(
-                QuarantineRow(
-                    id=key,
-                    upload_id=upload_id,
-                    platform_id=measurements[index].platform,
-                    reason=reasons[index][:REASON_LENGTH],
-                    held_at=now,
-                    discarded_at=None,
-                    record=measurements[index].to_json(),
-                )
-                for key, index in fresh.items()
-                if key not in known
-            )
+            for key in session.scalars(select(MeasurementRow.id).where(MeasurementRow.id.in_(list(fresh)))):
+                del fresh[key]  # another upload brought it, and it was believed
+            for key, index in fresh.items():
+                item, reason = measurements[index], reasons[index][:REASON_LENGTH]
+                session.add(
+                    QuarantineRow(
+                        id=key, upload_id=upload_id, platform_id=item.platform, reason=reason, held_at=now, discarded_at=None,
+                        record=item.to_json(),
+                    )
+                )  # fmt: skip
         return answer
 
     def _doubts(
         self, session: Session, contributor_id: int, measurements: Sequence[Measurement], model: HubModel | None
     ) -> dict[int, str]:
-        """Why records are not believed, by index."""
+        """Return why records are not believed, by index."""
         now = datetime.now(timezone.utc)
         reasons = {}
         by_platform: dict[str, list[int]] = {}
         for index, item in enumerate(measurements):
-            reason = implausibility(item, now)
-            if reason is None:
-                by_platform.setdefault(item.platform, []).append(index)
-            else:
+            if reason := implausibility(item, now):
                 reasons[index] = reason
+            else:
+                by_platform.setdefault(item.platform, []).append(index)
         contributor = session.get(ContributorRow, contributor_id)
         for platform, indices in by_platform.items():
             listed = [measurements[index] for index in indices]
@@ -235,37 +195,52 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             if believed and (contributor is None or not contributor.trusted):
                 others = read_cells(session, platform=platform, without=contributor_id)
                 known = others.by_platform().get(platform, {})
-                vouched = {others.networks[others.network[row]] for row in np.flatnonzero(others.trusted)}
-                beside = disagreement(listed, {key: known[key] for key in vouched}, model)
-                found = {**beside, **contradictions(listed, known), **found}
+                trusted = [others.networks[place] for place in others.network[others.trusted]]
+                together = disagreement(listed, {key: known[key] for key in trusted}, model)
+                found = {**together, **contradictions(listed, known), **found}
             reasons.update({indices[position]: reason for position, reason in found.items()})
         return reasons
 
-    def _origins(
+    def _claim_platforms(
         self, session: Session, contributor_id: int, token: Token | None, measurements: Sequence[Measurement]
-    ) -> _Origins:
-        """Which platforms of an upload are new, and whose records are too many for the token."""
+    ) -> dict[int, str]:
+        """Note which new platforms a token brings, and return by index why records of further ones are held back."""
         names = sorted({item.platform for item in measurements})
         known = set(session.scalars(select(PlatformRow.id).where(PlatformRow.id.in_(names))))
-        # One of which everything was held back so far has an origin already.
+        # A platform of which everything was held back so far has an origin already.
         known |= set(session.scalars(select(PlatformOriginRow.platform_id).where(PlatformOriginRow.platform_id.in_(names))))
         new = [name for name in names if name not in known]
         if token is None or not new:
-            return _Origins("", (), {})
+            return {}
         contributor = session.get(ContributorRow, contributor_id)
         brought = session.scalar(select(func.count()).where(PlatformOriginRow.token_id == token.id)) or 0
         most = MOST_PLATFORMS if token.most_platforms is None else token.most_platforms
         if token.most_platforms is None and contributor is not None and contributor.trusted:
             most = len(new) + brought
         taken = new[: max(0, most - brought)]
+        session.add_all(PlatformOriginRow(platform_id=name, token_id=token.id) for name in taken)
         reason = f"its platform is new, and this token may bring {most} new platforms; ask the hub's administrator for more"
-        refused = {index: reason for index, item in enumerate(measurements) if item.platform in set(new) - set(taken)}
-        return _Origins(token.id, tuple(taken), refused)
+        refused = set(new) - set(taken)
+        return {index: reason for index, item in enumerate(measurements) if item.platform in refused}
+
+    def uploads(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Return uploads, the newest first: by whom, with which token, how many records."""
+        query = (
+            select(
+                UploadRow.id, UploadRow.received_at, ContributorRow.name.label("contributor"), UploadRow.token_id.label("token"),
+                UploadRow.records,
+            )
+            .join(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
+            .order_by(UploadRow.received_at.desc(), UploadRow.id)
+            .limit(limit)
+        )  # fmt: skip
+        with self._reading() as session:
+            return [dict(row) for row in session.execute(query).mappings()]
 
     # Quarantine
 
-    def quarantine(self) -> list[QuarantinedRecord]:
-        """Records held back and not yet decided on, the newest first."""
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Return records held back and not yet decided on, the newest first, each with the reason and its contributor."""
         query = (
             select(QuarantineRow, ContributorRow.name)
             .join(UploadRow, UploadRow.id == QuarantineRow.upload_id)
@@ -275,20 +250,20 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         )
         with self._reading() as session:
             return [
-                QuarantinedRecord(
-                    row.id,
-                    row.platform_id,
-                    row.record["reference"]["name"],
-                    row.record["latency_ms"],
-                    row.reason,
-                    row.held_at,
-                    name,
-                )
+                {
+                    "id": row.id,
+                    "platform": row.platform_id,
+                    "network": row.record["reference"]["name"],
+                    "latency_ms": row.record["latency_ms"],
+                    "reason": row.reason,
+                    "held_at": row.held_at,
+                    "contributor": name,
+                }
                 for row, name in session.execute(query)
             ]
 
     def release(self, record_id: str) -> None:
-        """Makes a record in quarantine a measurement.
+        """Make a record in quarantine a measurement.
 
         Raises:
             HubError: There is no such record in quarantine.
@@ -299,7 +274,7 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             self._believe(session, row)
 
     def discard(self, record_id: str) -> None:
-        """Refuses a record in quarantine for good; it is remembered, so that it does not come back.
+        """Refuse a record in quarantine for good; it stays there, so that it does not come back.
 
         Raises:
             HubError: There is no such record in quarantine.
@@ -309,24 +284,10 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             row.discarded_at = utc_now()
             record_action(session, "discard", record_id, platform=row.platform_id)
 
-    def uploads(self, limit: int = 100) -> list[dict[str, Any]]:
-        """What was uploaded, the newest first: by whom, with which token, how many records."""
-        query = (
-            select(UploadRow.id, UploadRow.received_at, ContributorRow.name, UploadRow.token_id, UploadRow.records)
-            .join(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
-            .order_by(UploadRow.received_at.desc(), UploadRow.id)
-            .limit(limit)
-        )
-        with self._reading() as session:
-            return [
-                {"id": key, "received_at": at, "contributor": name, "token": token, "records": records}
-                for key, at, name, token, records in session.execute(query)
-            ]
-
     # Models
 
     def observations(self) -> list[Observation]:
-        """The latency of each network on each platform: what a model is fitted to. Nothing of the quarantine."""
+        """Return the latency of each network on each platform, to fit a model to; nothing of the quarantine."""
         with self._reading() as session:
             references = {row.key: stored_reference(row) for row in session.scalars(select(ReferenceRow))}
             cells = read_cells(session)
@@ -337,7 +298,7 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         ]
 
     def keep_model(self, version: ModelVersion, *, contents: int | None = None) -> ModelVersion:
-        """Adds a version and returns it with its number.
+        """Add a version and return it with its number.
 
         Args:
             version: New.
@@ -354,13 +315,13 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             return _version(row)
 
     def newest_model_number(self) -> int | None:
-        """Of the version fitted last."""
+        """Return the number of the version fitted last."""
         with self._reading() as session:
             return session.scalar(select(func.max(ModelVersionRow.number)))
 
     @contextmanager
     def fitting_turn(self) -> Iterator[bool]:
-        """Whether this process may fit now: of several that serve a PostgreSQL database one at a time does."""
+        """Yield whether this process may fit now: of several that serve a PostgreSQL database one at a time does."""
         if self._engine.dialect.name != "postgresql":
             yield True
             return
@@ -375,13 +336,13 @@ class HubDatabase(ModeratedStore, SharedModelStore):
                     connection.commit()
 
     def newest_model(self) -> ModelVersion | None:
-        """The version fitted last."""
+        """Return the version fitted last."""
         with self._reading() as session:
             row = session.scalar(select(ModelVersionRow).order_by(ModelVersionRow.number.desc()).limit(1))
             return None if row is None else _version(row)
 
     def healthy(self) -> bool:
-        """Whether the database keeps what is written, and gives it back."""
+        """Return whether the database keeps what is written, and gives it back."""
         try:
             written = utc_now()
             with self._writing("write to") as session:

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO
 
 from latcast.errors import HubError
-from latcast.hub.model_forecasts import Known, ModelAnswer, ModelRequest
+from latcast.hub.model_forecasts import Known, ModelAnswer, ModelRequest, predict_model
 from latcast.hub.own_platforms import OwnPlatforms
 
 MAX_ANSWER_BYTES = 30_000_000
@@ -31,10 +31,10 @@ MAX_ANSWER_BYTES = 30_000_000
 LOADING_S = 120.0
 
 _BEGUN = b"b"
-"""What a child writes first."""
+"""The first byte that a child writes."""
 
 _MODEL, _LOOK_AGAIN = b"m", b"l"
-"""What the server asks of the process that forks: to have a model read, whose file and answers come along; to look at the hub."""
+"""Messages to the process that forks: to have a model read, whose file and answers come along; to look at the hub."""
 
 _DATABASE = "LATCAST_HUB_DATABASE"
 """Environment variable with the URL of the hub, which may hold a password."""
@@ -56,33 +56,20 @@ REST = 5
 
 
 class UnavailableError(HubError):
-    """What would answer cannot now."""
+    """The hub cannot answer now."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one model may take.
-
-    Attributes:
-        cpu_s, wall_s: Time.
-        memory_bytes: Beyond what is loaded already.
-    """
+    """Limits of one model: time, and memory beyond what is loaded already."""
 
     cpu_s: int = 20
     wall_s: float = 40.0
     memory_bytes: int = 3 << 29
 
-    @property
-    def exceeded(self) -> str:
-        """What is said of a model that takes more."""
-        return (
-            f"the model takes more than {self.cpu_s} s of processor time or {self.memory_bytes / 2**30:.1f} GiB; "
-            "export a smaller part of it"
-        )
-
 
 class IsolatedForecasts:
-    """The server's end: hands models over, one process each, and waits for what they say.
+    """The server's end: hands models over, one process each, and waits for their answers.
 
     Args:
         limits: Of each model.
@@ -104,7 +91,7 @@ class IsolatedForecasts:
         """Read and predict a model in a process of its own, as soon as fewer than :data:`RUNNING` others are being read.
 
         Args:
-            request: What is asked.
+            request: The question.
             content: The model's file; it is not read here.
 
         Raises:
@@ -118,55 +105,54 @@ class IsolatedForecasts:
             self.inside -= 1
 
     def ask_now(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """As :meth:`ask`, however many others are asked meanwhile; waits for the answer.
+        """Do as :meth:`ask`, however many others are asked meanwhile; waits for the answer.
 
         Raises:
             UnavailableError: The platforms cannot be loaded.
         """
         for _ in range(2):
-            said = self._said(request, content)
-            if said:
+            answer = self._exchange(request, content)
+            if answer:
                 break
-            # Nobody took the model: the process that forks has ended, and is started again.
+            # No child began: the process that forks has ended, and is started again.
             self.stop()
         else:
             raise UnavailableError("the process that reads models keeps ending; see the server's log")
         try:
-            return ModelAnswer.from_bytes(said[len(_BEGUN) :])
+            return ModelAnswer.from_bytes(answer.removeprefix(_BEGUN))
         except ValueError:
-            return ModelAnswer(422, json.dumps({"detail": self._limits.exceeded}).encode(), cpu_s=self._limits.cpu_s)
+            most = f"{self._limits.cpu_s} s of processor time or {self._limits.memory_bytes / 2**30:.1f} GiB"
+            return ModelAnswer.refusal(f"the model takes more than {most}; export a smaller part of it", self._limits.cpu_s)
 
-    def _said(self, request: ModelRequest, content: IO[bytes]) -> bytes:
-        """What a child wrote until it ended; nothing where none was forked."""
+    def _exchange(self, request: ModelRequest, content: IO[bytes]) -> bytes:
+        """Have a child forked for a model, and return all that it wrote until it ended; nothing where none was forked."""
         mine, theirs = socket.socketpair()
-        parts: list[bytes] = []
+        answer = bytearray()
         with mine, suppress(OSError):
             with theirs, self._starting:
-                socket.send_fds(self._started(), [_MODEL], [content.fileno(), theirs.fileno()])
+                socket.send_fds(self._start(), [_MODEL], [content.fileno(), theirs.fileno()])
             mine.settimeout(self._limits.wall_s + 5)
-            mine.sendall(json.dumps(request.to_json()).encode() + b"\n")
-            size = 0
-            while size < MAX_ANSWER_BYTES and (part := mine.recv(1 << 20)):
-                parts.append(part)
-                size += len(part)
-        return b"".join(parts)
+            mine.sendall(json.dumps(asdict(request)).encode() + b"\n")
+            while len(answer) < MAX_ANSWER_BYTES and (part := mine.recv(1 << 20)):
+                answer += part
+        return bytes(answer)
 
     def start(self) -> None:
-        """Loads the platforms, which takes some seconds, unless they are.
+        """Load the platforms, which takes some seconds, unless they are.
 
         Raises:
             UnavailableError: They cannot be loaded.
         """
         with self._starting:
-            self._started()
+            self._start()
 
     def refresh(self) -> None:
-        """Has the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
+        """Have the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
         with self._starting, suppress(OSError):  # where that process has ended, the next one looks when it starts
             if self._control is not None and self._database:
                 self._control.sendall(_LOOK_AGAIN)
 
-    def _started(self) -> socket.socket:
+    def _start(self) -> socket.socket:
         if self._control is None:
             if not hasattr(os, "fork"):
                 raise UnavailableError("models are not read here: this system cannot fork a process with limits")
@@ -190,7 +176,7 @@ class IsolatedForecasts:
         return self._control
 
     def stop(self) -> None:
-        """Ends the process; models that are being read end by their limits."""
+        """End the process; models that are being read end by their limits."""
         with self._starting:
             self._stop()
 
@@ -218,25 +204,21 @@ class _KnownPlatforms:
         self.known = self._shipped = shipped
         self._own = OwnPlatforms(url)
         self._looking: Iterator[None] | None = None
-        self._wanted = bool(url)
+        self.changed = bool(url)
         self._begun_s = self._not_before_s = 0.0
-
-    def look_again(self) -> None:
-        """Says that the hub has changed."""
-        self._wanted = True
 
     @property
     def pause_s(self) -> float | None:
         """Until :meth:`go_on` has something to do; None where it has not."""
         if self._looking is not None:
             return 0.0
-        return max(0.0, self._not_before_s - time.monotonic()) if self._wanted else None
+        return max(0.0, self._not_before_s - time.monotonic()) if self.changed else None
 
     def go_on(self) -> None:
-        """A step."""
+        """Do a step."""
         try:
             if self._looking is None:
-                self._wanted, self._begun_s = False, time.monotonic()
+                self.changed, self._begun_s = False, time.monotonic()
                 self._looking = self._own.refresh()
             next(self._looking)
             return
@@ -250,13 +232,11 @@ class _KnownPlatforms:
 
 
 def main(limits: Limits, most_platforms: int | None, database: str) -> None:
-    """The process that forks: its standard input is the socket to the server."""
-    from latcast.hub.model_forecasts import answered
-
+    """Run the process that forks: its standard input is the socket to the server."""
     control = socket.socket(fileno=os.dup(0))
     shipped = Known.loaded(most_platforms)
-    # A first network, so that what the first one makes is there in every child.
-    answered(ModelRequest("mobilenet_v2", "name").to_json(), 0, shipped)
+    # A first network, so that all that the first one loads is there in every child.
+    predict_model(asdict(ModelRequest("mobilenet_v2", "name")), 0, shipped)
     platforms = _KnownPlatforms(shipped, database)
     ready_s = time.monotonic() + FIRST_LOOK_S
     while platforms.pause_s == 0.0 and time.monotonic() < ready_s:
@@ -270,11 +250,11 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
         if not select.select([control], [], [], platforms.pause_s)[0]:
             platforms.go_on()
             continue
-        said, descriptors, _, _ = socket.recv_fds(control, 1, 2)
-        if not said:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+        if not message:
             return
-        if said == _LOOK_AGAIN:
-            platforms.look_again()
+        if message == _LOOK_AGAIN:
+            platforms.changed = True
             continue
         content, answers = descriptors
         if os.fork() == 0:
@@ -286,7 +266,7 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
                     _limit(limits)
                     with server.makefile("rb") as lines:
                         request = json.loads(lines.readline())
-                    answer = answered(request, content, platforms.known)
+                    answer = predict_model(request, content, platforms.known)
                     server.sendall(replace(answer, cpu_s=time.process_time()).to_bytes())
                 code = 0
             finally:

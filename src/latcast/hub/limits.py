@@ -1,4 +1,4 @@
-"""What one address may take: requests a minute, and how an answer says that it was too much."""
+"""Limits of requests: how often an address may ask, and how large and how slow a body may be."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 from latcast.errors import HubError
-from latcast.hub.addresses import AddressTable
+from latcast.hub.addresses import AddressTable, network_of
 from latcast.hub.uploads import TooLargeError, UnreadableBodyError
 
 Scope = MutableMapping[str, Any]
@@ -20,43 +19,31 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class TooOftenError(HubError):
-    """Asked for too often.
+BODY_S = 60.0
+"""In which a body must arrive."""
 
-    Args:
-        wait_s: After which to try again.
-    """
+BODY_GRACE_S, LEAST_BYTES_PER_S = 10.0, 10_000.0
+"""A body that arrives more slowly than that is waited for so long."""
+
+MAX_USUAL_BYTES = 65_536
+"""Of a body, on routes that take no files."""
+
+
+class TooOftenError(HubError):
+    """Too many requests; ``wait_s`` is after how long to try again."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"too many requests from this address; try again in {wait_s} s")
         self.wait_s = wait_s
 
 
-def network_of(address: str) -> str:
-    """What counts as one address: of IPv6 a /64, which one customer has of their own."""
-    if ":" not in address:
-        return address
-    try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    assert isinstance(found, IPv6Address)
-    return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
-
-
 def address_of(scope: Scope) -> str:
-    """Who a request came from, as :func:`network_of` counts them."""
+    """Return who a request came from, as :func:`network_of` counts addresses."""
     return network_of(str((scope.get("client") or ("unknown",))[0]))
 
 
 class RateLimits:
-    """Answers 429 to an address that asks too often; reading and writing are counted apart.
-
-    Args:
-        app: What to protect.
-        reads: Limit of GET and HEAD.
-        writes: Limit of everything else.
-    """
+    """Answers 429 to an address that asks too often; GET and HEAD are counted apart from everything else."""
 
     def __init__(self, app: Application, reads: RateLimit, writes: RateLimit) -> None:
         self.app = app
@@ -77,8 +64,8 @@ class BodyLimits:
     """Answers 413 to a body that is larger than its route takes, and ends one that does not arrive.
 
     Args:
-        app: What to protect.
-        limits: By path, most bytes and what to do about more; all other paths take :data:`MAX_USUAL_BYTES`.
+        app: To protect.
+        limits: By path, most bytes and advice about more; all other paths take :data:`MAX_USUAL_BYTES`.
     """
 
     def __init__(self, app: Application, limits: Mapping[str, tuple[int, str]]) -> None:
@@ -131,23 +118,13 @@ async def _refuse(send: Send, status: int, text: str, headers: tuple[tuple[bytes
     await send({"type": "http.response.body", "body": body})
 
 
-BODY_S = 60.0
-"""In which a body must arrive."""
-
-BODY_GRACE_S, LEAST_BYTES_PER_S = 10.0, 10_000.0
-"""A body that arrives more slowly than that is waited for so long."""
-
-MAX_USUAL_BYTES = 65_536
-"""Of a body, on routes that take no files."""
-
-
 class RateLimit:
-    """At most ``per_minute`` requests of one address in the long run, and a burst of ``burst`` at once, whichever worker it asks.
+    """At most ``per_minute`` requests of one address in the long run, and ``burst`` at once, whichever worker it asks.
 
     Args:
         name: Of the limit: workers of a server count under it together.
         per_minute: 0 for no limit.
-        burst: A quarter of a minute's by default, at least 10.
+        burst: A quarter of ``per_minute`` by default, at least 10.
         clock: Seconds, monotonic, the same for all workers.
     """
 
@@ -158,11 +135,7 @@ class RateLimit:
         self._table = AddressTable(name, 2) if per_minute else None
 
     def wait_s(self, address: str, cost: float = 1.0) -> int:
-        """Takes one request of an address.
-
-        Returns:
-            0 where it may go on; otherwise the seconds after which to try again.
-        """
+        """Take one request of an address, and return 0 where it may go on, or the seconds after which to try again."""
         if self._table is None:
             return 0
         now_s = self._clock()
@@ -173,7 +146,7 @@ class RateLimit:
         return 0 if allowed else max(1, math.ceil((cost - left) / self.per_second))
 
     def charge(self, address: str, cost: float) -> None:
-        """Takes what answering an address has cost; where it has less left, its next request waits until that is paid."""
+        """Take the cost of an answer from an address; where it has less left, its next request waits until that is paid."""
         if self._table is not None and cost > 0:
             self.wait_s(address, 0.0)  # adds up what has come back until now
             with self._table.row(address, self._clock()) as (bucket, _):

@@ -40,7 +40,7 @@ class Portion(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """How a list can be sorted.
+    """A list that can be sorted.
 
     Attributes:
         name: Field that identifies a row, in which words are looked for, and which decides where others are equal.
@@ -51,18 +51,18 @@ class Listing:
     sorts: Mapping[str, Sort]
 
     def portion(self, rows: Sequence[Row], find: str, sort: str, limit: int | None, cursor: str) -> Portion:
-        """A portion of the rows.
+        """Return a portion of the rows.
 
         Rows that come or go between two requests are neither repeated nor do others get lost: a cursor names the last row.
 
         Raises:
-            HubError: There is nothing of that name to sort by, or the cursor is none of this list.
+            HubError: The list is not sorted by that field, or the cursor is of another list.
         """
         words = find.lower().split()
         found = [row for row in rows if all(word in str(row[self.name]).lower() for word in words)]
         falling, field = sort.startswith("-"), sort.lstrip("-") or self.name
         if field != self.name and field not in self.sorts:
-            raise HubError(f"'{field}' is nothing to sort by; expected one of {', '.join([self.name, *self.sorts])}")
+            raise HubError(f"'{field}' is not a field to sort by; expected one of {', '.join([self.name, *self.sorts])}")
         value: Sort = self.sorts.get(field, lambda row: row[self.name])
 
         def place(row: Row) -> tuple[Any, str]:
@@ -77,7 +77,7 @@ class Listing:
             try:
                 start = sum(not _follows(place(row), last, falling) for row in found)
             except TypeError as problem:
-                raise HubError("the cursor is none of this list; begin without one") from problem
+                raise HubError("unknown cursor; request the first page without one") from problem
         end = len(found) if limit is None else min(start + limit, len(found))
         back = 0 if limit is None else max(start - limit, 0)
         return Portion(
@@ -90,7 +90,7 @@ class Listing:
 
 
 def _follows(place: tuple[Any, str], last: tuple[Any, str], falling: bool) -> bool:
-    """Whether a row at a place comes after another."""
+    """Return whether a row at a place comes after another."""
     if (place[0] is None) != (last[0] is None):
         return place[0] is None
     if place[0] is None:
@@ -106,9 +106,9 @@ def _place(cursor: str, sort: str) -> tuple[Any, str]:
     try:
         by, value, name = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, RecursionError) as problem:
-        raise HubError("the cursor is none of this list; begin without one") from problem
+        raise HubError("unknown cursor; request the first page without one") from problem
     if by != sort or not isinstance(name, str):
-        raise HubError("the cursor is of a list sorted otherwise; begin without one")
+        raise HubError("unknown cursor of a list in another order; request the first page without one")
     return tuple(value) if isinstance(value, list) else value, name
 
 

@@ -1,64 +1,250 @@
-"""The model of a hub: its protocol, and the simplest one, a scale factor per platform.
+"""The cross-device model of a hub: the model of devices that comes with latcast, with the platforms contributed here beside it.
 
-Such a model learns from the latencies of many networks on many platforms, and predicts a platform that it has never seen
-from a few of its latencies (Ganesan et al., §III: the signature set). Scales are told by what platforms have in common alone:
-where two groups of platforms ran no common network, nothing is said of the networks of one on the platforms of the other.
+Each platform is one posterior, which more latencies update and which needs no look at other platforms. A new platform
+is predicted from a few of its latencies (Ganesan et al., §III: the signature set), and a network that was never run from its
+kernels. Networks of which only latencies are known are left to one scale factor per platform.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+import signal as signals
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
-from latcast.errors import TrainingError
-from latcast.records import Reference
+from latcast.chips.chip_names import silicon
+from latcast.datasets.splits import lineage_of
+from latcast.devices.added_device import typical_interval
+from latcast.devices.device_model import INTERCEPT, Described, DeviceModel, KnownPlatform
+from latcast.devices.device_model_file import load_device_model
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.members import Candidate
+from latcast.devices.network_kernels import network_kernels
+from latcast.errors import LatcastError, TrainingError
+from latcast.hub import browser
+from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFactors
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import load_rules
+from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.device_forecast import DeviceForecast
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
+from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
+from latcast.predictors.platform_posterior import posterior
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import model as published_model
+from latcast.spaces.measured_only import can_build
+from latcast.spaces.named_kernels import named_kernels
 
-if TYPE_CHECKING:
-    from latcast.predictors.device_forecast import DeviceForecast
-    from latcast.predictors.platform_predictor import PlatformPredictor
+NAME = "devices"
+"""Under which versions are kept."""
+
+LONGEST_BUILD_S = 2.0
+"""For the graph and the kernels of one network: a reference comes from a stranger, and may stand for a graph without end."""
+
+LONGEST_BUILDING_S = 30.0
+"""For all networks of one fit; the next fit builds those that are left."""
+
+FEWEST_NETWORKS = 4
+"""That a contributed platform needs, for others to be compared with it."""
+
+_NOTHING = np.zeros(0)
 
 
-@dataclass(frozen=True)
-class Observation:
-    """The latency that stands for a network on a platform.
+class KnownNetworks:
+    """Networks whose kernels are known, as sums over their kernels.
 
-    Attributes:
-        platform: Platform id.
-        reference: Network.
-        latency_ms: The median of its contributors, of each the median of its measurements.
-        weight: What it counts beside the network's latencies on other platforms: contributors count alike, not records.
-        trusted: Whether a contributor whom the administrator trusts measured it.
+    Args:
+        references: By key.
+        sums: (networks, columns) of :meth:`latcast.predictors.device_forecast.DeviceForecast.sums`.
+        unknown: Keys of networks that cannot be built.
     """
 
-    platform: str
-    reference: Reference
-    latency_ms: float
-    weight: float = 1.0
-    trusted: bool = True
+    def __init__(self, references: Mapping[str, Reference], sums: np.ndarray, unknown: frozenset[str] = frozenset()) -> None:
+        self.references = dict(references)
+        self.sums = sums
+        self.unknown = unknown
+        self.row = {key: row for row, key in enumerate(self.references)}
+
+    @classmethod
+    def listed(cls, pool: DeviceModel) -> KnownNetworks:
+        """Return the networks that every hub knows, described in the model's basis."""
+        references, features = _listed_features()
+        return cls(references, np.vstack([_kernel_sums(pool, each) for each in features]))
+
+    def described(self, pool: DeviceModel, keys: Iterable[str]) -> Described:
+        """Return some of them, described in the model's basis."""
+        sums = self.sums[[self.row[key] for key in keys]]
+        own = sums[:, :ADDED]
+        return Described(network_terms(own), *pool.basis.of_sums(own, sums[:, ADDED:]), network_totals(own), network_place(own))
+
+    def with_more(self, pool: DeviceModel, references: Iterable[Reference]) -> KnownNetworks:
+        """Return these networks plus ``references``; stops after :data:`LONGEST_BUILDING_S`."""
+        new = {item.key: item for item in references if item.key not in self.row and item.key not in self.unknown}
+        found: dict[str, np.ndarray] = {}
+        unknown = set(self.unknown)
+        end_s = time.monotonic() + LONGEST_BUILDING_S
+        for key, item in new.items():
+            if time.monotonic() > end_s:
+                break
+            if kernels := _build_kernels(item):
+                found[key] = _kernel_sums(pool, NetworkFeatures.of([kernels]))[0]
+            else:
+                unknown.add(key)
+        known = self.references | {key: new[key] for key in found}
+        return KnownNetworks(known, np.vstack([self.sums, *found.values()]), frozenset(unknown))
+
+
+def _kernel_sums(pool: DeviceModel, features: NetworkFeatures) -> np.ndarray:
+    return np.hstack([features.sums, pool.basis.kernel_sums(features)])
+
+
+@cache
+def _listed_features() -> tuple[Mapping[str, Reference], tuple[NetworkFeatures, ...]]:
+    """Return the networks whose kernels are in a table that comes with latcast, and those that browsers run."""
+    rules = load_rules(RULES)
+    table = named_kernels(rules)
+    own = list(browser.served_networks().values())
+    listed = [*(published_model(each.name, as_measured=True) for each in table.networks), *own]
+    kernels = [network_kernels(item, rules) for item in own]
+    return {item.key: item for item in listed}, (NetworkFeatures.of_table(table.table), NetworkFeatures.of(kernels))
+
+
+class _TooLongError(Exception):
+    pass
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Interrupt what takes too long, where this is the main thread, as it is in a process made for a fit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _TooLongError
+
+    before = signals.signal(signals.SIGALRM, ring)
+    signals.setitimer(signals.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signals.setitimer(signals.ITIMER_REAL, 0)
+        signals.signal(signals.SIGALRM, before)
+
+
+def _build_kernels(reference: Reference) -> tuple[Kernel, ...]:
+    """Return a network's kernels; none where it cannot be built, or is a file: a stranger names no file of this machine."""
+    if reference.space == "file" or not can_build(reference):
+        return ()
+    try:
+        with _time_limit(LONGEST_BUILD_S):
+            return network_kernels(reference, load_rules(RULES))
+    except (LatcastError, _TooLongError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError):
+        return ()
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """A latency with its 90 % interval, in milliseconds."""
+class HubModel:
+    """The model of devices with the platforms and networks of a hub.
 
-    latency_ms: float
-    low_ms: float
-    high_ms: float
+    Attributes:
+        pool: The model that comes with latcast.
+        platforms: Contributed by trusted contributors, without their latencies; other devices are compared with them.
+        states: (platforms, state) their posterior means.
+        digests: (platforms) hashes of the latencies that these rest on.
+        networks: Networks of the hub whose kernels are known.
+        scales: One scale factor per platform, over all networks.
+    """
 
+    pool: DeviceModel
+    platforms: tuple[KnownPlatform, ...]
+    states: np.ndarray
+    digests: tuple[str, ...]
+    networks: KnownNetworks
+    scales: ScaleFactors
 
-class HubModel(Protocol):
-    """A fitted model."""
+    # Fitting
 
-    @property
-    def name(self) -> str:
-        """That of its fitter."""
+    @classmethod
+    def seed(cls) -> HubModel:
+        """Return what comes with latcast, before anything was measured."""
+        pool = load_device_model()
+        states = np.zeros((0, pool.effects.shape[1]))
+        return cls(pool, (), states, (), KnownNetworks.listed(pool), ScaleFactors({}, {}, {}, UNKNOWN_DEVIATION))
+
+    @classmethod
+    def fit(cls, observations: Sequence[Observation], before: HubModel | None = None) -> HubModel:
+        """Fit to all latencies of a hub.
+
+        Args:
+            observations: All of them.
+            before: An earlier model; what rests on the same latencies is taken from it.
+
+        Raises:
+            TrainingError: There are none.
+        """
+        scales = ScaleFactors.fit(observations)
+        before = before or cls.seed()
+        pool = load_device_model()
+        networks = before.networks.with_more(pool, {item.reference.key: item.reference for item in observations}.values())
+        latencies: dict[str, dict[str, float]] = {}
+        for item in observations:
+            if item.trusted and item.reference.key in networks.row:
+                latencies.setdefault(item.platform, {})[item.reference.key] = item.latency_ms
+        states_before = dict(zip(before.digests, before.states, strict=True))
+        platforms, states, digests = [], [], []
+        for name, found in sorted(latencies.items()):
+            if len(found) < FEWEST_NETWORKS or (platform := _platform_without_latencies(name)) is None:
+                continue
+            digest = hashlib.sha256(json.dumps([name, sorted(found.items())]).encode()).hexdigest()[:16]
+            state = states_before.get(digest)
+            if state is None:
+                observed = networks.described(pool, found).observed(pool.kinds[platform.kind], np.log(list(found.values())))
+                mean = posterior(pool.prior(platform.kind, platform.covariates), observed).mean
+                state = mean.astype(np.float32).astype(np.float64)  # as it is kept
+            platforms.append(platform)
+            states.append(state)
+            digests.append(digest)
+        size = pool.effects.shape[1]
+        return cls(pool, tuple(platforms), np.array(states).reshape(len(states), size), tuple(digests), networks, scales)
+
+    def without(self, devices: Collection[str]) -> HubModel:
+        """Return the model without what the pool knows of devices and of all others of their silicon; priors for kinds of
+        units stay."""
+        dies = {silicon(device, "", kind) for device in devices for kind in (*self.pool.kinds, "")}
+        rows = [
+            row
+            for row, each in enumerate(self.pool.platforms)
+            if each.silicon not in dies and Platform.parse(each.name).device not in devices
+        ]
+        platforms = tuple(self.pool.platforms[row] for row in rows)
+        return replace(self, pool=replace(self.pool, platforms=platforms, states=self.pool.states[rows]))
+
+    # Predicting
+
+    def connected(self, key: str) -> bool:
+        """Return whether the kernels of a network are known, through which it compares with every other such network."""
+        return key in self.networks.row
+
+    def knows(self, key: str) -> bool:
+        """Return whether measurements of a network were there when the model was fitted, or its kernels are known."""
+        return key in self.networks.row or key in self.scales.level
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
-        """Latencies of networks on one platform.
+        """Predict networks on one platform.
 
         Args:
             networks: What to predict.
@@ -66,239 +252,162 @@ class HubModel(Protocol):
             platform: Its id, where it is known.
 
         Returns:
-            Forecasts by reference key; a network that the model cannot predict, as nothing tells its scale on this platform, is
-            missing, never guessed.
+            Forecasts by reference key; a network whose scale on this platform nothing tells is missing, never guessed.
         """
-
-    def left_out(self, measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
-        """What each of some latencies (ms) of one platform is expected to be by the others; nothing of those that none tells."""
-
-    def connected(self, key: str) -> bool:
-        """Whether the kernels of a network are known, through which it compares with every other such network."""
-
-    def knows(self, key: str) -> bool:
-        """Return whether measurements of a network were there when the model was fitted."""
-
-    def without(self, devices: Collection[str]) -> HubModel:
-        """The model without what it knew of some devices before the fit, and of all others of their silicon."""
-
-    def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
-        """What a platform of the pool says of networks; of those whose kernels are known."""
-
-    def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
-        """That of a platform by some latencies (ms); None where no kernels are known of what it ran."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The model as JSON values, from which its fitter's ``load`` makes it again."""
-
-
-class Fitter(Protocol):
-    """A way to fit such a model."""
-
-    name: str
-    min_platforms: int
-    """Platforms below which it is not worth trying."""
-
-    def fit(self, observations: Sequence[Observation], known: HubModel | None = None) -> HubModel:
-        """The model of these latencies.
-
-        Args:
-            observations: All of them.
-            known: An earlier model, of which is taken over what rests on the same latencies.
-
-        Raises:
-            TrainingError: It cannot be fitted to them.
-        """
-
-    def load(self, content: Mapping[str, Any]) -> HubModel:
-        """Restores a model from :meth:`HubModel.to_json`."""
-
-
-NAME = "log-scale"
-
-Z_90 = 1.645
-"""Standard deviations that hold 90 % of a normal distribution."""
-
-UNKNOWN_DEVIATION = 0.35
-"""Of log latency, where the data are too few to tell: about what one scale factor leaves between phones."""
-
-MIN_DEVIATION = 0.05
-
-DEGREES = 4.0
-"""Of freedom of Student's distribution: a latency far off counts little."""
-
-REWEIGHTINGS = 8
-
-LEAST_WEIGHT = 1e-3
-RIDGE = 1e-9
-"""Decides what the data leave open: one number for each group."""
-
-
-@dataclass(frozen=True)
-class LogScaleModel:
-    """One scale factor per platform in log latency: what can be said when few platforms are known.
-
-    log latency(platform, network) = a(platform) + b(network) + noise. It predicts only networks that some platform has run, and
-    only on platforms that are connected with them by what they ran in common. The factor is a median, so that a few wrong
-    latencies do not move it.
-
-    ``level[key]``: b of a network; ``counts[key]``: platforms behind it; ``group[key]``: networks of one group are connected,
-    those of different groups have levels that do not compare; ``deviation``: standard deviation of the noise.
-    """
-
-    level: Mapping[str, float]
-    counts: Mapping[str, int]
-    group: Mapping[str, int]
-    deviation: float
-    name: str = NAME
-
-    def connected(self, key: str) -> bool:
-        """See :class:`~latcast.hub.model.HubModel`: no kernels are known here."""
-        return False
-
-    def knows(self, key: str) -> bool:
-        """See :class:`~latcast.hub.model.HubModel`."""
-        return key in self.level
-
-    def without(self, devices: Collection[str]) -> HubModel:
-        """See :class:`~latcast.hub.model.HubModel`: it knew nothing before."""
-        return self
-
-    def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
-        """See :class:`~latcast.hub.model.HubModel`."""
-        return {}
-
-    def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
-        """See :class:`~latcast.hub.model.HubModel`."""
-        return None
-
-    def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
-        """See :class:`~latcast.hub.model.HubModel`."""
-        return self.scaled([item.key for item in networks], measured, {})
-
-    def left_out(self, measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
-        """See :class:`~latcast.hub.model.HubModel`."""
-        found: dict[str, Forecast] = {}
-        for key in measured:
-            if key in self.level:
-                others = {other: latency_ms for other, latency_ms in measured.items() if other != key}
-                found |= self.scaled([key], others, {})
+        keys = [item.key for item in networks]
+        given = self._connected_part(measured)
+        if not given:
+            return self.scales.forecasts(keys, measured)
+        forecast = self._forecast(given, platform)[0]
+        found = self.by(forecast, keys)
+        others = [key for key in keys if key not in self.networks.row and key in self.scales.level]
+        if others:
+            # Groups of which this platform ran nothing are reached through their networks of known kernels.
+            expected = self.by(forecast, [key for key in self.scales.level if key not in measured])
+            found |= self.scales.forecasts(others, measured, expected)
         return found
 
-    def scaled(self, keys: Sequence[str], measured: Mapping[str, float], expected: Mapping[str, Forecast]) -> dict[str, Forecast]:
-        """Forecasts from latencies, and for groups of which none was measured from what another model expects.
+    def left_out(self, measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
+        """Predict each of some latencies (ms) of one platform from the others; those whose scale none tells are missing."""
+        found = self.scales.left_out({key: value for key, value in measured.items() if key not in self.networks.row})
+        given = self._connected_part(measured)
+        if not given:
+            return found
+        # One forecast serves all: each network weighs a little in its own, which the members' errors take out again.
+        forecast, candidates, _ = self._forecast(given, platform)
+        errors = {each.name: each.error for each in candidates}
+        error = np.average([errors[each.name] for each in forecast.members], axis=0, weights=forecast.weights)
+        reach = LEVEL_DEVIATIONS * self._described(given).log_ms(forecast)[1]
+        for row, (key, latency_ms) in enumerate(given.items()):
+            found[key] = Forecast.around(math.log(latency_ms) - float(error[row]), float(reach[row]))
+        return found
 
-        Args:
-            keys: Of the networks to predict.
-            measured: Latencies (ms) by reference key.
-            expected: What another model says of this platform, by reference key.
-        """
-        offsets: dict[int, list[float]] = {}
-        for key, latency_ms in measured.items():
-            if key in self.level:
-                offsets.setdefault(self.group[key], []).append(math.log(latency_ms) - self.level[key])
-        others: dict[int, list[tuple[float, float]]] = {}
-        for key, forecast in expected.items():
-            if key in self.level and self.group[key] not in offsets:
-                half = math.log(forecast.high_ms / forecast.low_ms) / 2
-                others.setdefault(self.group[key], []).append((math.log(forecast.latency_ms) - self.level[key], half))
-        scales = {group: (float(np.median(found)), 1.57 * self.deviation**2 / len(found)) for group, found in offsets.items()} | {
-            group: (float(np.median(found, axis=0)[0]), float(np.median(found, axis=0)[1] / Z_90) ** 2)
-            for group, found in others.items()
+    def by(self, forecast: DeviceForecast, keys: Iterable[str]) -> dict[str, Forecast]:
+        """Return the forecast of one platform for networks; of those whose kernels are known."""
+        known = [key for key in keys if key in self.networks.row]
+        if not known:
+            return {}
+        log_ms, deviation = self._described(known).log_ms(forecast)
+        reach = LEVEL_DEVIATIONS * deviation
+        values = np.exp([log_ms, log_ms - reach, log_ms + reach]).T.tolist()
+        return {key: Forecast(*each) for key, each in zip(known, values, strict=True)}
+
+    def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
+        """Return the predictor of a platform with these latencies (ms); None where no kernels are known of what it ran."""
+        given = self._connected_part(measured)
+        if not given:
+            return None
+        forecast, _, kind = self._forecast(given, platform)
+        card = {
+            "trained_on": f"{len(given)} networks measured on a hub, and {len(self._devices.platforms)} other platforms",
+            "learn_from": "networks",
+            "model": POSTERIOR,
+            "measurements": len(given),
+            TRAINING_KEYS: sorted(given),
+            TRAINING_LINEAGES: sorted({lineage_of(self.networks.references[key]) for key in given}),
         }
-        forecasts = {}
-        for key in keys:
-            if key in self.level and self.group[key] in scales:
-                scale, variance = scales[self.group[key]]
-                centre = scale + self.level[key]
-                half = Z_90 * math.sqrt(variance + self.deviation**2 * (1 + 1 / self.counts[key]))
-                low_ms, latency_ms, high_ms = np.exp([centre - half, centre, centre + half])
-                forecasts[key] = Forecast(float(latency_ms), float(low_ms), float(high_ms))
-        return forecasts
+        return PlatformPredictor(
+            Platform.parse(platform), load_rules(RULES), forecast.analytical(), {},
+            CalibrationTerms(constant_ms=forecast.constant_ms), typical_interval(self.pool, forecast, kind), card, forecast,
+        )  # fmt: skip
 
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`~latcast.hub.model.HubModel`."""
-        return {
-            "level": dict(self.level),
-            "counts": dict(self.counts),
-            "group": dict(self.group),
-            "spread": self.deviation,
-        }
+    def _connected_part(self, measured: Mapping[str, float]) -> dict[str, float]:
+        return {key: latency_ms for key, latency_ms in measured.items() if key in self.networks.row}
 
-
-class LogScaleFitter:
-    """Least squares, reweighted so that latencies far off count little; each group of connected platforms by itself."""
-
-    name = NAME
-    min_platforms = 1
-
-    def fit(self, observations: Sequence[Observation], known: HubModel | None = None) -> LogScaleModel:
-        """See :class:`~latcast.hub.model.Fitter`."""
-        if not observations:
-            raise TrainingError("no latency to fit a cross-device model to; expected at least one")
-        platforms, platform_of = np.unique([item.platform for item in observations], return_inverse=True)
-        networks, network_of = np.unique([item.reference.key for item in observations], return_inverse=True)
-        log_ms = np.log([item.latency_ms for item in observations])
-        given = np.maximum([item.weight for item in observations], LEAST_WEIGHT)
-        groups = connected_groups(platform_of, network_of, len(platforms), len(networks))[1]
-        freedom = len(log_ms) - len(platforms) - len(networks) + len(set(groups.tolist()))
-        weight, deviation = given, UNKNOWN_DEVIATION
-        for _ in range(REWEIGHTINGS):
-            scale, level = _least_squares(platform_of, network_of, log_ms, weight, len(platforms), len(networks))
-            left = log_ms - scale[platform_of] - level[network_of]
-            if freedom < 5:
-                break
-            deviation = max(float(np.sqrt((weight * left**2).sum() / given.sum() * len(log_ms) / freedom)), MIN_DEVIATION)
-            robust = (DEGREES + 1) / (DEGREES + (left / deviation) ** 2)
-            weight = given * np.maximum(robust, LEAST_WEIGHT)
-        keys = [str(key) for key in networks]
-        counts = np.bincount(network_of, minlength=len(networks))
-        return LogScaleModel(
-            dict(zip(keys, level.tolist(), strict=True)),
-            dict(zip(keys, counts.tolist(), strict=True)),
-            dict(zip(keys, groups.tolist(), strict=True)),
-            deviation,
+    @cached_property
+    def _devices(self) -> DeviceModel:
+        """The model of the known platforms and the contributed ones."""
+        return replace(
+            self.pool, platforms=(*self.pool.platforms, *self.platforms), states=np.vstack([self.pool.states, self.states])
         )
 
-    def load(self, content: Mapping[str, Any]) -> LogScaleModel:
-        """See :class:`~latcast.hub.model.Fitter`."""
-        return LogScaleModel(dict(content["level"]), dict(content["counts"]), dict(content["group"]), float(content["spread"]))
+    @cached_property
+    def _all_described(self) -> Described:
+        return self.networks.described(self.pool, self.networks.row)
+
+    def _described(self, keys: Iterable[str]) -> Described:
+        return self._all_described.rows(np.array([self.networks.row[key] for key in keys], dtype=int))
+
+    def _forecast(self, given: Mapping[str, float], platform: str) -> tuple[DeviceForecast, list[Candidate], str]:
+        """Return the forecast of a platform with these latencies, its candidates and the kind of unit: that of its id, else the
+        kind that predicts each latency best from the others."""
+        seen, log_ms = self._described(given), np.log(list(given.values()))
+        about = _platform_without_latencies(platform) if platform else None
+        if about is not None:
+            kind, covariates = about.kind, about.covariates
+            rows = [row for row, each in enumerate(self.platforms) if each.name != platform]
+            model = self._devices
+            if len(rows) < len(self.platforms):  # its latencies count once: not in the hub's own state of it too
+                model = replace(self, platforms=tuple(self.platforms[row] for row in rows), states=self.states[rows])._devices
+            candidates = model.candidates(kind, covariates, seen, log_ms, about.silicon)
+        else:
+            model = self._devices
+            by_kind = {kind: model.candidates(kind, _covariates_of_any(kind), seen, log_ms) for kind in self.pool.kinds}
+            kind = max(by_kind, key=lambda kind: next(each.score for each in by_kind[kind] if each.name == "learned"))
+            covariates, candidates = _covariates_of_any(kind), by_kind[kind]
+        return model.arbitrated(kind, covariates, candidates, len(log_ms)), candidates, kind
+
+    # Storing
+
+    def to_json(self) -> dict[str, Any]:
+        own = list(self.networks.references.values())[len(_listed_features()[0]) :]
+        return {
+            "platforms": [[each.name, each.kind, each.silicon, dict(each.covariates)] for each in self.platforms],
+            "states": _packed(self.states),
+            "digests": list(self.digests),
+            "networks": [reference.to_json() for reference in own],
+            "sums": _packed(self.networks.sums[len(self.networks.row) - len(own) :]),
+            "unknown": sorted(self.networks.unknown),
+            "scales": self.scales.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> HubModel:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            TrainingError: The model that comes with latcast is another one than at the fit.
+        """
+        pool = load_device_model()
+        platforms = tuple(
+            KnownPlatform(name, kind, die, covariates, _NOTHING.astype(int), _NOTHING)
+            for name, kind, die, covariates in content["platforms"]
+        )
+        states = _unpacked(content["states"], len(platforms), pool.effects.shape[1], "states")
+        own = {item.key: item for item in map(Reference.from_json, content["networks"])}
+        sums = _unpacked(content["sums"], len(own), ADDED + pool.basis.size_root.shape[1] + 2, "sums")
+        listed = KnownNetworks.listed(pool)
+        if not own.keys().isdisjoint(listed.row):
+            raise TrainingError("latcast knows further networks than at the fit; fit again")
+        networks = KnownNetworks({**listed.references, **own}, np.vstack([listed.sums, sums]), frozenset(content["unknown"]))
+        return cls(pool, platforms, states, tuple(content["digests"]), networks, ScaleFactors(**content["scales"]))
 
 
-def connected_groups(rows: np.ndarray, columns: np.ndarray, row_count: int, column_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which platforms and networks are connected by measurements.
-
-    Args:
-        rows, columns: (measurements,) platform and network of each.
-        row_count, column_count: How many there are.
-
-    Returns:
-        (platforms,) and (networks,) number of the group of each; 0 is that of the first platform.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    size = row_count + column_count
-    edges = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns + row_count)), shape=(size, size))
-    groups = connected_components(edges, directed=False)[1]
-    return groups[:row_count], groups[row_count:]
+def _platform_without_latencies(name: str) -> KnownPlatform | None:
+    """Return what is known of a platform by its id; None where the kind of its unit is not known."""
+    platform = Platform.parse(name)
+    try:
+        kind = kind_of(platform, {})
+    except LatcastError:
+        return None
+    die = silicon(platform.device, "", kind)
+    return KnownPlatform(name, kind, die, covariates_of(platform, kind), _NOTHING.astype(int), _NOTHING, "hub")
 
 
-def _least_squares(
-    rows: np.ndarray, columns: np.ndarray, values: np.ndarray, weights: np.ndarray, row_count: int, column_count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column effects of values; the larger of the two sets is eliminated, so that the smaller one is solved for."""
-    if row_count > column_count:
-        second, first = _least_squares(columns, rows, values, weights, column_count, row_count)
-        return first, second
-    shared = np.zeros((row_count, column_count))
-    np.add.at(shared, (rows, columns), weights)
-    row_sum, column_sum = shared.sum(axis=1), shared.sum(axis=0)
-    row_value = np.bincount(rows, weights * values, minlength=row_count)
-    column_value = np.bincount(columns, weights * values, minlength=column_count)
-    reduced = np.diag(row_sum * (1 + RIDGE)) - (shared / column_sum) @ shared.T
-    row_effect = np.linalg.solve(reduced, row_value - shared @ (column_value / column_sum))
-    return row_effect, (column_value - row_effect @ shared) / column_sum
+def _covariates_of_any(kind: str) -> dict[str, float]:
+    """Return the covariates of a platform of which the kind of unit is known."""
+    return {INTERCEPT: 1.0, f"kind {kind}": 1.0}
 
 
-LOG_SCALE = LogScaleFitter()
+def _packed(array: np.ndarray) -> str:
+    return base64.b64encode(array.astype("<f4").tobytes()).decode()
+
+
+def _unpacked(text: str, rows: int, columns: int, what: str) -> np.ndarray:
+    try:
+        found = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float64)
+    except ValueError as problem:
+        raise TrainingError(f"found no numbers of {what} ({problem}); fit again") from problem
+    if found.size != rows * columns or not np.isfinite(found).all():
+        raise TrainingError(f"found {found.size} numbers of {what}, expected {rows} times {columns}; fit again")
+    return found.reshape(rows, columns)

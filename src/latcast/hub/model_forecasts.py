@@ -1,4 +1,4 @@
-"""Latencies of a stranger's model on all known platforms: what one short-lived process works out.
+"""Latencies of a stranger's model on all known platforms, computed in a short-lived process.
 
 It is run by :mod:`latcast.hub.isolation` in a process of its own, with limits, so nothing here has to survive a hostile file.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle_index import LOCAL, platforms
 from latcast.predictors.forecast import load_all, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
 from latcast.registry import matching
 from latcast.spaces.catalogue import model as published_model
@@ -53,10 +51,10 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u1fff\u2010-\u2027\u2030-\u205f\u20
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What is asked of a model.
+    """A question about a model.
 
     Attributes:
-        name: What the user calls it.
+        name: As its user calls it.
         source: "file" (ONNX or TFLite), "shapes" (as they are shared), or "name" (that of a published network).
         shapes: As ``input=1,3,224,224``.
         on: Part of a platform id, or a glob of it; all platforms where None.
@@ -75,16 +73,13 @@ class ModelRequest:
     share: bool = False
     compressed: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What a process found.
+    """The answer of a process.
 
     Attributes:
-        status: Of HTTP: 200, or 422 for what cannot be read or predicted.
+        status: Of HTTP: 200, or 422 for a model that cannot be read or predicted.
         body: JSON; gzip of it where that was asked for and the status is 200.
         key: Hash of the model's shapes; empty where it could not be read.
         packed: The shapes, where they are to be shared.
@@ -97,39 +92,41 @@ class ModelAnswer:
     packed: bytes = b""
     cpu_s: float = 0.0
 
+    @classmethod
+    def refusal(cls, text: str, cpu_s: float = 0.0) -> ModelAnswer:
+        """Return a refusal of one printable line."""
+        line = _UNPRINTABLE.sub(" ", text)
+        line = line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
+        return cls(422, json.dumps({"detail": line}).encode(), cpu_s=cpu_s)
+
     def to_bytes(self) -> bytes:
-        """As it goes from process to process: a line of JSON, then the body."""
-        packed = base64.b64encode(self.packed).decode()
-        head = {"status": self.status, "key": self.key, "packed": packed, "cpu_s": self.cpu_s}
+        """Return the answer as it goes from process to process: a line of JSON, then the body."""
+        head = {**vars(self), "body": None, "packed": base64.b64encode(self.packed).decode()}
         return json.dumps(head).encode() + b"\n" + self.body
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ModelAnswer:
-        """Reads :meth:`to_bytes`.
+        """Read :meth:`to_bytes`.
 
         Raises:
             ValueError: It is cut off.
         """
-        head, newline, body = data.partition(b"\n")
-        if not newline:
-            raise ValueError("an answer that is cut off")
+        head, _, body = data.partition(b"\n")
         found = json.loads(head)
-        packed = base64.b64decode(found["packed"])
-        return cls(int(found["status"]), body, str(found["key"]), packed, float(found["cpu_s"]))
+        return cls(**{**found, "body": body, "packed": base64.b64decode(found["packed"])})
 
 
 @dataclass(frozen=True)
 class Known:
-    """The platforms that can be predicted for, loaded."""
+    """The platforms that can be predicted for, loaded; ``left_out`` counts those that have no predictor yet."""
 
     predictors: Mapping[str, PlatformPredictor]
     facts: Mapping[str, Mapping[str, Any]] = field(repr=False)
     left_out: int = 0
-    """Platforms that models should be predicted on, but have no predictor yet."""
 
     @classmethod
     def loaded(cls, most: int | None = None) -> Known:
-        """All shipped platforms and those in the user's folder, without ``local``, which is another machine everywhere.
+        """Load all shipped platforms and those in the user's folder, without ``local``, which is another machine everywhere.
 
         Args:
             most: Only so many; all where None.
@@ -140,10 +137,9 @@ class Known:
             if each.device == LOCAL:
                 continue
             try:
-                [predictor] = load_all(each.id)
+                [predictors[each.id]] = load_all(each.id)
             except LatcastError:
                 continue  # a damaged bundle of the administrator's; the others can be predicted for
-            predictors[each.id] = predictor
             facts[each.id] = {
                 "device": each.device,
                 "chip": each.chip,
@@ -152,103 +148,82 @@ class Known:
                 "licence": each.licence,
                 "source": each.source,
             }
-        return cls(_alike_together(predictors), facts)
+        return cls(_sorted_by_rules(predictors), facts)
 
     def with_own(self, own: OwnPlatforms) -> Known:
-        """These and the platforms of a hub, which stand in place of those of the same name."""
+        """Return these and the platforms of a hub, which stand in place of those of the same name."""
         predictors = {**self.predictors, **{name: each.predictor for name, each in own.platforms.items()}}
         facts = {**self.facts, **{name: each.facts for name, each in own.platforms.items()}}
-        return Known(_alike_together(predictors), facts, own.left_out)
+        return Known(_sorted_by_rules(predictors), facts, own.left_out)
 
 
-def _alike_together(predictors: Mapping[str, PlatformPredictor]) -> dict[str, PlatformPredictor]:
-    """Sorted so that those with the same rules lie together, as they share what is the same on all of them."""
-    return {name: predictors[name] for name in sorted(predictors, key=_likeness)}
+def _sorted_by_rules(predictors: Mapping[str, PlatformPredictor]) -> dict[str, PlatformPredictor]:
+    """Sort so that platforms with the same rules lie together, and share what is the same on all of them."""
+
+    def place(name: str) -> tuple[str, str, str, str]:
+        platform = Platform.parse(name)
+        return platform.runtime, unit_kind(platform.unit), platform.precision, name
+
+    return {name: predictors[name] for name in sorted(predictors, key=place)}
 
 
-def _likeness(name: str) -> tuple[str, str, str, str]:
-    platform = Platform.parse(name)
-    return platform.runtime, unit_kind(platform.unit), platform.precision, name
-
-
-def answered(request: Mapping[str, Any], content: int, known: Known) -> ModelAnswer:
-    """Reads a model and predicts it; whatever is wrong with it becomes an answer of one line.
+def predict_model(request: Mapping[str, Any], content: int, known: Known) -> ModelAnswer:
+    """Read a model and predict it; any fault of it becomes an answer of one line.
 
     Args:
-        request: A :class:`ModelRequest` as JSON values.
+        request: The fields of a :class:`ModelRequest`.
         content: File descriptor of the model's file, or of its shapes as they are shared.
         known: The platforms.
     """
-    wanted = ModelRequest(**request)
+    wanted, path = ModelRequest(**request), Path(f"/dev/fd/{content}")
     try:
-        return _predicted(wanted, content, known)
+        graph = _read_graph(wanted, path)
+        found = {"schema": 1, "model": _facts(graph, wanted)}
+        found |= _predictions(graph, wanted, known) if wanted.kernels is None else _kernels(graph, wanted, known)
+        packed = b""
+        if wanted.share:
+            packed = packed_shapes(graph)
+            found["link"] = f"/model/{graph.structure_key}"
+        body = json.dumps(found, separators=(",", ":")).encode()
+        return ModelAnswer(200, gzip.compress(body, 5) if wanted.compressed else body, graph.structure_key, packed)
     except MemoryError:
-        return _refused(TOO_LARGE)
+        return ModelAnswer.refusal(TOO_LARGE)
     except LatcastError as problem:
         if isinstance(problem.__cause__, MemoryError):
-            return _refused(TOO_LARGE)
-        return _refused(_of_user(str(problem), wanted, content))
+            return ModelAnswer.refusal(TOO_LARGE)
+        # In words of the request: without where the file lay here, and without options of the command line.
+        return ModelAnswer.refusal(str(problem).replace(str(path), wanted.name).replace("--shape ", "shape="))
 
 
-def _refused(text: str) -> ModelAnswer:
-    line = _UNPRINTABLE.sub(" ", text)
-    line = line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
-    return ModelAnswer(422, json.dumps({"detail": line}).encode())
-
-
-def _of_user(text: str, wanted: ModelRequest, content: int) -> str:
-    """A message in words of the request: without where the file lay here, and without options of the command line."""
-    return text.replace(str(_path(content)), wanted.name).replace("--shape ", "shape=")
-
-
-def _path(content: int) -> Path:
-    return Path(f"/dev/fd/{content}")
-
-
-def _read(wanted: ModelRequest, content: int) -> Graph:
+def _read_graph(wanted: ModelRequest, path: Path) -> Graph:
     options = ModelOptions(parse_shapes(wanted.shapes))
     if wanted.source == "name":
         return read_model(published_model(wanted.name), options)
-    with os.fdopen(os.dup(content), "rb") as file:
+    with path.open("rb") as file:
         file.seek(0)
         start = file.read(8)
         if wanted.source == "shapes":
-            file.seek(0)
-            return read_model(unpack(file.read(), wanted.name), options)
+            return read_model(unpack(start + file.read(), wanted.name), options)
     if start[4:8] == b"TFL3":
-        return IMPORTERS.get("tflite")().load(_path(content), options)
+        return IMPORTERS.get("tflite")().load(path, options)
     # From memory: data beside the file is then not looked for, as the folder is the server's.
-    model = read_without_weights(_path(content))
+    model = read_without_weights(path)
     model.graph.name = wanted.name
     return IMPORTERS.get("onnx")().load(model, options)
 
 
-def _predicted(wanted: ModelRequest, content: int, known: Known) -> ModelAnswer:
-    graph = _read(wanted, content)
-    found: dict[str, Any] = {
-        "schema": 1,
-        "model": {
-            "name": wanted.name,
-            "key": graph.structure_key,
-            "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
-            "operators": len(graph.nodes),
-            "parameters": graph.parameter_count,
-            "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
-        },
+def _facts(graph: Graph, wanted: ModelRequest) -> dict[str, Any]:
+    return {
+        "name": wanted.name,
+        "key": graph.structure_key,
+        "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
+        "operators": len(graph.nodes),
+        "parameters": graph.parameter_count,
+        "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
     }
-    if wanted.kernels is None:
-        found |= _on_all(graph, wanted, known)
-    else:
-        found |= _kernels(graph, wanted, known)
-    packed = b""
-    if wanted.share:
-        packed = packed_shapes(graph)
-        found["link"] = f"/model/{graph.structure_key}"
-    body = json.dumps(found, separators=(",", ":")).encode()
-    return ModelAnswer(200, gzip.compress(body, 5) if wanted.compressed else body, graph.structure_key, packed)
 
 
-def _on_all(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
+def _predictions(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
     names = list(known.predictors)
     if wanted.on:
         chosen = set(matching(wanted.on, names))
@@ -260,15 +235,11 @@ def _on_all(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
     for start in range(0, len(names), AT_ONCE):
         if rows and (time.process_time() > PREDICTING_CPU_S or time.monotonic() > ends_s):
             break
-        chunk = names[start : start + AT_ONCE]
-        for each in predict_many([graph], [known.predictors[name] for name in chunk]):
-            rows.append({**_row(each, wanted), **known.facts[each.platform]})
+        predictors = [known.predictors[name] for name in names[start : start + AT_ONCE]]
+        found = predict_many([graph], predictors)
+        rows += [{**each.to_json(), "model": wanted.name, **known.facts[each.platform]} for each in found]
     rows.sort(key=lambda row: (row["latency_ms"], row["platform"]))
     return {"predictions": rows, "not_predicted": len(names) - len(rows) + (0 if wanted.on else known.left_out)}
-
-
-def _row(found: Prediction, wanted: ModelRequest) -> dict[str, Any]:
-    return found.to_json() | {"model": wanted.name}
 
 
 def _kernels(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
@@ -278,7 +249,7 @@ def _kernels(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]
         raise HubError(f"no platform has the id '{platform[:200]}'; expected one of those that a prediction lists")
     [found] = predict_many([graph], [predictor], breakdown=True)
     return {
-        "prediction": found.to_json() | {"model": wanted.name, **known.facts[platform], "overhead_ms": found.overhead_ms},
+        "prediction": {**found.to_json(), "model": wanted.name, **known.facts[platform], "overhead_ms": found.overhead_ms},
         "kernels": [each.to_json() for each in found.top(min(wanted.top, MAX_KERNELS))],
         "all_kernels": len(found.kernels),
         "by_type": found.by_type(),

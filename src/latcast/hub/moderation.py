@@ -1,9 +1,9 @@
-"""What an administrator does to what others brought: trusts, takes back, erases; every act is written down."""
+"""Acts of an administrator on what others brought: trusting, taking back, erasing; every act is in the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, select
@@ -31,7 +31,7 @@ PORTION = 500
 
 @dataclass(frozen=True)
 class Scope:
-    """What is to be taken back: of the fields that are given all must hold, and one at least is given.
+    """Uploads to take back: of the fields that are given all must hold, and one at least is given.
 
     Attributes:
         upload: Beginning of an upload's id.
@@ -54,7 +54,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Affected:
-    """What a scope holds.
+    """The content of a scope.
 
     Attributes:
         entry: Number in the audit log; None where nothing was done.
@@ -71,25 +71,11 @@ class Affected:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class AuditEntry:
-    """An act: when, what, on whom, and what came of it."""
-
-    number: int
-    at: str
-    action: str
-    subject: str
-    details: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 class ModeratedStore(TokenStore):
     """A store whose administrator decides what is believed."""
 
     def trust(self, contributor: str, trusted: bool = True) -> None:
-        """Says whether the administrator vouches for what a contributor measures.
+        """Trust the measurements of a contributor, or end that.
 
         Raises:
             HubError: There is no such contributor.
@@ -102,19 +88,19 @@ class ModeratedStore(TokenStore):
             record_action(session, "trust" if trusted else "distrust", contributor)
 
     def affected(self, scope: Scope) -> Affected:
-        """What :meth:`undo` would take back.
+        """Return what :meth:`undo` would take back.
 
         Raises:
             HubError: The scope names nothing, or something that is not there.
         """
         with self._reading() as session:
-            return _counted(session, _uploads(session, scope), scope, None)
+            return _count(session, _find_uploads(session, scope), scope)
 
     def undo(self, scope: Scope, *, erase: bool = False, reason: str = "") -> Affected:
-        """Takes back what was uploaded: it is no measurement any more, and does not come back when it is sent again.
+        """Take back what was uploaded: it leaves the measurements, and does not come back when it is sent again.
 
         Args:
-            scope: What.
+            scope: Of what.
             erase: Remove it for good, where someone asks for that, and a contributor who has nothing left with it; otherwise it
                 is kept in quarantine, and :meth:`redo` makes it measurements again.
             reason: For the audit log.
@@ -123,24 +109,30 @@ class ModeratedStore(TokenStore):
             HubError: The scope names nothing, or something that is not there.
         """
         with self._changing("take back uploads of") as session:
-            uploads = _uploads(session, scope)
-            found = _counted(session, uploads, scope, None)
+            uploads = _find_uploads(session, scope)
+            found = _count(session, uploads, scope)
             details = {**found.to_json(), "reason": reason}
             entry = record_action(session, "erase" if erase else "undo", str(scope)[:200], **details)
             why = f"taken back (entry {entry})" + (f": {reason}" if reason else "")
-            for start in range(0, len(uploads), PORTION):
-                part = uploads[start : start + PORTION]
-                self._take_back(session, part, scope.platform, None if erase else (entry, why[:REASON_LENGTH]))
+            for part in _portions(uploads):
+                _take_back(session, part, scope.platform, None if erase else (entry, why[:REASON_LENGTH]))
                 if erase:
                     held = delete(QuarantineRow).where(QuarantineRow.upload_id.in_(part))
                     session.execute(held.where(QuarantineRow.platform_id == scope.platform) if scope.platform else held)
             if erase:
-                _erase_uploads(session, uploads, scope)
-            _forget_empty_platforms(session)
-            return Affected(entry, found.uploads, found.measurements, found.quarantined, found.platforms)
+                used = select(ContributionRow.upload_id).union(select(QuarantineRow.upload_id))
+                for part in _portions(uploads):
+                    session.execute(delete(UploadRow).where(UploadRow.id.in_(part), UploadRow.id.not_in(used)))
+                if scope.contributor:
+                    _erase_contributor(session, scope.contributor)
+            empty = ~select(MeasurementRow.id).where(MeasurementRow.platform_id == PlatformRow.id).exists()
+            for part in _portions(list(session.scalars(select(PlatformRow.id).where(empty)))):
+                session.execute(delete(PlatformOriginRow).where(PlatformOriginRow.platform_id.in_(part)))
+                session.execute(delete(PlatformRow).where(PlatformRow.id.in_(part)))
+            return replace(found, entry=entry)
 
     def redo(self, entry: int) -> int:
-        """Makes what an act took back measurements again, and returns how many.
+        """Make what an act took back measurements again, and return how many.
 
         Raises:
             HubError: The act took nothing back that is still there.
@@ -154,54 +146,28 @@ class ModeratedStore(TokenStore):
             record_action(session, "redo", f"entry {entry}", measurements=len(rows))
             return len(rows)
 
-    def audit(self, limit: int = 100) -> list[AuditEntry]:
-        """What was done by hand, the newest first."""
+    def audit(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Return acts by hand, the newest first: number, time, action, subject and details."""
+        query = select(*AuditRow.__table__.columns).order_by(AuditRow.number.desc()).limit(limit)
         with self._reading() as session:
-            query = select(AuditRow).order_by(AuditRow.number.desc()).limit(limit)
-            return [AuditEntry(row.number, row.at, row.action, row.subject, row.details) for row in session.scalars(query)]
+            return [dict(row) for row in session.execute(query).mappings()]
 
     def _believe(self, session: Session, row: QuarantineRow) -> None:
-        """Makes a record in quarantine a measurement."""
+        """Make a record in quarantine a measurement."""
         new = self._insert(session, [Measurement.from_json(row.record)])
         session.flush()
         if new:
             session.add(ContributionRow(measurement_id=new[0], upload_id=row.upload_id))
         session.delete(row)
 
-    def _take_back(self, session: Session, uploads: Sequence[str], platform: str, kept_by: tuple[int, str] | None) -> None:
-        """Removes measurements; ``kept_by`` is the entry and the reason under which they are kept in quarantine."""
-        query = (
-            select(MeasurementRow, ContributionRow.upload_id)
-            .join(ContributionRow, ContributionRow.measurement_id == MeasurementRow.id)
-            .where(ContributionRow.upload_id.in_(uploads))
-        )
-        if platform:
-            query = query.where(MeasurementRow.platform_id == platform)
-        while rows := session.execute(query.limit(PORTION)).unique().all():
-            ids = [row.id for row, _ in rows]
-            if kept_by is not None:
-                now = utc_now()
-                session.add_all(
-                    QuarantineRow(
-                        id=row.id,
-                        upload_id=upload,
-                        platform_id=row.platform_id,
-                        reason=kept_by[1],
-                        held_at=now,
-                        discarded_at=now,
-                        record=stored_measurement(row).to_json(),
-                        undone_by=kept_by[0],
-                    )
-                    for row, upload in rows
-                )
-                session.flush()
-            session.expunge_all()
-            session.execute(delete(ContributionRow).where(ContributionRow.measurement_id.in_(ids)))
-            session.execute(delete(MeasurementRow).where(MeasurementRow.id.in_(ids)))
+
+def _portions(listed: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(listed), PORTION):
+        yield listed[start : start + PORTION]
 
 
-def _uploads(session: Session, scope: Scope) -> list[str]:
-    """Ids of the uploads of a scope.
+def _find_uploads(session: Session, scope: Scope) -> list[str]:
+    """Return the ids of the uploads of a scope.
 
     Raises:
         HubError: It names nothing, or something that is not there.
@@ -231,46 +197,61 @@ def _uploads(session: Session, scope: Scope) -> list[str]:
     return found
 
 
-def _counted(session: Session, uploads: Sequence[str], scope: Scope, entry: int | None) -> Affected:
+def _count(session: Session, uploads: Sequence[str], scope: Scope) -> Affected:
     measurements = quarantined = 0
     platforms: set[str] = set()
-    for start in range(0, len(uploads), PORTION):
-        part = uploads[start : start + PORTION]
+    for part in _portions(uploads):
         query = (
             select(MeasurementRow.platform_id, func.count())
             .join(ContributionRow, ContributionRow.measurement_id == MeasurementRow.id)
             .where(ContributionRow.upload_id.in_(part))
             .group_by(MeasurementRow.platform_id)
         )
-        counts = {name: count for name, count in session.execute(query) if not scope.platform or name == scope.platform}
-        platforms |= counts.keys()
-        measurements += sum(counts.values())
+        for name, count in session.execute(query):
+            if scope.platform in ("", name):
+                platforms.add(name)
+                measurements += count
         held = select(func.count()).select_from(QuarantineRow).where(QuarantineRow.upload_id.in_(part))
         quarantined += session.scalar(held) or 0
-    return Affected(entry, len(uploads), measurements, quarantined, len(platforms))
+    return Affected(None, len(uploads), measurements, quarantined, len(platforms))
 
 
-def _erase_uploads(session: Session, uploads: Sequence[str], scope: Scope) -> None:
-    """Removes uploads with nothing left, and a contributor who was asked for and has nothing left."""
-    for start in range(0, len(uploads), PORTION):
-        part = uploads[start : start + PORTION]
-        used = select(ContributionRow.upload_id).union(select(QuarantineRow.upload_id))
-        session.execute(delete(UploadRow).where(UploadRow.id.in_(part), UploadRow.id.not_in(used)))
-    if scope.contributor:
-        row = session.scalar(select(ContributorRow).where(ContributorRow.name == scope.contributor))
-        if row is not None and not session.scalar(select(func.count()).where(UploadRow.contributor_id == row.id)):
-            session.execute(delete(TokenRow).where(TokenRow.contributor_id == row.id))
-            session.delete(row)
-            for entry in session.scalars(select(AuditRow)):
-                if scope.contributor in (entry.subject, entry.details.get("contributor")) or scope.contributor in entry.subject:
-                    entry.subject = entry.subject.replace(scope.contributor, "(erased)")
-                    entry.details = {key: "(erased)" if key == "contributor" else value for key, value in entry.details.items()}
+def _take_back(session: Session, uploads: Sequence[str], platform: str, kept_by: tuple[int, str] | None) -> None:
+    """Remove measurements; ``kept_by`` is the entry and the reason under which they are kept in quarantine."""
+    query = (
+        select(MeasurementRow, ContributionRow.upload_id)
+        .join(ContributionRow, ContributionRow.measurement_id == MeasurementRow.id)
+        .where(ContributionRow.upload_id.in_(uploads))
+    )
+    if platform:
+        query = query.where(MeasurementRow.platform_id == platform)
+    while rows := session.execute(query.limit(PORTION)).unique().all():
+        ids = [row.id for row, _ in rows]
+        if kept_by is not None:
+            entry, reason = kept_by
+            now = utc_now()
+            for row, upload in rows:
+                record = stored_measurement(row).to_json()
+                session.add(
+                    QuarantineRow(
+                        id=row.id, upload_id=upload, platform_id=row.platform_id, reason=reason, held_at=now, discarded_at=now,
+                        record=record, undone_by=entry,
+                    )
+                )  # fmt: skip
+            session.flush()
+        session.expunge_all()
+        session.execute(delete(ContributionRow).where(ContributionRow.measurement_id.in_(ids)))
+        session.execute(delete(MeasurementRow).where(MeasurementRow.id.in_(ids)))
 
 
-def _forget_empty_platforms(session: Session) -> None:
-    empty = ~select(MeasurementRow.id).where(MeasurementRow.platform_id == PlatformRow.id).exists()
-    names = list(session.scalars(select(PlatformRow.id).where(empty)))
-    for start in range(0, len(names), PORTION):
-        part = names[start : start + PORTION]
-        session.execute(delete(PlatformOriginRow).where(PlatformOriginRow.platform_id.in_(part)))
-        session.execute(delete(PlatformRow).where(PlatformRow.id.in_(part)))
+def _erase_contributor(session: Session, name: str) -> None:
+    """Remove a contributor who has no upload left, and the name from the audit log."""
+    row = session.scalar(select(ContributorRow).where(ContributorRow.name == name))
+    if row is None or session.scalar(select(func.count()).where(UploadRow.contributor_id == row.id)):
+        return
+    session.execute(delete(TokenRow).where(TokenRow.contributor_id == row.id))
+    session.delete(row)
+    for entry in session.scalars(select(AuditRow)):
+        if name in entry.subject or entry.details.get("contributor") == name:
+            entry.subject = entry.subject.replace(name, "(erased)")
+            entry.details = {key: "(erased)" if key == "contributor" else value for key, value in entry.details.items()}

@@ -1,4 +1,4 @@
-"""What an administrator sees of a running hub: metrics for Prometheus, and an access log of JSON lines."""
+"""Watching a running hub: metrics for Prometheus, and an access log of JSON lines."""
 
 from __future__ import annotations
 
@@ -29,12 +29,7 @@ BUCKETS_S = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 
 
 class Metrics:
-    """The metrics of one server.
-
-    Args:
-        site: What is measured.
-        door: Who is connected; None where no connections are counted.
-    """
+    """The metrics of one server; without a ``door`` no connections are counted."""
 
     def __init__(self, site: Site, door: Door | None) -> None:
         self._site = site
@@ -50,11 +45,9 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """What is known at this moment, of this process."""
-        version = self._site.served.version
-        yield GaugeMetricFamily(
-            "latcast_hub_model_version", "The model that serves; 0 for none.", version.number if version else 0
-        )
+        """Yield the present state of this process."""
+        version = self._site.served.number or 0
+        yield GaugeMetricFamily("latcast_hub_model_version", "The model that serves; 0 for none.", version)
         yield GaugeMetricFamily(
             "latcast_hub_models_running", "Strangers' models that are read or wait.", self._site.models.inside
         )
@@ -64,19 +57,18 @@ class Metrics:
             yield CounterMetricFamily("latcast_hub_connections_too_slow", "That were cut off.", self._door.too_slow)
 
     def answer(self) -> Response:
-        """All of them, as Prometheus reads them."""
-        content = generate_latest(self.registry)
+        """Return all of them, as Prometheus reads them."""
+        registry = self.registry
         if os.environ.get(SHARED_FOLDER):
-            of_all = CollectorRegistry()
-            MultiProcessCollector(of_all)
-            content = generate_latest(of_all)
-        return Response(content, media_type=CONTENT_TYPE_LATEST)
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class Observed:
     """Counts each request, and writes a line about it where the log is on.
 
-    The line has no query, no header and no whole address: nothing by which a person could be told.
+    The line has no query, no header and no whole address: nothing that identifies a person.
     """
 
     def __init__(self, app: Application, metrics: Metrics) -> None:
@@ -120,7 +112,7 @@ class Observed:
 
 
 def network_text(address: str) -> str:
-    """Where an address lies, not whose it is: the /24 of IPv4, the /48 of IPv6; empty for what is none."""
+    """Return the network of an address, which identifies no person: the /24 of IPv4, the /48 of IPv6; empty for other texts."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -129,7 +121,7 @@ def network_text(address: str) -> str:
 
 
 def log_access(where: str) -> None:
-    """Writes a line for each request to a file, which may be moved away meanwhile, or to standard output where it is "-".
+    """Write a line for each request to a file, which may be moved away meanwhile, or to standard output where it is "-".
 
     Raises:
         OSError: The file cannot be opened.

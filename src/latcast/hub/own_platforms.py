@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from latcast.chips.chip_names import chip_of
-from latcast.errors import LatcastError
 from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel
@@ -24,7 +22,7 @@ MOST_OWN = 1000
 
 @dataclass(frozen=True)
 class OwnPlatform:
-    """A predictor of a platform, from what was measured there.
+    """A predictor of a platform, from the latencies measured there.
 
     Attributes:
         predictor: Its covariances in single precision.
@@ -38,7 +36,7 @@ class OwnPlatform:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What is said of it beside a prediction."""
+        """Facts that stand beside a prediction."""
         platform = self.predictor.platform
         kind = unit_kind(platform.unit)
         chip = chip_of(platform.device, "", kind)
@@ -69,7 +67,7 @@ class OwnPlatforms:
         self.left_out = 0
 
     def refresh(self) -> Iterator[None]:
-        """Looks again, and makes predictors anew where latencies have changed; pauses after each, as one takes 25 ms.
+        """Look again, and make new predictors where latencies have changed; pauses after each, as one takes 25 ms.
 
         Raises:
             LatcastError: The database cannot be read.
@@ -80,36 +78,27 @@ class OwnPlatforms:
                 self.platforms, self.left_out = {}, 0
                 return
             newest = database.newest_model()
-            if newest is not None:
-                with suppress(LatcastError, KeyError, TypeError, ValueError):  # the server says so
-                    served.serve(newest)
-            if served.model is None:
+            if newest is None or not served.serve(newest):
                 served.serve_seed()
             measured = HubReader(database, served, seeded=True).own()
         model = served.model
         assert model is not None
         chosen = sorted(measured, key=lambda name: (not measured[name].trusted, -len(measured[name].latencies), name))[:MOST_OWN]
-        # What has not changed goes on while the others are made.
+        # Platforms that have not changed go on while the others are made.
         found = {name: self.platforms[name] for name in chosen if name in self.platforms}
         self.platforms, self.left_out = dict(found), len(measured) - len(found)
         for name in chosen:
-            own = measured[name]
-            digest = hashlib.sha256(json.dumps(sorted(own.latencies.items())).encode()).hexdigest()
-            kept = found.get(name)
-            if kept is None or kept.digest != digest:
-                predictor = model.predictor(name, own.latencies)
-                if predictor is None:
-                    found.pop(name, None)
-                    continue
-                found[name] = OwnPlatform(_in_single_precision(predictor), own.trusted, digest)
-                yield
-            else:
-                found[name] = replace(kept, trusted=own.trusted)
+            latencies, trusted = measured[name]
+            digest = hashlib.sha256(json.dumps(sorted(latencies.items())).encode()).hexdigest()
+            if name in found and found[name].digest == digest:
+                found[name] = replace(found[name], trusted=trusted)
+                continue
+            predictor = model.predictor(name, latencies)
+            if predictor is None or predictor.device is None:
+                found.pop(name, None)
+                continue
+            members = tuple(replace(each, covariance=each.covariance.astype(np.float32)) for each in predictor.device.members)
+            smaller = replace(predictor, device=replace(predictor.device, members=members))
+            found[name] = OwnPlatform(smaller, trusted, digest)
+            yield
         self.platforms, self.left_out = found, len(measured) - len(chosen)
-
-
-def _in_single_precision(predictor: PlatformPredictor) -> PlatformPredictor:
-    forecast = predictor.device
-    assert forecast is not None
-    members = tuple(replace(each, covariance=each.covariance.astype(np.float32)) for each in forecast.members)
-    return replace(predictor, device=replace(forecast, members=members))

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from latcast import records
 from latcast.hub import browser
-from latcast.hub.api import PLATFORM_PATH, Key, Part
+from latcast.hub.api import PLATFORM_PATH, Key, PlatformId
 from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
 from latcast.hub.entries import elsewhere
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
@@ -42,10 +42,10 @@ _MEDIA_TYPES: Mapping[str, str] = {
 }
 
 PAGE_ROWS = 50
-"""Rows of a page; the others are on the pages behind it."""
+"""Rows of a page; the others are on further pages."""
 
 Labels = Mapping[str, str]
-"""What rows may be sorted by to what it is called; the first is the usual one."""
+"""Names of the fields that rows may be sorted by, by field; the first is the usual one."""
 
 _DEVICES = Listing(
     "platform",
@@ -73,7 +73,7 @@ _LATENCY_LABELS: Labels = {"latency_ms": "quickest first", "-latency_ms": "slowe
 
 
 def milliseconds(value: float | None) -> str:
-    """As everywhere; a dash where there is none."""
+    """Format a latency as everywhere; a dash where there is none."""
     return "–" if value is None else records.milliseconds(value)
 
 
@@ -86,13 +86,21 @@ class Asset(NamedTuple):
 
 @lru_cache(maxsize=64)
 def asset(name: str) -> Asset:
-    """The static file of this name; its address changes with its content."""
+    """Return the static file of a name; its address changes with its content."""
     digest = hashlib.sha384((STATIC / name).read_bytes()).digest()
     return Asset(f"/static/{name}?v={digest.hex()[:12]}", f"sha384-{base64.b64encode(digest).decode()}")
 
 
+def _asked(find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> tuple[str, str, str]:
+    return find, sort, cursor
+
+
+Asked = Annotated[tuple[str, str, str], Depends(_asked)]
+"""Words to find, the field to sort by (the usual one where empty), and a cursor."""
+
+
 class Listed(NamedTuple):
-    """A portion of a list with what was asked for, as a page shows it."""
+    """A portion of a list with the words and the order that were asked for, as a page shows it."""
 
     portion: Portion
     find: str
@@ -100,8 +108,8 @@ class Listed(NamedTuple):
     labels: Labels
 
     @classmethod
-    def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: tuple[str, str, str]) -> Listed:
-        """The rows that a reader asked for: what to find, what to sort by (as usual where empty), and a cursor.
+    def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: Asked) -> Listed:
+        """Return the rows that a reader asked for: words to find, the field to sort by (the usual one where empty), and a cursor.
 
         Raises:
             HubError: See :meth:`Listing.portion`.
@@ -111,7 +119,7 @@ class Listed(NamedTuple):
         return cls(listing.portion(rows, find, sort, PAGE_ROWS, cursor), find, sort, labels)
 
     def link(self, cursor: str) -> str:
-        """The address of another portion of the same list."""
+        """Return the address of another portion of the same list."""
         return "?" + urlencode({"find": self.find, "sort": self.sort, "cursor": cursor})
 
 
@@ -123,7 +131,7 @@ def _published_names() -> list[str]:
 
 
 def _wasm(assets: browser.Assets) -> dict[str, dict[str, str]]:
-    """The WebAssembly that each provider runs, with its hash."""
+    """Return the WebAssembly that each provider runs, with its hash."""
     names = {"wasm": browser.WASM_FILES[-1], **({"webgpu": browser.WEBGPU_FILES[-1]} if assets.webgpu else {})}
     found = {}
     for provider, name in names.items():
@@ -140,7 +148,7 @@ class Pages:
         self.site = site
 
     def router(self) -> APIRouter:
-        """All routes; OpenAPI does not list them."""
+        """Return all routes; OpenAPI does not list them."""
         router = APIRouter(include_in_schema=False)
         routes: tuple[tuple[str, Callable[..., Any]], ...] = (
             ("/", self.model),
@@ -174,7 +182,7 @@ class Pages:
         return environment
 
     def rendered(self, template: str, here: str, values: Mapping[str, Any]) -> bytes:
-        """A page; ``here`` is the place in the navigation that it belongs to."""
+        """Render a page; ``here`` is its place in the navigation."""
         return self._templates.get_template(template).render(here=here, **values).encode()
 
     async def _page(self, key: tuple[str, ...], template: str, here: str, values: Callable[[], Mapping[str, Any]]) -> Response:
@@ -183,7 +191,7 @@ class Pages:
         )
 
     async def _data(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
-        """What the pages of a list are made from, made once for all of them."""
+        """Return the data of a list, made once for all of its pages."""
         return json.loads(await self.site.cache.answer(("data", *key), lambda: as_json(make())))
 
     async def model(self, request: Request) -> Response:
@@ -208,9 +216,9 @@ class Pages:
             "base": base,
         }
 
-    async def devices(self, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
+    async def devices(self, asked: Asked) -> Response:
         data = await self._data(("devices",), self._devices)
-        found = Listed.of(data["rows"], _DEVICES, _DEVICE_LABELS, (find, sort, cursor))
+        found = Listed.of(data["rows"], _DEVICES, _DEVICE_LABELS, asked)
         return HTMLResponse(self.rendered("devices.html", "/devices", {**data, "axis": LogAxis(**data["axis"]), "list": found}))
 
     def _devices(self) -> dict[str, Any]:
@@ -218,9 +226,8 @@ class Pages:
         platforms = {item["id"]: item for item in reader.all_platforms()}
         names = {key: reference.name for key, reference in reader.references().items()}
         forecasts = {name: found for name, found in self.site.yardstick().items() if name in platforms}
-        axis, rows = strip_rows(
-            reader.latencies(), names, forecasts, published_model(YARDSTICK, as_measured=True).key, reader.typical()
-        )
+        yardstick = published_model(YARDSTICK, as_measured=True).key
+        axis, rows = strip_rows(reader.cells().by_platform(), names, forecasts, yardstick, reader.typical())
         version = self.site.served.version
         shown = [{**row, **platforms.pop(row["platform"])} for row in rows if row["platform"] in platforms]
         listed = ranked([*shown, *({**NOTHING_DRAWN, "platform": name, **each} for name, each in platforms.items())])
@@ -239,36 +246,33 @@ class Pages:
             "version": None if version is None else {"number": version.number, "held_out": version.held_out},
         }
 
-    async def networks(self, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
+    async def networks(self, asked: Asked) -> Response:
         rows = await self._data(("networks",), self.site.reader.networks)
         axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
-        values = {"axis": axis, "list": Listed.of(rows, NETWORKS, _NETWORK_LABELS, (find, sort, cursor))}
+        values = {"axis": axis, "list": Listed.of(rows, NETWORKS, _NETWORK_LABELS, asked)}
         return HTMLResponse(self.rendered("networks.html", "/networks", values))
 
-    async def network(self, key: Key, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
+    async def network(self, key: Key, asked: Asked) -> Response:
         found = await self._data(("network", key), lambda: self.site.reader.network(key))
         rows = [{**row, "name": row["platform"]} for row in found["latencies"]]
         axis = LogAxis.over([row["latency_ms"] for row in rows])
-        shown = Listed.of(rows, _LATENCIES, _LATENCY_LABELS, (find, sort, cursor))
+        shown = Listed.of(rows, _LATENCIES, _LATENCY_LABELS, asked)
         return HTMLResponse(self.rendered("network.html", "/networks", {"network": found, "axis": axis, "list": shown}))
 
-    async def platform(
-        self, device: Part, runtime: Part, unit: Part, precision: Part, find: Find = "", sort: SortBy = "", cursor: Cursor = ""
-    ) -> Response:
-        name = f"{device}/{runtime}/{unit}/{precision}"
-        found = await self._data(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
+    async def platform(self, platform: PlatformId, asked: Asked) -> Response:
+        predict = self.site.forecaster.predict
+        found = await self._data(("platform", platform), lambda: self.site.reader.device_page(platform, predict))
         axis, rows = interval_rows(found)
         values = {
             "page": found,
             "axis": axis,
-            "list": Listed.of(rows, _LATENCIES, _LATENCY_LABELS, (find, sort, cursor)),
+            "list": Listed.of(rows, _LATENCIES, _LATENCY_LABELS, asked),
             "version": self.site.served.version,
         }
         return HTMLResponse(self.rendered("platform.html", "/devices", values))
 
     async def models(self) -> Response:
-        refit, version = self.site.refitter.state, self.site.served.version
-        serving = None if version is None else version.number
+        refit, serving = self.site.refitter.state, self.site.served.number
         return await self._page(
             (refit.problem, str(serving)),
             "models.html",
@@ -292,7 +296,7 @@ class Pages:
         )
 
     def problem(self, status: int, text: str) -> Response:
-        """What a browser shows of an error."""
+        """Return the page of an error."""
         heading = {404: "There is nothing here", 429: "Too often", 503: "Not now"}.get(status, "That did not work")
         return HTMLResponse(self.rendered("problem.html", "", {"heading": heading, "text": text}), status)
 
@@ -317,7 +321,7 @@ class Pages:
 
 
 def ranked(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Platforms' rows; without a rank those that nothing connects with most others, so that their scales do not compare."""
+    """Return platforms' rows, without a rank where nothing connects them with most others: their scales do not compare."""
     groups = Counter(row["group"] for row in rows)
     most = max(groups, key=lambda group: (groups[group], -group)) if groups else 0
     return [dict(row) if row["group"] == most else {**row, "cluster": "", "factor": None} for row in rows]

@@ -12,30 +12,30 @@ from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import Measurement
 
 RANGE_MS: Mapping[str, tuple[float, float]] = {"network": (1e-3, 600_000.0), "kernel": (1e-5, 600_000.0)}
-"""Faster is no inference, slower nobody waits for."""
+"""Latencies outside this range are rejected."""
 
 STATED_TOLERANCE = 0.05
 """Between a stated latency and the one that follows from the runs; statistics differ by less, slips by more."""
 
 CLOCK_TOLERANCE = timedelta(minutes=10)
 FIRST_DAY = datetime(2012, 1, 1, tzinfo=timezone.utc)
-"""No network of the kind that is measured here is older."""
+"""Such networks are not older."""
 
 IDENTICAL_RUNS, IDENTICAL_FROM_MS = 10, 5.0
 """So many runs of such length never take the same time to the last digit; short ones may, by a coarse clock."""
 
 HOST_FACTOR = 20.0
-"""How far normalisation by a probe may carry the raw latency."""
+"""By which normalisation by a probe may change the raw latency."""
 
 OUTLIER_FACTOR = 4.0
-"""A latency this many times outside the interval that is predicted from the platform's other latencies is not believed."""
+"""A latency so many times outside the interval that the platform's other latencies predict is not believed."""
 
 MIN_KNOWN = 3
 """Latencies of a platform that a prediction needs before it may be held against another one."""
 
 
 def implausibility(measurement: Measurement, now: datetime) -> str | None:
-    """Why a record cannot be right by itself, or None."""
+    """Return why a record cannot be right by itself, or None."""
     late = _clock(measurement, now)
     if late or measurement.latency_ms is None or measurement.error is not None:
         return late
@@ -52,7 +52,7 @@ def _clock(measurement: Measurement, now: datetime) -> str | None:
     try:
         taken = datetime.fromisoformat(measurement.taken_at.replace("Z", "+00:00"))
     except ValueError:
-        return f"taken_at {measurement.taken_at} is no time"
+        return f"taken_at {measurement.taken_at} is not a time"
     if taken > now + CLOCK_TOLERANCE:
         return f"taken_at {measurement.taken_at} lies in the future; the clock of the device is wrong"
     if taken < FIRST_DAY:
@@ -80,7 +80,7 @@ def _runs(measurement: Measurement, latency_ms: float) -> str | None:
 
 
 def _statistics(measurement: Measurement, runs: np.ndarray) -> list[float]:
-    """Other statistics that a latency may be, beside the median of the runs: their mean, or the median of the rounds' medians."""
+    """Return other statistics that a latency may be: the mean of the runs, or the median of the rounds' medians."""
     values = [float(np.mean(runs))]
     if measurement.rounds:
         values.append(float(np.median(round_medians(normalised_runs(measurement), measurement.rounds))))
@@ -91,12 +91,12 @@ def _differ(stated: float, found: float) -> bool:
     return abs(stated / found - 1) > STATED_TOLERANCE
 
 
-def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
-    """Which network latencies of one platform cannot be right beside its other ones, with the reason.
+def outliers(measurements: Sequence[Measurement], believed: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+    """Find network latencies of one platform that cannot be right beside its other ones; returns the reason by index.
 
     Args:
         measurements: Plausible records of one platform from one upload.
-        trusted: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
+        believed: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
         model: The model that serves; None while there is none, and nothing is an outlier then.
 
     A network is judged by what the hub believes of the platform. Where fewer than :data:`MIN_KNOWN` networks are believed, the
@@ -109,11 +109,11 @@ def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], 
         return {}
     platform = measurements[indices[0]].platform
     stated = {index: float(measurements[index].latency_ms or 0.0) for index in indices}
-    if len(trusted) >= MIN_KNOWN:
-        others = len(trusted)
-        expected = model.predict([measurements[index].reference for index in indices], trusted, platform)
+    if len(believed) >= MIN_KNOWN:
+        others = len(believed)
+        expected = model.predict([measurements[index].reference for index in indices], believed, platform)
     else:
-        known = {**trusted, **{measurements[index].reference.key: stated[index] for index in indices}}
+        known = {**believed, **{measurements[index].reference.key: stated[index] for index in indices}}
         others = len(known) - 1
         if others < MIN_KNOWN:
             return {}
@@ -132,11 +132,11 @@ def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], 
 
 
 CONTRADICTION_FACTOR = 1.5
-"""Between what two contributors say of a network on a platform: their medians differ by less, whatever the room's temperature."""
+"""Between the medians of two contributors for a network on a platform, which differ by less, whatever the room's temperature."""
 
 
 def contradictions(measurements: Sequence[Measurement], others: Mapping[str, float]) -> dict[int, str]:
-    """Which network latencies of one platform others have measured otherwise, with the reason.
+    """Find network latencies of one platform that others measured differently; returns the reason by index.
 
     Args:
         measurements: Records of one platform from one upload.
@@ -155,23 +155,23 @@ def contradictions(measurements: Sequence[Measurement], others: Mapping[str, flo
     return found
 
 
-def disagreement(measurements: Sequence[Measurement], vouched: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
-    """Holds the network latencies of an upload on one platform where most of them disagree with trusted contributors.
+def disagreement(measurements: Sequence[Measurement], trusted_ms: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+    """Hold the network latencies of an upload on one platform where most of them disagree with trusted contributors.
 
     Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
 
     Args:
         measurements: Records of one platform from one upload of a contributor who is not trusted.
-        vouched: Latencies (ms) of that platform's networks as trusted contributors measured them, by reference key.
+        trusted_ms: Latencies (ms) of that platform's networks as trusted contributors measured them, by reference key.
         model: The model that serves, whose intervals they are held against.
 
     Returns:
         The reason by index: of all of the network latencies, or of none.
     """
     stated = {index: item for index, item in enumerate(measurements) if item.ok and item.role == "network"}
-    if model is None or len(vouched) < MIN_KNOWN or not stated:
+    if model is None or len(trusted_ms) < MIN_KNOWN or not stated:
         return {}
-    expected = model.predict([item.reference for item in stated.values()], vouched, measurements[next(iter(stated))].platform)
+    expected = model.predict([item.reference for item in stated.values()], trusted_ms, measurements[next(iter(stated))].platform)
     factors, outside = [], 0
     for item in stated.values():
         forecast = expected.get(item.reference.key)

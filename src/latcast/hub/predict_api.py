@@ -1,4 +1,4 @@
-"""``POST /api/predict``: how long a stranger's model takes on all known platforms; kept only where its user says so."""
+"""``POST /api/predict``: the latency of a stranger's model on all known platforms; kept only where its user says so."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLACES, PLACES_OF_ONE = 256, 4
 """Requests that may arrive, wait or be answered at once, and those of one address: of these a single one is being answered."""
 
 COST_OF_KERNELS = 0.25
-"""Of a look at one platform, where all of them cost 1."""
+"""Of the kernels on one platform, where a prediction on all of them costs 1."""
 
 _LATENCIES = TypeAdapter(ForecastRequest)
 
@@ -71,7 +71,7 @@ class PredictApi:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def router(self) -> APIRouter:
-        """The route, below ``/api``."""
+        """Return the route, below ``/api``."""
         router = APIRouter(prefix="/api")
         binary = {"schema": {"type": "string", "format": "binary"}}
         latencies = {"schema": _LATENCIES.json_schema()}
@@ -82,9 +82,7 @@ class PredictApi:
             summary="How long a model takes on all platforms; or networks on a device, from some of its latencies",
             description=_DESCRIPTION,
             responses=says(400, 404, 409, 413, 422, 503),
-            openapi_extra={
-                "requestBody": {"content": {"application/octet-stream": binary, "application/json": latencies}},
-            },
+            openapi_extra={"requestBody": {"content": {"application/octet-stream": binary, "application/json": latencies}}},
         )
         return router
 
@@ -117,7 +115,10 @@ class PredictApi:
         )
         with self._place(address), tempfile.TemporaryFile(prefix="latcast-") as file:
             if shared:
-                file.write(await self._shapes(shared))
+                shapes = await run_in_threadpool(self.site.database.shared_model, shared)
+                if shapes is None:
+                    raise NotFoundError(f"no model is shared under '{shared[:40]}'; its link may have been removed")
+                file.write(shapes)
             elif not model and not await _spool(request, file, MAX_MODEL_BYTES):
                 raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
             file.flush()
@@ -138,29 +139,23 @@ class PredictApi:
                 wanted = _LATENCIES.validate_json(file.read())
             except ValidationError as problem:
                 raise RequestValidationError(problem.errors()) from problem
+
+            def predict() -> tuple[dict[str, Any], float]:
+                begun_s = time.thread_time()
+                found = forecast(self.site, wanted)
+                return found, time.thread_time() - begun_s
+
             async with self._turn(address):
-                found, cpu_s = await run_in_threadpool(self._forecast, wanted)
+                found, cpu_s = await run_in_threadpool(predict)
                 self._rate.charge(address, cpu_s / USUAL_CPU_S - COST_OF_KERNELS)
         return JSONResponse(found)
 
-    def _forecast(self, wanted: ForecastRequest) -> tuple[dict[str, Any], float]:
-        """Predictions, and the seconds of processor time that they took."""
-        begun_s = time.thread_time()
-        found = forecast(self.site, wanted)
-        return found, time.thread_time() - begun_s
-
-    async def _shapes(self, key: str) -> bytes:
-        found = await run_in_threadpool(self.site.database.shared_model, key)
-        if found is None:
-            raise NotFoundError(f"no model is shared under '{key[:40]}'; its link may have been removed")
-        return found
-
     @contextmanager
     def _place(self, address: str) -> Iterator[None]:
-        """A place from before a body arrives until it is answered.
+        """Hold a place from before a body arrives until it is answered.
 
         Raises:
-            UnavailableError: The address, or all of them together, have too many.
+            UnavailableError: The address has too many, or all of them together have.
         """
         if self._inside[address] >= PLACES_OF_ONE or self._inside.total() >= PLACES:
             raise UnavailableError("too many models are being sent or read at once; try again in a few seconds")
@@ -172,7 +167,7 @@ class PredictApi:
 
     @asynccontextmanager
     async def _turn(self, address: str) -> AsyncIterator[None]:
-        """Waits until no other model of the address is being read.
+        """Wait until no other model of the address is being read.
 
         Raises:
             TooOftenError: Its other models have cost more meanwhile than it may spend.
@@ -188,7 +183,7 @@ class PredictApi:
 
 
 async def _spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
-    """Writes a body to a file and returns its number of bytes, uncompressed; errors are those of :func:`unpacked`."""
+    """Write a body to a file and return its number of bytes, uncompressed; errors are those of :func:`unpacked`."""
     async for portion in unpacked(request, most_bytes, WITHOUT_WEIGHTS):
         file.write(portion)
     return file.tell()

@@ -9,44 +9,34 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from latcast.chips.chip_names import silicon
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub.database import HubDatabase, ModelVersion
-from latcast.hub.model import Fitter, HubModel, Observation
+from latcast.hub.model import NAME, HubModel
+from latcast.hub.scales import Observation
 from latcast.measure.environment import utc_now
 from latcast.predictors.metrics import judge
 from latcast.records import Platform
-from latcast.registry import Registry
-
-FITTERS: Registry[Fitter] = Registry(
-    "cross-device model",
-    {
-        "devices": "latcast.hub.device_model:FITTER",
-        "log-scale": "latcast.hub.model:LOG_SCALE",
-    },
-    group="latcast.cross_device_models",
-)
-"""Ways to fit, by the name that versions are kept under."""
-
-PREFERRED = ("devices", "log-scale")
-"""The first of these that has platforms enough and can be fitted is used."""
 
 SIGNATURE_SIZE = 10
 """Networks that a held-out platform has measured, when a model is judged."""
 
 FOLDS = 5
+
 MIN_DEVICES = 3
 """Devices below which nothing can be held out."""
+
+HELD_OUT_PLATFORMS = 200
+"""On so many a model is judged at most, drawn with a seed: a thousand would take a minute, and tell little more."""
 
 QUIET_S = 1.0
 """Time without a new upload before a fit begins, so that one fit serves a batch of them."""
@@ -54,13 +44,10 @@ QUIET_S = 1.0
 LONGEST_WAIT_S = 30.0
 """Under uploads without end, a fit begins after this time all the same."""
 
-FIT_MEMORY_BYTES = 2 * 2**30
-
-HELD_OUT_PLATFORMS = 200
-"""On so many a model is judged at most, drawn with a seed: a thousand would take a minute, and tell little more."""
-
 FIRST_RETRY_S, LONGEST_RETRY_S = 30.0, 3600.0
 """After a fit that failed; each further time twice as long."""
+
+FIT_MEMORY_BYTES = 2 * 2**30
 
 KEPT_CONTENTS = 3
 """Versions whose content is kept; of older ones their figures are."""
@@ -68,72 +55,35 @@ KEPT_CONTENTS = 3
 _LOG = logging.getLogger("latcast.hub")
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Result of a fit, as values that cross a process boundary."""
+def held_out_error(observations: Sequence[Observation], model: HubModel, seed: int = 0) -> tuple[dict[str, Any] | None, str]:
+    """Judge fits on devices of trusted contributors held out of them, in folds.
 
-    model: str
-    content: Mapping[str, Any]
-    held_out: Mapping[str, Any] | None
-    note: str
-    seconds: float
-
-
-def choose(observations: Sequence[Observation]) -> list[str]:
-    """Names of fitters for these data, the best first; the next one is for the case that a fit fails."""
-    platforms = len({item.platform for item in observations})
-    return [name for name in PREFERRED if name in FITTERS and FITTERS.get(name).min_platforms <= platforms]
-
-
-def fit(observations: Sequence[Observation], known: HubModel | None = None) -> Fit:
-    """The model of some latencies and its error on devices that it did not see.
+    A device is held out with all its platforms and with all devices of its silicon, those that come with latcast too. What these
+    have taught about kinds of units in general stays in the model. A stranger's devices judge nothing: they can be made up to be
+    predicted well. Of each held-out platform :data:`SIGNATURE_SIZE` networks (at most half of them) are given, drawn with the
+    seed; the rest is predicted.
 
     Args:
         observations: All latencies.
-        known: The model that serves, of which is taken over what rests on the same latencies.
-
-    Raises:
-        TrainingError: No way of fitting works for them.
-    """
-    started_s = time.monotonic()
-    failed = []
-    for name in choose(observations):
-        fitter = FITTERS.get(name)
-        try:
-            model = fitter.fit(observations, known)
-            held_out, note = held_out_error(fitter, observations, known=model)
-        except LatcastError as problem:
-            failed.append(f"{name}: {problem}")
-            continue
-        return Fit(name, model.to_json(), held_out, "; ".join([*failed, note] if note else failed), time.monotonic() - started_s)
-    raise TrainingError(f"no cross-device model fits {len(observations)} latencies: {'; '.join(failed) or 'none was tried'}")
-
-
-def held_out_error(
-    fitter: Fitter, observations: Sequence[Observation], seed: int = 0, known: HubModel | None = None
-) -> tuple[dict[str, Any] | None, str]:
-    """Metrics on devices of trusted contributors held out of the fit, in folds.
-
-    A device is held out with all its platforms and with all devices of its silicon, those that come with latcast too. What these
-    have taught about kinds of units in general stays in the model.
-
-    A stranger's devices judge nothing: whoever makes them up can make them up to be predicted well. Of each held-out platform
-    :data:`SIGNATURE_SIZE` networks (at most half of them) are given, drawn with a seed; the rest is predicted.
+        model: Fitted to all of them; what rests on the same latencies is taken from it.
+        seed: Of all draws.
 
     Returns:
         The metrics, or None and the reason.
     """
-    trusted = [item for item in observations if item.trusted]
     device_of = {name: Platform.parse(name).device for name in {item.platform for item in observations}}
-    devices = sorted({device_of[item.platform] for item in trusted})
+    trusted: dict[str, list[Observation]] = {}
+    for item in observations:
+        if item.trusted:
+            trusted.setdefault(item.platform, []).append(item)
+    devices = {device_of[name] for name in trusted}
     if len(devices) < MIN_DEVICES:
         return None, f"no error on held-out devices: {len(devices)} of trusted contributors, expected at least {MIN_DEVICES}"
     random = Random(seed)
     die_of = {device: silicon(device) for device in device_of.values()}
     dies = sorted({die_of[device] for device in devices})
     random.shuffle(dies)
-    names = sorted({item.platform for item in trusted})
-    judged = set(random.sample(names, min(HELD_OUT_PLATFORMS, len(names))))
+    judged = set(random.sample(sorted(trusted), min(HELD_OUT_PLATFORMS, len(trusted))))
     predicted: list[tuple[float, float, float, float]] = []
     missing = 0
     for fold in range(min(FOLDS, len(dies))):
@@ -141,42 +91,59 @@ def held_out_error(
         rest = [item for item in observations if device_of[item.platform] not in held]
         if not rest:
             continue
-        model = fitter.fit(rest, known).without(held)
-        by_platform: dict[str, list[Observation]] = {}
-        for item in trusted:
-            if item.platform in judged and device_of[item.platform] in held:
-                by_platform.setdefault(item.platform, []).append(item)
-        for items in by_platform.values():
-            found, lost = _predict_rest(model, items, random)
-            predicted += found
-            missing += lost
+        fitted = HubModel.fit(rest, model).without(held)
+        for name, items in trusted.items():
+            given = min(SIGNATURE_SIZE, len(items) // 2)
+            if name not in judged or device_of[name] not in held or not given:
+                continue
+            drawn = random.sample(items, len(items))
+            known = {item.reference.key: item.latency_ms for item in drawn[:given]}
+            forecasts = fitted.predict([item.reference for item in drawn[given:]], known, name)
+            for item in drawn[given:]:
+                found = forecasts.get(item.reference.key)
+                if found is None:
+                    missing += 1
+                else:
+                    predicted.append((item.latency_ms, found.latency_ms, found.low_ms, found.high_ms))
     if not predicted:
         return None, "no error on held-out devices: no network of theirs was measured on any other"
     actual_ms, latency_ms, low_ms, high_ms = np.array(predicted).T
     return {**judge(latency_ms, actual_ms, low_ms, high_ms).to_json(), "devices": len(devices), "not_predicted": missing}, ""
 
 
-def _predict_rest(
-    model: HubModel, items: Sequence[Observation], random: Random
-) -> tuple[list[tuple[float, float, float, float]], int]:
-    """(actual, predicted, low, high) of the networks of one platform that were not given, and how many were not predicted."""
-    drawn = random.sample(list(items), len(items))
-    given = min(SIGNATURE_SIZE, len(drawn) // 2)
-    if not given:
-        return [], 0
-    rest = drawn[given:]
-    known = {item.reference.key: item.latency_ms for item in drawn[:given]}
-    forecasts = model.predict([item.reference for item in rest], known, items[0].platform)
-    found = []
-    for item in rest:
-        forecast = forecasts.get(item.reference.key)
-        if forecast is not None:
-            found.append((item.latency_ms, forecast.latency_ms, forecast.low_ms, forecast.high_ms))
-    return found, len(rest) - len(found)
+def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> ModelVersion | None:
+    """Fit to everything the database believes and keep the version; None where there is nothing to fit to.
+
+    Args:
+        database: Where measurements are and versions are kept.
+        before: An earlier model; what rests on the same latencies is taken from it.
+
+    Raises:
+        LatcastError: The fit failed.
+    """
+    started_s, records = time.monotonic(), len(database)
+    observations = database.observations()
+    if not observations:
+        return None
+    model = HubModel.fit(observations, before)
+    held_out, note = held_out_error(observations, model)
+    version = ModelVersion(
+        number=0,
+        fitted_at=utc_now(),
+        model=NAME,
+        measurements=records,
+        platforms=len({item.platform for item in observations}),
+        networks=len({item.reference.key for item in observations}),
+        seconds=time.monotonic() - started_s,
+        held_out=held_out,
+        note=note,
+        content=model.to_json(),
+    )
+    return database.keep_model(version, contents=KEPT_CONTENTS)
 
 
 class ServedModel:
-    """The model that answers, replaced at once when a new one is ready."""
+    """The model that answers, with its version; both are replaced at once when a new one is ready."""
 
     def __init__(self) -> None:
         self._now: tuple[ModelVersion, HubModel] | None = None
@@ -189,90 +156,59 @@ class ServedModel:
     def version(self) -> ModelVersion | None:
         return self._now[0] if self._now else None
 
-    def serve(self, version: ModelVersion) -> None:
-        """Serves a version from now on.
+    @property
+    def number(self) -> int | None:
+        """Number of the version."""
+        return self._now[0].number if self._now else None
 
-        Raises:
-            LatcastError: This latcast has no model of that name.
-        """
-        self._now = (version, FITTERS.get(version.model).load(version.content))
+    def serve(self, version: ModelVersion) -> bool:
+        """Serve a version that is kept, and return whether that was possible; a warning says why it was not."""
+        try:
+            if version.model != NAME:
+                raise TrainingError(f"this latcast has no model '{version.model}'")
+            self._now = (version, HubModel.from_json(version.content))
+        except (LatcastError, KeyError, TypeError, ValueError) as problem:
+            _LOG.warning("version %d of the model cannot be served and is fitted again: %s", version.number, problem)
+            return False
+        return True
 
     def serve_seed(self) -> None:
-        """Serves what comes with latcast, as version 0: nothing was measured yet.
+        """Serve what comes with latcast, as version 0: nothing was measured yet.
 
         Raises:
             LatcastError: This copy of latcast comes without it.
         """
-        from latcast.hub.device_model import FITTER, NAME
-
-        model = FITTER.seed()
+        model = HubModel.seed()
         note = "the model of devices that comes with latcast; nothing was contributed yet"
         self._now = (ModelVersion(0, "", NAME, 0, len(model.pool.platforms), 0, 0.0, None, note, {}), model)
 
 
 def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersion | None:
-    """Fits to everything the database believes, keeps the version, and serves it.
+    """Fit to everything the database believes, keep the version, and serve it; None where there is nothing to fit to.
 
     Args:
         database: Where measurements are and versions are kept.
         served: What answers meanwhile.
         own_process: Fit in a process of its own, which ends with this one.
 
-    Returns:
-        The version; None where there is nothing to fit to.
-
     Raises:
         LatcastError: The fit failed; the old model goes on serving.
     """
-    if own_process:
-        number = _in_own_process(database.url)
-        version = None if number is None else database.newest_model()
-    else:
-        version = fit_and_keep(database, served.model)
+    version = _fit_in_own_process(database) if own_process else fit_and_keep(database, served.model)
     if version is not None:
         served.serve(version)
     return version
 
 
-def fit_and_keep(database: HubDatabase, known: HubModel | None = None) -> ModelVersion | None:
-    """Fits to everything the database believes and keeps the version; None where there is nothing to fit to.
-
-    Args:
-        database: Where measurements are and versions are kept.
-        known: An earlier model, of which is taken over what rests on the same latencies.
-
-    Raises:
-        TrainingError: The fit failed.
-    """
-    records = len(database)
-    observations = database.observations()
-    if not observations:
-        return None
-    result = fit(observations, known)
-    version = ModelVersion(
-        number=0,
-        fitted_at=utc_now(),
-        model=result.model,
-        measurements=records,
-        platforms=len({item.platform for item in observations}),
-        networks=len({item.reference.key for item in observations}),
-        seconds=result.seconds,
-        held_out=result.held_out,
-        note=result.note,
-        content=result.content,
-    )
-    return database.keep_model(version, contents=KEPT_CONTENTS)
-
-
-def _in_own_process(url: str) -> int | None:
-    """Number of the version that another process fits and keeps; None where there is nothing to fit to.
+def _fit_in_own_process(database: HubDatabase) -> ModelVersion | None:
+    """Have another process fit and keep a version.
 
     Raises:
         TrainingError: That process failed, or was ended.
     """
     context = get_context("spawn")
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_fit_for_parent, args=(url, sending), daemon=True)
+    process = context.Process(target=_fit_for_parent, args=(database.url, sending), daemon=True)
     process.start()
     sending.close()
     try:
@@ -281,7 +217,7 @@ def _in_own_process(url: str) -> int | None:
         found = {}
     process.join()
     if "number" in found:
-        return cast("int | None", found["number"])
+        return None if found["number"] is None else database.newest_model()
     ended = f"the process that fits it ended with code {process.exitcode}"
     if process.exitcode == -9:
         ended += " (killed; out of memory?)"
@@ -289,16 +225,16 @@ def _in_own_process(url: str) -> int | None:
 
 
 def _fit_for_parent(url: str, answer: Connection) -> None:
-    """What the process of a fit does; it never outlives the server that began it."""
+    """Run in the process of a fit, which never outlives the server and whose memory is limited: strangers name networks."""
+    import resource
+
     end_with_parent()
-    _limit_memory()
+    resource.setrlimit(resource.RLIMIT_DATA, (FIT_MEMORY_BYTES, FIT_MEMORY_BYTES))
     try:
         with HubDatabase(url) as database:
             served = ServedModel()
-            newest = database.newest_model()
-            if newest is not None:
-                with suppress(LatcastError, KeyError, TypeError, ValueError):
-                    served.serve(newest)
+            if newest := database.newest_model():
+                served.serve(newest)
             version = fit_and_keep(database, served.model)
         answer.send({"number": None if version is None else version.number})
     except MemoryError:
@@ -308,7 +244,7 @@ def _fit_for_parent(url: str, answer: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process as soon as the one that started it is gone, however that ended."""
+    """End this process as soon as the one that started it is gone, however that ended."""
     parent = parent_process()
     assert parent is not None, "this is a child"
 
@@ -319,16 +255,9 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _limit_memory() -> None:
-    """For a process that builds networks which strangers have named."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (FIT_MEMORY_BYTES, FIT_MEMORY_BYTES))
-
-
 @dataclass(frozen=True)
 class RefitState:
-    """How fitting goes.
+    """The state of fitting.
 
     Attributes:
         running: Whether a fit is under way.
@@ -382,46 +311,34 @@ class Refitter:
         self.state = RefitState()
 
     def start(self) -> None:
-        """Serves the newest version that is kept, and fits where measurements have come since."""
-        newest = self._database.newest_model()
-        if newest is not None and not self._serve(newest):
-            newest = None
+        """Serve the newest version that is kept, and fit where measurements have come since."""
+        if newest := self._database.newest_model():
+            self._served.serve(newest)
+        self._fit_what_is_new()
         if self._seed and self._served.model is None:
             try:
                 self._served.serve_seed()
             except LatcastError as problem:
                 _LOG.warning("there are no predictions before the first fit: %s", problem)
-        if newest is None or newest.measurements != len(self._database):
-            self._news.set()
         self._thread.start()
 
-    def _serve(self, version: ModelVersion) -> bool:
-        """Whether a version that is kept can be served; then it is."""
-        try:
-            self._served.serve(version)
-        except (LatcastError, KeyError, TypeError, ValueError) as problem:
-            _LOG.warning("version %d of the model cannot be served and is fitted again: %s", version.number, problem)
-            return False
-        return True
-
     def notify(self) -> None:
-        """Says that there are new measurements."""
+        """Tell of new measurements."""
         self._news.set()
 
     def take_up(self) -> None:
-        """Serves a version that another process has kept, and fits where that has left measurements out."""
-        number = self._database.newest_model_number()
-        serving = self._served.version
-        if number is not None and (serving is None or serving.number < number):
-            newest = self._database.newest_model()
-            if newest is not None:
-                self._serve(newest)
-        serving = self._served.version
-        if serving is None or serving.measurements != len(self._database):
+        """Serve a version that another process has kept, and fit where that has left measurements out."""
+        if (self._database.newest_model_number() or 0) > (self._served.number or 0) and (newest := self._database.newest_model()):
+            self._served.serve(newest)
+        self._fit_what_is_new()
+
+    def _fit_what_is_new(self) -> None:
+        version = self._served.version
+        if version is None or version.measurements != len(self._database):
             self._news.set()
 
     def stop(self) -> None:
-        """Ends the thread; a fit that is running is waited for."""
+        """End the thread; a fit that is running is waited for."""
         self._stopping.set()
         self._news.set()
         self._thread.join()
@@ -429,7 +346,7 @@ class Refitter:
     def _run(self) -> None:
         retry_s = self._first_retry_s
         while True:
-            self._news.wait(None if self.state.retry_in_s is None else self.state.retry_in_s)
+            self._news.wait(self.state.retry_in_s)
             begun_s = time.monotonic()
             while not self._stopping.is_set() and self._news.is_set() and time.monotonic() - begun_s < LONGEST_WAIT_S:
                 self._news.clear()
@@ -444,10 +361,9 @@ class Refitter:
                         refit(self._database, self._served, own_process=self._own_process)
                 self.state, retry_s = RefitState(), self._first_retry_s
             except Exception as problem:  # whatever happens to one fit, the server and the next fit go on
-                if isinstance(problem, LatcastError):
-                    _LOG.error("fitting the cross-device model failed; the old one goes on serving: %s", problem)
-                else:
-                    _LOG.exception("fitting the cross-device model failed; the old one goes on serving")
-                said = str(problem) if isinstance(problem, LatcastError) else type(problem).__name__
-                self.state = RefitState(False, said, utc_now(), retry_s)
+                expected = isinstance(problem, LatcastError)
+                _LOG.error(
+                    "fitting the cross-device model failed; the old one goes on serving: %s", problem, exc_info=not expected
+                )
+                self.state = RefitState(False, str(problem) if expected else type(problem).__name__, utc_now(), retry_s)
                 retry_s = min(2 * retry_s, LONGEST_RETRY_S)

@@ -24,7 +24,7 @@ class HubBase(DeclarativeBase):
 
 
 class ContributorRow(HubBase):
-    """Whoever uploads; a name to thank, not an account."""
+    """A contributor: a name to thank, not an account."""
 
     __tablename__ = "contributors"
 
@@ -32,7 +32,7 @@ class ContributorRow(HubBase):
     name: Mapped[str] = mapped_column(String(NAME_LENGTH), unique=True)
     created_at: Mapped[str] = mapped_column(String(40))
     trusted: Mapped[bool] = mapped_column(Boolean, server_default=false())
-    """Whether the administrator vouches: others are likened to such devices, and errors are scored on them."""
+    """Whether the administrator trusts them: other devices are compared with theirs, and errors are scored on theirs."""
 
 
 class TokenRow(HubBase):
@@ -72,7 +72,7 @@ class UploadRow(HubBase):
     size_bytes: Mapped[int]
     records: Mapped[int]
     answer: Mapped[dict[str, Any]] = mapped_column(JSON)
-    """What the contributor was told, to be told again when the same content comes again."""
+    """The answer to the contributor, which is given again when the same content comes again."""
 
 
 class ContributionRow(HubBase):
@@ -103,7 +103,7 @@ class QuarantineRow(HubBase):
 
 
 class AuditRow(HubBase):
-    """What was done by hand to tokens, contributors and measurements."""
+    """An act by hand on tokens, contributors or measurements."""
 
     __tablename__ = "audit"
 

@@ -24,7 +24,7 @@ _KEY = re.compile(r"[0-9a-f]{16}")
 
 
 def packed_shapes(graph: Graph) -> bytes:
-    """A graph as it is shared: nothing in it that its user named.
+    """Return a graph as it is shared, packed and without any name of its user.
 
     Raises:
         HubError: It is larger than what is kept.
@@ -34,9 +34,7 @@ def packed_shapes(graph: Graph) -> bytes:
     nodes = tuple(replace(node, name=f"{node.op_type.lower()}_{index}") for index, node in enumerate(renamed.nodes))
     found = pack(with_derived_names(replace(renamed, name="model", nodes=nodes)))
     if len(found) > MAX_GRAPH_BYTES:
-        raise HubError(
-            f"the model's shapes take {len(found)} bytes; at most {MAX_GRAPH_BYTES} are kept, so there is no link to it"
-        )
+        raise HubError(f"the model's shapes take {len(found)} bytes, expected at most {MAX_GRAPH_BYTES}; share a smaller model")
     return found
 
 
@@ -44,7 +42,7 @@ class SharedModelStore(TokenStore):
     """A store that keeps the shapes of models, where their users want it."""
 
     def share_model(self, key: str, graph: bytes) -> None:
-        """Keeps a packed graph under the hash of its shapes; the same one again changes nothing."""
+        """Keep a packed graph under the hash of its shapes; the same one again changes nothing."""
         with self._writing("share a model in") as session:
             if session.get(SharedModelRow, key) is not None:
                 return
@@ -56,13 +54,13 @@ class SharedModelStore(TokenStore):
                     session.delete(row)
 
     def shared_model(self, key: str) -> bytes | None:
-        """The packed graph under a hash; None where there is none."""
+        """Return the packed graph under a hash; None where there is none."""
         with self._reading() as session:
             row = session.get(SharedModelRow, key) if _KEY.fullmatch(key) else None
             return None if row is None else row.graph
 
     def remove_shared_model(self, key: str) -> None:
-        """Forgets a shared model.
+        """Forget a shared model.
 
         Raises:
             HubError: There is none under this hash.

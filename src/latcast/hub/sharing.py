@@ -1,9 +1,8 @@
-"""Contributing measurements to a hub: what is sent, in which portions, and how it gets there."""
+"""Contributing measurements to a hub: records without private parts, sent in portions until they are answered."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import http.client
 import json
 import random
@@ -11,17 +10,17 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 from latcast.errors import HubError
 from latcast.hub.uploads import without_path
 from latcast.predictors.hub_bundles import refusal
-from latcast.records import Measurement, Platform, Reference, device_name
+from latcast.records import Measurement, Platform, device_name
 
 BATCH_RECORDS = 200
 BATCH_BYTES = 4_000_000
@@ -38,18 +37,6 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 PATH_REMOVED = "(path removed)"
 
 
-@dataclass(frozen=True)
-class UploadBatch:
-    """Some records as they go over the wire: JSON Lines."""
-
-    content: bytes
-    records: int
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
-
-
 @dataclass
 class ShareReport:
     """Counts of a contribution."""
@@ -60,16 +47,16 @@ class ShareReport:
     quarantined: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, records: int, answer: Mapping[str, Any]) -> None:
-        """Counts the answer to a batch; one that the server had before counts as known."""
+        """Count the answer to a batch; one that the server had before counts as known."""
+        accepted, repeated = int(answer.get("accepted", 0)), bool(answer.get("repeated"))
         self.sent += records
-        repeated = bool(answer.get("repeated"))
-        self.accepted += 0 if repeated else int(answer.get("accepted", 0))
-        self.known += int(answer.get("known", 0)) + (int(answer.get("accepted", 0)) if repeated else 0)
+        self.accepted += 0 if repeated else accepted
+        self.known += int(answer.get("known", 0)) + (accepted if repeated else 0)
         self.quarantined += answer.get("quarantined", [])
 
 
 def shareable(measurement: Measurement, device: str = "") -> Measurement:
-    """A record as strangers may see it: ``local`` becomes the device's name, and paths of this machine are gone.
+    """Return a record as strangers may see it: ``local`` becomes the device's name, and paths of this machine are gone.
 
     Args:
         measurement: As it was taken.
@@ -83,79 +70,71 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
         if not device:
             raise HubError("the measurements are of 'local', which is another machine everywhere; name it with --device")
         platform = Platform.parse(replace(platform, device=shared_device_name(device)).id)
+    reference = measurement.reference
     return replace(
         measurement,
         platform=platform.id,
-        reference=without_path(_with_plain_name(measurement.reference)),
+        reference=without_path(replace(reference, name=re.split(r"[/\\]", reference.name)[-1])),
         error=None if measurement.error is None else _PATH.sub(PATH_REMOVED, measurement.error)[:2000],
-        environment=_scrubbed(dict(measurement.environment)),
+        environment=_without_paths(dict(measurement.environment)),
     )
 
 
+def _without_paths(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PATH.sub(PATH_REMOVED, value)
+    if isinstance(value, Mapping):
+        return {key: _without_paths(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_paths(item) for item in value]
+    return value
+
+
 def shared_device_name(text: str) -> str:
-    """A device's name as it stands in platform ids, as the page "add your device" makes it: "ThinkPad T14" is thinkpad-t14.
+    """Return a device's name as platform ids and the page "add your device" have it: "ThinkPad T14" is thinkpad-t14.
 
     Raises:
         HubError: There is no letter or digit in it, or it is 'local'.
     """
     found = device_name(text)[:60]
     if not found:
-        raise HubError(f"'{text[:60]}' is no name for a device; expected letters or digits, such as thinkpad-t14")
+        raise HubError(f"'{text[:60]}' is not a name for a device; expected letters or digits, such as thinkpad-t14")
     if found == "local":
         raise HubError("the device cannot be called 'local'; choose a name that tells which machine it is")
     return found
 
 
 def suggested_device_name(measurements: Iterable[Measurement]) -> str:
-    """What this machine calls itself, or the CPU that measurements were taken on; empty where neither is known."""
+    """Return this machine's own name for itself, or the CPU of measurements; empty where neither is known."""
     with suppress(OSError, HubError):
         return shared_device_name(Path("/sys/class/dmi/id/product_name").read_text(encoding="utf-8", errors="replace"))
     for measurement in measurements:
-        host = measurement.environment.get("host")
-        cpu = host.get("cpu") if isinstance(host, Mapping) else None
-        model = cpu.get("model") if isinstance(cpu, Mapping) else None
-        if isinstance(model, str):
-            with suppress(HubError):
-                return shared_device_name(model)
+        with suppress(HubError, KeyError, TypeError):
+            return shared_device_name(str(measurement.environment["host"]["cpu"]["model"]))
     return ""
 
 
-def _with_plain_name(reference: Reference) -> Reference:
-    return Reference(reference.space, reference.parameters, re.split(r"[/\\]", reference.name)[-1])
-
-
-def _scrubbed(value: Any) -> Any:
-    if isinstance(value, str):
-        return _PATH.sub(PATH_REMOVED, value)
-    if isinstance(value, Mapping):
-        return {key: _scrubbed(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_scrubbed(item) for item in value]
-    return value
-
-
 def json_line(measurement: Measurement) -> bytes:
-    """One record as it is sent."""
+    """Return a record as it is sent."""
     return json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
 
 
-def upload_batches(measurements: Sequence[Measurement]) -> Iterator[UploadBatch]:
-    """Portions that depend on nothing but the records, so that a repeated contribution sends the same ones."""
+def upload_batches(measurements: Iterable[Measurement]) -> Iterator[bytes]:
+    """Yield JSON Lines in portions that depend on the records alone, so that a repeated contribution sends the same ones."""
     lines: list[bytes] = []
     size = 0
-    for measurement in measurements:
-        text = json_line(measurement)
-        if lines and (len(lines) == BATCH_RECORDS or size + len(text) > BATCH_BYTES):
-            yield UploadBatch(b"".join(lines), len(lines))
+    for line in map(json_line, measurements):
+        if lines and (len(lines) == BATCH_RECORDS or size + len(line) > BATCH_BYTES):
+            yield b"".join(lines)
             lines, size = [], 0
-        lines.append(text)
-        size += len(text)
+        lines.append(line)
+        size += len(line)
     if lines:
-        yield UploadBatch(b"".join(lines), len(lines))
+        yield b"".join(lines)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to another place."""
+    """Follows no redirect, which would carry the token to another place."""
 
     def redirect_request(self, *arguments: Any, **options: Any) -> None:
         return None
@@ -185,11 +164,11 @@ class HubClient:
         self._attempts = attempts
         self._opener = urllib.request.build_opener(_NoRedirect())
 
-    def send(self, batch: UploadBatch, on_retry: Callable[[str, float], None] = lambda reason, wait_s: None) -> dict[str, Any]:
-        """Sends a batch until it is answered; sent twice it is stored once, so an answer that was lost does no harm.
+    def send(self, batch: bytes, on_retry: Callable[[str, float], None] = lambda reason, wait_s: None) -> dict[str, Any]:
+        """Send a batch until it is answered; sent twice it is stored once, so an answer that was lost does no harm.
 
         Args:
-            batch: What to send.
+            batch: JSON Lines.
             on_retry: Told why an attempt failed and how long the next one waits.
 
         Raises:
@@ -211,38 +190,31 @@ class HubClient:
             "run the same command again later, what has arrived is not stored twice"
         )
 
-    def _post(self, batch: UploadBatch) -> dict[str, Any]:
-        request = urllib.request.Request(
-            f"{self.url}/api/measurements",
-            data=gzip.compress(batch.content, mtime=0),
-            headers={
-                "authorization": f"Bearer {self._token}",
-                "content-type": "application/x-ndjson",
-                "content-encoding": "gzip",
-                "user-agent": "latcast",
-            },
-            method="POST",
-        )
+    def _post(self, batch: bytes) -> dict[str, Any]:
+        headers = {
+            "authorization": f"Bearer {self._token}",
+            "content-type": "application/x-ndjson",
+            "content-encoding": "gzip",
+            "user-agent": "latcast",
+        }
+        packed = gzip.compress(batch, mtime=0)
+        request = urllib.request.Request(f"{self.url}/api/measurements", data=packed, headers=headers, method="POST")
+        found: Any = None
         try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer, suppress(ValueError, RecursionError):
                 found = json.loads(answer.read(10_000_000))
         except urllib.error.HTTPError as problem:
-            with problem:
-                self._refused(problem)
+            reason = refusal(problem)
+            if problem.code == 429 or problem.code >= 500:
+                stated = str(problem.headers.get("retry-after", ""))
+                wait_s = min(float(stated), LONGEST_WAIT_S) if stated.isdecimal() else 0.0
+                raise _TryAgainError(f"{problem.code}: {reason}", wait_s) from problem
+            raise HubError(f"{self.url} refused the measurements ({problem.code}): {reason}") from problem
         except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
             raise _TryAgainError(str(getattr(problem, "reason", problem)) or type(problem).__name__) from problem
-        except (ValueError, RecursionError) as problem:
-            raise HubError(f"{self.url} answered something that is not a hub's; check the address") from problem
         if not isinstance(found, dict) or "received" not in found:
             raise HubError(f"{self.url} answered something that is not a hub's; check the address")
         return found
-
-    def _refused(self, problem: urllib.error.HTTPError) -> NoReturn:
-        said = refusal(problem)
-        if problem.code == 429 or problem.code >= 500:
-            stated = str(problem.headers.get("retry-after", ""))
-            raise _TryAgainError(f"{problem.code}: {said}", min(float(stated), LONGEST_WAIT_S) if stated.isdecimal() else 0.0)
-        raise HubError(f"{self.url} refused the measurements ({problem.code}): {said}")
 
 
 class _TryAgainError(Exception):

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,18 +20,18 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import forecasts_json, why_not_predicted
+from latcast.hub.entries import network_json, why_not_predicted
 from latcast.hub.isolation import IsolatedForecasts, UnavailableError
-from latcast.hub.model import Forecast
 from latcast.hub.model_forecasts import ModelRequest
 from latcast.hub.queries import YARDSTICK, HubReader
 from latcast.hub.refitting import Refitter, ServedModel
+from latcast.hub.scales import Forecast
 from latcast.records import Reference
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How a server behaves.
+    """Settings of a server.
 
     Attributes:
         reads_per_minute, writes_per_minute: Limits for one address; 0 for none.
@@ -84,13 +84,11 @@ class Site:
         )
 
     def yardstick(self) -> Mapping[str, Forecast]:
-        """What platforms that come with latcast take for :data:`YARDSTICK`, by id; asked once, as they stay the same.
+        """Return forecasts of :data:`YARDSTICK` on platforms that come with latcast, by id; asked once, as they stay the same.
 
-        Empty where they do not answer here.
+        Empty where models are not read here.
         """
-        if self._yardstick is None:
-            if not self.settings.seed:
-                return {}
+        if self._yardstick is None and self.settings.seed:
             with suppress(UnavailableError), open(os.devnull, "rb") as nothing:
                 answer = self.models.ask_now(ModelRequest(YARDSTICK, "name"), nothing)
                 if answer.status == 200:
@@ -103,14 +101,14 @@ class Site:
         return self._yardstick or {}
 
     def take_up(self) -> None:
-        """Answers by what the database holds now, whichever process changed it."""
+        """Answer from now on by the present content of the database, whichever process changed it."""
         if self.settings.refit:
             self.refitter.take_up()
         self.models.refresh()
         self.cache.forget()
 
     def healthy(self) -> bool:
-        """Whether the database keeps what is written; asked at most once in :data:`HEALTH_S`, as each question is a write."""
+        """Return whether the database keeps what is written; tried at most once in :data:`HEALTH_S`, as each try is a write."""
         with self._asking_health:
             now_s = time.monotonic()
             if now_s >= self._health[0] + HEALTH_S:
@@ -119,7 +117,7 @@ class Site:
 
 
 def as_json(data: Any) -> bytes:
-    """Compact JSON."""
+    """Return compact JSON."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -134,9 +132,6 @@ class Forecaster:
     """Asks the model that serves, and remembers its answers until another one serves.
 
     One question at a time: a large model takes a second for it, and so strangers cannot take more than one core.
-
-    Args:
-        served: The model.
     """
 
     def __init__(self, served: ServedModel) -> None:
@@ -145,7 +140,7 @@ class Forecaster:
         self._kept: OrderedDict[str, dict[str, Forecast]] = OrderedDict()
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
-        """See :class:`~latcast.hub.model.HubModel`; empty where there is no model."""
+        """Predict as :meth:`HubModel.predict`; nothing where there is no model."""
         version, model = self._served.version, self._served.model
         if model is None or version is None or not networks:
             return {}
@@ -169,7 +164,7 @@ class ForecastRequest:
 
 
 def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
-    """Predictions, with null figures and a reason for networks that the model cannot predict from these; nothing is stored.
+    """Predict networks, with null figures and a reason for those that the model cannot predict; nothing is stored.
 
     Raises:
         NoModelError: There is no model.
@@ -183,11 +178,12 @@ def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
     if unknown:
         raise HubError(f"no network has the key '{unknown[0][:40]}'; /api/networks lists them")
     references = [known[key] for key in wanted.networks] or [item for key, item in known.items() if key not in wanted.measured]
-    return {
-        "model": version.number,
-        "predictions": forecasts_json(
-            references,
-            site.forecaster.predict(references, wanted.measured),
-            lambda key: why_not_predicted(site.served.model, key, wanted.measured),
-        ),
-    }
+    forecasts = site.forecaster.predict(references, wanted.measured)
+    nothing = {"latency_ms": None, "low_ms": None, "high_ms": None}
+    predictions = [
+        {**network_json(item), **asdict(forecasts[item.key]), "reason": None}
+        if item.key in forecasts
+        else {**network_json(item), **nothing, "reason": why_not_predicted(site.served.model, item.key, wanted.measured)}
+        for item in references
+    ]
+    return {"model": version.number, "predictions": predictions}

@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed_version
 from itertools import islice
@@ -38,7 +39,7 @@ _VERSION = re.compile(r"\d{4}-\d\d-\d\d(?:\.\d{1,4})?")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a version holds.
+    """A version of all measurements.
 
     Attributes:
         version: The day, with a number behind it from the second one of a day on.
@@ -66,7 +67,7 @@ class Snapshot:
 def make_snapshot(
     database: HubDatabase, folder: Path, *, licence: str = DEFAULT_LICENCE, url: str = "", parquet: bool | None = None
 ) -> Snapshot:
-    """Writes a new version below a folder.
+    """Write a new version below a folder.
 
     Args:
         database: Open.
@@ -88,14 +89,17 @@ def make_snapshot(
     if not counts["measurements"]:
         raise HubError("there is nothing to publish; upload measurements first")
     made_at = utc_now()
-    version = _free_version(folder, made_at[:10])
+    number, version = 1, made_at[:10]
+    while (folder / version).exists():
+        number += 1
+        version = f"{made_at[:10]}.{number}"
     newest = next(iter(reader.models()), None)
     names = [item["name"] for item in reader.contributors()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / version) as draft:
             draft.mkdir()
-            written = _write_records(database, draft, parquet)
+            written = _write_records(database, reader.all_references(), draft, parquet)
             (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, names), encoding="utf-8")
             (draft / "README.md").write_text(_readme(version, licence, url, written, parquet), encoding="utf-8")
             files = {file.name: {"size_bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(draft.iterdir())}
@@ -117,16 +121,14 @@ def make_snapshot(
 
 
 def list_snapshots(folder: Path) -> list[Snapshot]:
-    """Versions below a folder, the newest first."""
-    found = []
-    for path in folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ():
-        if _VERSION.fullmatch(path.parent.name):
-            found.append(Snapshot(**parse_json(path.read_bytes(), str(path), error=HubError)))
+    """Return the versions below a folder, the newest first."""
+    manifests = [path for path in folder.glob(f"*/{MANIFEST}") if _VERSION.fullmatch(path.parent.name)]
+    found = [Snapshot(**parse_json(path.read_bytes(), str(path), error=HubError)) for path in manifests]
     return sorted(found, key=lambda each: each.made_at, reverse=True)
 
 
 def snapshot_file(folder: Path, version: str, name: str) -> Path:
-    """A file of a version.
+    """Return the path of a file of a version.
 
     Raises:
         HubError: There is none of this name.
@@ -138,7 +140,7 @@ def snapshot_file(folder: Path, version: str, name: str) -> Path:
 
 
 def drop_snapshot(folder: Path, version: str) -> None:
-    """Removes a version, where someone asked for measurements to be removed that it holds.
+    """Remove a version, where someone asked for measurements to be removed that it holds.
 
     Raises:
         HubError: There is none of this name.
@@ -147,79 +149,60 @@ def drop_snapshot(folder: Path, version: str) -> None:
     shutil.rmtree(folder / version)
 
 
-def _free_version(folder: Path, day: str) -> str:
-    number, found = 1, day
-    while (folder / found).exists():
-        number, found = number + 1, f"{day}.{number + 1}"
-    return found
-
-
-def _write_records(database: HubDatabase, folder: Path, parquet: bool) -> int:
-    names = HubReader(database).all_references()
+def _write_records(database: HubDatabase, names: Mapping[str, Reference], folder: Path, parquet: bool) -> int:
+    """Write all records and return their number; ``names`` are networks by key, under the names that everybody sees."""
     records = database.measurements(failed=True, as_taken=True)
     written = 0
-    writer: Any = None
-    with gzip.GzipFile(folder / MEASUREMENTS, "wb", mtime=0) as file:
-        while portion := [_with_name(item, names) for item in islice(records, PORTION)]:
+    with ExitStack() as files:
+        lines = files.enter_context(gzip.GzipFile(folder / MEASUREMENTS, "wb", mtime=0))
+        write_rows = _parquet_writer(folder / PARQUET, files) if parquet else None
+        while portion := list(islice(records, PORTION)):
+            # A network that was uploaded since the names were read keeps its uploader's.
+            portion = [replace(item, reference=names.get(item.reference.key, item.reference)) for item in portion]
             for item in portion:
-                file.write(json.dumps(item.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n")
-            if parquet:
-                writer = _write_parquet(writer, folder / PARQUET, portion)
+                lines.write(json.dumps(item.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n")
+            if write_rows is not None:
+                write_rows(portion)
             written += len(portion)
-    if writer is not None:
-        writer.close()
     return written
 
 
-def _with_name(item: Measurement, names: Mapping[str, Reference]) -> Measurement:
-    # What was uploaded since the names were read keeps the one that came along.
-    return replace(item, reference=names.get(item.reference.key, item.reference))
-
-
-def _write_parquet(writer: Any, path: Path, portion: Sequence[Measurement]) -> Any:
+def _parquet_writer(path: Path, files: ExitStack) -> Callable[[Sequence[Measurement]], None]:
+    """Return a function that appends records to a file, which is closed with ``files``."""
     import pyarrow
     from pyarrow import parquet
 
-    text, number = pyarrow.string(), pyarrow.float64()
-    schema = pyarrow.schema(
-        [
-            *((name, text) for name in ("platform", "device", "runtime", "runtime_version", "unit", "precision")),
-            *((name, text) for name in ("network", "key", "space", "parameters", "role")),
-            *((name, number) for name in ("latency_ms", "raw_latency_ms", "variation")),
-            ("runs_ms", pyarrow.list_(number)),
-            ("statistic", text),
-            ("warmup_runs", pyarrow.int64()),
-            ("taken_at", text),
-            ("error", text),
-            ("environment", text),
-        ]
+    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+    columns: tuple[tuple[str, Any, Callable[[Measurement, Platform], Any]], ...] = (
+        ("platform", text, lambda item, platform: item.platform),
+        ("device", text, lambda item, platform: platform.device),
+        ("runtime", text, lambda item, platform: platform.runtime),
+        ("runtime_version", text, lambda item, platform: platform.runtime_version),
+        ("unit", text, lambda item, platform: platform.unit),
+        ("precision", text, lambda item, platform: platform.precision),
+        ("network", text, lambda item, platform: item.reference.name),
+        ("key", text, lambda item, platform: item.reference.key),
+        ("space", text, lambda item, platform: item.reference.space),
+        ("parameters", text, lambda item, platform: json.dumps(dict(item.reference.parameters), sort_keys=True)),
+        ("role", text, lambda item, platform: item.role),
+        ("latency_ms", number, lambda item, platform: item.latency_ms),
+        ("raw_latency_ms", number, lambda item, platform: item.raw_latency_ms),
+        ("variation", number, lambda item, platform: item.variation),
+        ("runs_ms", pyarrow.list_(number), lambda item, platform: list(item.runs_ms)),
+        ("statistic", text, lambda item, platform: item.statistic),
+        ("warmup_runs", whole, lambda item, platform: item.warmup_runs),
+        ("taken_at", text, lambda item, platform: item.taken_at),
+        ("error", text, lambda item, platform: item.error),
+        ("environment", text, lambda item, platform: json.dumps(dict(item.environment), sort_keys=True)),
     )
-    if writer is None:
-        writer = parquet.ParquetWriter(path, schema, compression="zstd")
-    writer.write_table(pyarrow.Table.from_pylist(list(_flat(portion)), schema=schema))
-    return writer
+    schema = pyarrow.schema([(name, kind) for name, kind, _ in columns])
+    writer = files.enter_context(parquet.ParquetWriter(path, schema, compression="zstd"))
 
+    def write(portion: Sequence[Measurement]) -> None:
+        parsed = [(item, Platform.parse(item.platform)) for item in portion]
+        writer.write_table(pyarrow.table({name: [value(*each) for each in parsed] for name, _, value in columns}, schema=schema))
 
-def _flat(portion: Sequence[Measurement]) -> Iterator[dict[str, Any]]:
-    for item in portion:
-        yield {
-            "platform": item.platform,
-            **asdict(Platform.parse(item.platform)),
-            "network": item.reference.name,
-            "key": item.reference.key,
-            "space": item.reference.space,
-            "parameters": json.dumps(dict(item.reference.parameters), sort_keys=True),
-            "role": item.role,
-            "latency_ms": item.latency_ms,
-            "raw_latency_ms": item.raw_latency_ms,
-            "variation": item.variation,
-            "runs_ms": list(item.runs_ms),
-            "statistic": item.statistic,
-            "warmup_runs": item.warmup_runs,
-            "taken_at": item.taken_at,
-            "error": item.error,
-            "environment": json.dumps(dict(item.environment), sort_keys=True),
-        }
+    return write
 
 
 def _sha256(path: Path) -> str:

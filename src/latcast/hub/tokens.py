@@ -1,7 +1,7 @@
 """Tokens: who may upload, until when.
 
-A token reads ``latcast_ID_SECRET``. The secret is 256 random bits and only its SHA-256 is stored, so a stolen database gives
-nobody the right to upload, and a lost token cannot be shown again.
+A token reads ``latcast_ID_SECRET``. The secret is 256 random bits and only its SHA-256 is stored, so a stolen database gives no
+right to upload, and a lost token cannot be shown again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ _TOKEN = re.compile(r"latcast_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[^\W_][\w .@+'-]*", re.UNICODE)
 _NAMED_TOKENS = select(TokenRow, ContributorRow).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
 
-
 _REVISION = "revision"
 """Property of a database that grows with every change."""
 
@@ -54,8 +53,16 @@ class Token:
     most_platforms: int | None = None
     trusted: bool = False
 
+    @classmethod
+    def of(cls, row: TokenRow, contributor: ContributorRow) -> Token:
+        """Return a row as a token."""
+        return cls(
+            row.id, contributor.name, row.label, row.created_at, row.expires_at, row.revoked_at, row.most_platforms,
+            bool(contributor.trusted),
+        )  # fmt: skip
+
     def state(self, now: str) -> str:
-        """ "valid", "expired" or "revoked" at a time."""
+        """Return "valid", "expired" or "revoked"."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
@@ -64,15 +71,11 @@ class Token:
         return asdict(self)
 
 
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def checked_name(name: str, what: str = "a contributor's name") -> str:
-    """The name without spaces around it.
+    """Return a name without spaces around it.
 
     Raises:
-        HubError: It is empty, too long, or has characters that are no part of names.
+        HubError: It is empty, too long, or has characters that names may not have.
     """
     found = " ".join(name.split())
     if len(found) > NAME_LENGTH or not _NAME.fullmatch(found):
@@ -83,18 +86,26 @@ def checked_name(name: str, what: str = "a contributor's name") -> str:
     return found
 
 
+def record_action(session: Session, action: str, subject: str, **details: Any) -> int:
+    """Write an act by hand into the audit log, in the transaction of the act, and return the number of the entry."""
+    row = AuditRow(at=utc_now(), action=action, subject=subject, details=details)
+    session.add(row)
+    session.flush()
+    return row.number
+
+
 class TokenStore(Store):
     """A store whose contributors have tokens."""
 
     @contextmanager
     def _changing(self, doing: str) -> Iterator[Session]:
-        """A transaction that changes what readers are told."""
+        """Open a transaction that changes what readers are told."""
         with self._writing(doing) as session:
             yield session
             session.merge(PropertyRow(name=_REVISION, value=str(_revision(session) + 1)))
 
     def revision(self) -> int:
-        """A number that grows with every change of what readers are told, whichever process made it."""
+        """Return a number that grows with every change of what readers are told, whichever process made it."""
         with self._reading() as session:
             return _revision(session)
 
@@ -107,29 +118,29 @@ class TokenStore(Store):
         trusted: bool | None = None,
         most_platforms: int | None = None,
     ) -> tuple[str, Token]:
-        """Makes a token for a contributor, who is made too where there is none of this name.
+        """Make a token for a contributor, who is made too where there is none of this name.
 
         Args:
             contributor: Whose it is.
             label: What it is for.
             lifetime: None for no end.
-            trusted: Whether the administrator trusts what the contributor measures; as it is where None, and a new one is not.
+            trusted: Whether the administrator trusts the contributor; None leaves it, and a new one is not trusted.
             most_platforms: New platforms that the token may bring; None for the usual number.
 
         Returns:
-            The token to hand over, which nobody can read again, and what is stored of it.
+            The token to hand over, which is not stored and cannot be read again, and what is stored of it.
 
         Raises:
             HubError: The name or the label is malformed.
         """
         name = checked_name(contributor)
-        said = checked_name(label, "a token's label") if label else ""
-        now = datetime.now(timezone.utc)
-        token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        checked_label = checked_name(label, "a token's label") if label else ""
+        token_id, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), utc_now()
+        end = None if lifetime is None else datetime.now(timezone.utc) + lifetime
         with self._changing("issue a token in") as session:
             row = session.scalar(select(ContributorRow).where(ContributorRow.name == name))
             if row is None:
-                row = ContributorRow(name=name, created_at=_text(now), trusted=False)
+                row = ContributorRow(name=name, created_at=now, trusted=False)
                 session.add(row)
             if trusted is not None and bool(row.trusted) != trusted:
                 row.trusted = trusted
@@ -139,41 +150,39 @@ class TokenStore(Store):
                 id=token_id,
                 contributor_id=row.id,
                 secret_sha256=hashlib.sha256(secret.encode()).hexdigest(),
-                label=said,
-                created_at=_text(now),
-                expires_at=None if lifetime is None else _text(now + lifetime),
+                label=checked_label,
+                created_at=now,
+                expires_at=None if end is None else end.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
                 revoked_at=None,
                 most_platforms=most_platforms,
             )
             session.add(stored)
             record_action(session, "issue", token_id, contributor=name, expires_at=stored.expires_at)
-            return f"latcast_{token_id}_{secret}", _token(stored, row)
+            return f"latcast_{token_id}_{secret}", Token.of(stored, row)
 
     def check_token(self, text: str) -> tuple[int, Token]:
-        """The contributor's number and the token behind a text.
+        """Return the number of the contributor behind a token, and the token.
 
         Raises:
-            TokenError: It is no token, or one that is unknown, expired or revoked.
+            TokenError: It is malformed, unknown, expired or revoked.
         """
-        unknown = "this token is not known here; ask the hub's administrator for one (latcast hub token issue)"
+        unknown = TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
         parts = _TOKEN.fullmatch(text)
         if parts is None:
-            raise TokenError(unknown)
+            raise unknown
         with self._reading() as session:
             row = session.execute(_NAMED_TOKENS.where(TokenRow.id == parts.group(1))).first()
         if row is None or not hmac.compare_digest(hashlib.sha256(parts.group(2).encode()).hexdigest(), row[0].secret_sha256):
-            raise TokenError(unknown)
-        stored, contributor = row
-        token = _token(stored, contributor)
+            raise unknown
+        token = Token.of(*row)
         state = token.state(utc_now())
         if state != "valid":
-            raise TokenError(
-                f"this token is {state} ({token.revoked_at or token.expires_at}); ask the administrator for a new one"
-            )
-        return stored.contributor_id, token
+            when = token.revoked_at or token.expires_at
+            raise TokenError(f"this token is {state} ({when}); ask the administrator for a new one")
+        return row[0].contributor_id, token
 
     def revoke_token(self, token_id: str) -> Token:
-        """Ends a token; what it has brought stays.
+        """End a token; what it has brought stays.
 
         Raises:
             HubError: There is no such token.
@@ -185,34 +194,14 @@ class TokenStore(Store):
             stored, contributor = row
             stored.revoked_at = stored.revoked_at or utc_now()
             record_action(session, "revoke", token_id, contributor=contributor.name)
-            return _token(stored, contributor)
+            return Token.of(stored, contributor)
 
     def tokens(self) -> list[Token]:
-        """All tokens, the newest first."""
+        """Return all tokens, the newest first."""
         with self._reading() as session:
-            query = _NAMED_TOKENS.order_by(TokenRow.created_at.desc(), TokenRow.id)
-            return [_token(row, contributor) for row, contributor in session.execute(query)]
-
-
-def _token(row: TokenRow, contributor: ContributorRow) -> Token:
-    return Token(
-        row.id, contributor.name, row.label, row.created_at, row.expires_at, row.revoked_at, row.most_platforms,
-        bool(contributor.trusted),
-    )  # fmt: skip
+            return [Token.of(*row) for row in session.execute(_NAMED_TOKENS.order_by(TokenRow.created_at.desc(), TokenRow.id))]
 
 
 def _revision(session: Session) -> int:
     row = session.get(PropertyRow, _REVISION)
     return int(row.value) if row is not None else 0
-
-
-def record_action(session: Session, action: str, subject: str, **details: Any) -> int:
-    """Writes down what was done by hand, in the transaction in which it is done.
-
-    Returns:
-        The number of the entry.
-    """
-    row = AuditRow(at=utc_now(), action=action, subject=subject, details=details)
-    session.add(row)
-    session.flush()
-    return row.number

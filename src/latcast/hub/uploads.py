@@ -1,6 +1,6 @@
 """Reads uploads: the size of the body, then sizes, types and texts of the records are checked before any is used.
 
-What is malformed is refused whole, with the line; what is well-formed but hard to believe is a matter of
+An upload with anything malformed is refused whole, with the line; whether a record is plausible is a matter of
 :mod:`latcast.hub.plausibility`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,54 +21,54 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MAX_BODY_BYTES = 8_000_000
-"""Of a request as it comes over the wire."""
+"""Maximum request size, compressed."""
 
 MAX_CONTENT_BYTES = 40_000_000
-"""Of a request after decompression."""
+"""Maximum request size after decompression."""
 
 FREE_BYTES = 1_000_000
 """A compressed body of at most this size uncompressed may be packed as densely as it likes."""
+
+HEAD_BYTES, TFLITE = 8, b"TFL3"
+"""Length of a TFLite file's head, and how it ends. Its weights cannot be cut out, so it is sent with zeros for them, as dense as
+it likes."""
 
 SEVERAL = "send several uploads"
 
 MAX_RECORDS, MAX_LINES = 1000, 2000
 MAX_LINE_BYTES = 1_000_000
-MAX_RUNS = 10_000
-MAX_KERNELS = 10_000
-MAX_WARMUP_RUNS = 1_000_000
 MAX_DEPTH = 12
 MAX_TEXT = 4000
 MAX_PARAMETERS_BYTES = 20_000
-MAX_ENVIRONMENT_BYTES = 60_000
+
 MAX_INTEGER = 2**53
 """Beyond it, a JSON number is not the same for every reader."""
 
-_SPACE = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_.+-]+)?")
+_SPACE = re.compile(r"[a-z0-9_]{1,64}(?:/[a-z0-9_.+-]{1,35})?")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")
+_HASH = re.compile(r"[0-9a-f]{16,64}")
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Characters without width, and those that turn the direction of writing: a name that holds one is not what it seems."""
-_HASH = re.compile(r"[0-9a-f]{16,64}")
-_LENGTHS: Mapping[str, int] = {
-    "platform": 200,
-    "device": 100,
-    "runtime": 100,
-    "version": 50,
-    "unit": 100,
-    "space": 100,
-    "name": 200,
-}
 
 
 class MalformedUploadError(HubError):
-    """Content that is no list of measurements; nothing of it is stored."""
+    """Content that is not a list of measurements; nothing of it is stored."""
+
+
+class TooLargeError(HubError):
+    """More than a request may hold."""
+
+
+class UnreadableBodyError(HubError):
+    """Not compressed as its header says, or cut off."""
 
 
 def parse_upload(content: bytes) -> list[Measurement]:
-    """The measurements of a JSON Lines document; blank lines are skipped.
+    """Read the measurements of a JSON Lines document; blank lines are skipped.
 
     Files are stored by the hash of their content and their name: a path that comes along is dropped, unread.
 
@@ -81,39 +81,57 @@ def parse_upload(content: bytes) -> list[Measurement]:
             f"{lines} lines, expected at most {MAX_RECORDS} records, one a line; send them in several uploads"
         )
     found: list[Measurement] = []
-    for number, line in _lines(content):
-        if len(found) >= MAX_RECORDS:
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise MalformedUploadError(f"line {number}: {len(line)} bytes, expected at most {MAX_LINE_BYTES}")
+        if not line.strip():
+            continue
+        if len(found) == MAX_RECORDS:
             raise MalformedUploadError(f"line {number}: more than {MAX_RECORDS} records; send them in several uploads")
         data = parse_json(line, f"line {number}", error=MalformedUploadError)
         try:
             found.append(_measurement(data))
         except (LatcastError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
-            text = (
-                str(problem) if isinstance(problem, LatcastError) else f"not a measurement ({type(problem).__name__}: {problem})"
-            )
+            known = isinstance(problem, LatcastError)
+            text = str(problem) if known else f"not a measurement ({type(problem).__name__}: {problem})"
             raise MalformedUploadError(f"line {number}: {text}") from problem
     if not found:
         raise MalformedUploadError("no measurement in the upload; expected JSON Lines, one measurement a line")
     return found
 
 
-def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        if len(line) > MAX_LINE_BYTES:
-            raise MalformedUploadError(f"line {number}: {len(line)} bytes, expected at most {MAX_LINE_BYTES}")
-        if line.strip():
-            yield number, line
-
-
 def _measurement(data: Any) -> Measurement:
+    """Return a record as :meth:`Measurement.from_json` reads it, within what a stranger may send."""
     if not isinstance(data, dict):
         raise MalformedUploadError(f"a {type(data).__name__} where a JSON object was expected")
     _check_values(data)
-    return _checked(Measurement.from_json(data))
+    measurement = Measurement.from_json(data)
+    platform = Platform.parse(measurement.platform)
+    if platform.device == "local":
+        raise MalformedUploadError("the platform's device is 'local', which means another machine everywhere; name the device")
+    if measurement.taken_at and not _MOMENT.fullmatch(measurement.taken_at):
+        raise MalformedUploadError(
+            f"taken_at '{measurement.taken_at[:40]}', expected a time in UTC such as 2026-01-31T12:00:00.000Z"
+        )
+    for what, found, most in (
+        ("characters of the device", len(platform.device), 100),
+        ("characters of the runtime", len(platform.runtime), 100),
+        ("characters of the version", len(platform.runtime_version), 50),
+        ("characters of the unit", len(platform.unit), 100),
+        ("characters of the name", len(measurement.reference.name), 200),
+        ("characters of statistic", len(measurement.statistic), 100),
+        ("warmup_runs", measurement.warmup_runs, 1_000_000),
+        ("runs", len(measurement.runs_ms), 10_000),
+        ("executed kernels", len(measurement.executed), 10_000),
+        ("bytes of the environment", len(json.dumps(dict(measurement.environment))), 60_000),
+    ):
+        if found > most:
+            raise MalformedUploadError(f"{found} {what}, expected at most {most}")
+    return replace(measurement, reference=without_path(measurement.reference))
 
 
 def _check_values(value: Any, depth: int = 0) -> None:
-    """Nothing that a database or another reader could choke on, at any depth."""
+    """Refuse values that a database or another reader could choke on, at any depth."""
     if depth > MAX_DEPTH:
         raise MalformedUploadError(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
@@ -123,55 +141,21 @@ def _check_values(value: Any, depth: int = 0) -> None:
             raise MalformedUploadError("a text with control characters or broken Unicode")
         if _UNSEEN.search(value):
             raise MalformedUploadError("a text with characters that have no width or turn the direction of writing")
-    elif isinstance(value, int):
-        if abs(value) > MAX_INTEGER:
-            raise MalformedUploadError(f"an integer beyond ±{MAX_INTEGER}")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_values(key, depth + 1)
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise MalformedUploadError(f"an integer beyond ±{MAX_INTEGER}")
+    elif isinstance(value, (dict, list)):
+        for item in value if isinstance(value, list) else (*value, *value.values()):
             _check_values(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _check_values(item, depth + 1)
-
-
-def _checked(measurement: Measurement) -> Measurement:
-    """Checks beyond the types of the fields."""
-    platform = Platform.parse(measurement.platform)
-    if platform.device == "local":
-        raise MalformedUploadError("the platform's device is 'local', which means another machine everywhere; name the device")
-    for what, text in (
-        ("platform", measurement.platform), ("device", platform.device), ("runtime", platform.runtime),
-        ("version", platform.runtime_version), ("unit", platform.unit), ("space", measurement.reference.space),
-        ("name", measurement.reference.name),
-    ):  # fmt: skip
-        if len(text) > _LENGTHS[what]:
-            raise MalformedUploadError(f"a {what} of {len(text)} characters, expected at most {_LENGTHS[what]}")
-    if measurement.taken_at and not _MOMENT.fullmatch(measurement.taken_at):
-        raise MalformedUploadError(
-            f"taken_at '{measurement.taken_at[:40]}', expected a time in UTC such as 2026-01-31T12:00:00.000Z"
-        )
-    if len(measurement.statistic) > 100:
-        raise MalformedUploadError("statistic of more than 100 characters")
-    if measurement.warmup_runs > MAX_WARMUP_RUNS:
-        raise MalformedUploadError(f"warmup_runs {measurement.warmup_runs}, expected at most {MAX_WARMUP_RUNS}")
-    if max(len(measurement.runs_ms), *(len(values) for values in measurement.probe_parts_ms.values()), 0) > MAX_RUNS:
-        raise MalformedUploadError(f"{len(measurement.runs_ms)} runs, expected at most {MAX_RUNS}")
-    if len(measurement.executed) > MAX_KERNELS:
-        raise MalformedUploadError(f"{len(measurement.executed)} executed kernels, expected at most {MAX_KERNELS}")
-    if len(json.dumps(dict(measurement.environment))) > MAX_ENVIRONMENT_BYTES:
-        raise MalformedUploadError(f"environment of more than {MAX_ENVIRONMENT_BYTES} bytes")
-    return replace(measurement, reference=without_path(measurement.reference))
 
 
 def without_path(reference: Reference) -> Reference:
-    """A network as strangers may know it: a file by its hash and name, without where it lies.
+    """Return a network as strangers may know it: a file by its hash and name, without where it lies.
 
     Raises:
         MalformedUploadError: A file has no hash, or the reference is malformed.
     """
     if not _SPACE.fullmatch(reference.space):
-        raise MalformedUploadError(f"'{reference.space[:40]}' is no name of a space")
+        raise MalformedUploadError(f"'{reference.space[:40]}' is not the name of a space")
     parameters = dict(reference.parameters)
     if reference.space == "file":
         parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes")}
@@ -182,16 +166,8 @@ def without_path(reference: Reference) -> Reference:
     return Reference(reference.space, parameters, reference.name.rpartition("/")[2])
 
 
-class TooLargeError(HubError):
-    """More than a request may hold."""
-
-
-class UnreadableBodyError(HubError):
-    """Not compressed as its header says, or cut off."""
-
-
 async def unpacked(request: Request, most_bytes: int, advice: str) -> AsyncIterator[bytes]:
-    """Portions of a request's body, as they were before compression.
+    """Yield portions of a request's body, uncompressed.
 
     Args:
         request: Its ``Content-Encoding`` is gzip, identity or empty.
@@ -207,12 +183,19 @@ async def unpacked(request: Request, most_bytes: int, advice: str) -> AsyncItera
         raise UnreadableBodyError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none")
     unpacker = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
     size = packed_bytes = 0
+    head = b""
     try:
         async for portion in request.stream():
             packed_bytes += len(portion)
-            densest = most_bytes if unpacker is None else max(FREE_BYTES, MOST_RATIO * packed_bytes)
+            densest = most_bytes
             if unpacker is not None:
-                portion = unpacker.decompress(portion, min(most_bytes, densest) + 1 - size)
+                beginning = b""
+                if len(head) < HEAD_BYTES:
+                    beginning = unpacker.decompress(portion, HEAD_BYTES - len(head))
+                    head, portion = head + beginning, unpacker.unconsumed_tail
+                if not head.endswith(TFLITE):
+                    densest = max(FREE_BYTES, MOST_RATIO * packed_bytes)
+                portion = beginning + unpacker.decompress(portion, min(most_bytes, densest) + 1 - size)
             size += len(portion)
             if size > most_bytes:
                 raise TooLargeError(f"more than {most_bytes} bytes uncompressed; {advice}")

@@ -7,13 +7,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import Any
 
 from latcast.errors import HubError
 from latcast.hub.addresses import FOLDER, PLACE
@@ -28,81 +25,53 @@ MARK = "LATCAST_HUB_WORKER"
 QUICK_DEATH_S, MOST_QUICK_DEATHS = 5.0, 5
 """A worker that ends that soon after its start, so many times in a row, will not live next time either."""
 
-
-@dataclass(frozen=True)
-class Serving:
-    """What a worker does; it crosses a process boundary.
-
-    Attributes:
-        serve: Called in the worker with the socket; ends when the worker is told to.
-        count: How many workers.
-    """
-
-    serve: Callable[[socket.socket], None]
-    count: int
+Serve = Callable[[socket.socket], None]
+"""Run in each worker with the listening socket, until the worker is told to end; it crosses a process boundary."""
 
 
-def needs_server(url: str, count: int) -> None:
-    """Whether several processes may serve a database.
-
-    Raises:
-        HubError: It is a SQLite file, which one process writes at a time.
-    """
-    if count > 1 and not url.startswith("postgresql"):
-        raise HubError(
-            f"{count} workers need PostgreSQL (--database postgresql://user@host/name), found a SQLite file; "
-            "serve it with one worker"
-        )
-
-
-def run_workers(serving: Serving, listening: socket.socket) -> None:
-    """Runs workers until this process is told to end (SIGINT, SIGTERM); one that dies is started again.
+def run_workers(serve: Serve, count: int, listening: socket.socket) -> None:
+    """Run workers until this process is told to end (SIGINT, SIGTERM); one that dies is started again.
 
     Raises:
         HubError: Workers do not live.
     """
-    context = get_context("spawn")
-    os.environ[MARK] = "latcast-hub-worker"
-    shared = TemporaryDirectory(prefix="latcast-workers-")
-    os.environ.setdefault(SHARED_FOLDER, shared.name)
-    os.environ[FOLDER] = shared.name
     ending: list[int] = []
+    before = {each: signal.signal(each, lambda number, frame: ending.append(number)) for each in (signal.SIGINT, signal.SIGTERM)}
+    workers: list[tuple[SpawnProcess, float]] = []
 
-    def end(number: int, frame: FrameType | None) -> None:
-        ending.append(number)
-
-    before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
-
-    def started(place: int) -> tuple[SpawnProcess, float]:
+    def start(place: int) -> tuple[SpawnProcess, float]:
         os.environ[PLACE] = str(place)
-        process = context.Process(target=_work, args=(serving.serve, listening), daemon=False)
+        process = get_context("spawn").Process(target=_work, args=(serve, listening), daemon=False)
         process.start()
         return process, time.monotonic()
 
-    workers = [started(place) for place in range(serving.count)]
-    quick = 0
-    try:
-        while not ending:
-            wait([process.sentinel for process, _ in workers], timeout=0.5)
-            for place, (process, since_s) in enumerate(workers):
-                if process.exitcode is None or ending:
-                    continue
-                quick = quick + 1 if time.monotonic() - since_s < QUICK_DEATH_S else 0
-                if quick >= MOST_QUICK_DEATHS:
-                    raise HubError(f"workers end as soon as they start (the last one with code {process.exitcode}); see above")
-                workers[place] = started(place)
-    finally:
-        for process, _ in workers:
-            process.terminate()
-        for process, _ in workers:
-            process.join(15)
-            process.kill()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        shared.cleanup()
+    with TemporaryDirectory(prefix="latcast-workers-") as shared:
+        os.environ[MARK] = "latcast-hub-worker"
+        os.environ.setdefault(SHARED_FOLDER, shared)
+        os.environ[FOLDER] = shared
+        quick = 0
+        try:
+            workers.extend(start(place) for place in range(count))
+            while not ending:
+                wait([process.sentinel for process, _ in workers], timeout=0.5)
+                for place, (process, since_s) in enumerate(workers):
+                    if process.exitcode is None or ending:
+                        continue
+                    quick = quick + 1 if time.monotonic() - since_s < QUICK_DEATH_S else 0
+                    if quick >= MOST_QUICK_DEATHS:
+                        raise HubError(f"workers end as soon as they start (the last with code {process.exitcode}); see above")
+                    workers[place] = start(place)
+        finally:
+            for process, _ in workers:
+                process.terminate()
+            for process, _ in workers:
+                process.join(15)
+                process.kill()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
-def _work(serve: Callable[[socket.socket], Any], listening: socket.socket) -> None:
+def _work(serve: Serve, listening: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C reaches all; the parent ends the workers
     end_with_parent()
     serve(listening)

@@ -1,4 +1,4 @@
-"""What Alembic runs for each migration: on the connection that it is handed, in that connection's transaction."""
+"""Alembic's entry: runs migrations on the connection that it is handed, in that connection's transaction."""
 
 from __future__ import annotations
 
