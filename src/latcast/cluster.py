@@ -31,7 +31,7 @@ POLL_S = 0.5
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address such as ``tcp://192.168.0.10:8786``.
+    """Yield a client of the scheduler at an address such as ``tcp://192.168.0.10:8786``.
 
     Raises:
         MissingExtraError: Dask's scheduler package is not installed.
@@ -53,7 +53,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def offers(client: Any) -> dict[str, int]:
-    """What the workers offer, with the number of workers that do."""
+    """Return what the workers offer, with the number of workers that do."""
     found: dict[str, int] = {}
     for worker in client.scheduler_info(n_workers=-1)["workers"].values():
         for name in worker["resources"]:
@@ -62,7 +62,7 @@ def offers(client: Any) -> dict[str, int]:
 
 
 def require_offer(client: Any, needed: str, patience_s: float = 0.0) -> int:
-    """How many workers offer something.
+    """Return how many workers offer something.
 
     Raises:
         ClusterError: None does, also after some patience; the message names what there is.
@@ -91,7 +91,7 @@ def map_over_workers(
     shared: Any = None,
     patience_s: float = PATIENCE_S,
 ) -> Iterator[tuple[int, Any]]:
-    """Calls a function on each part, on workers that offer what it needs, and yields each part's index and result as it comes.
+    """Call a function on each part, on workers that offer what it needs; yield each part's index and result as it comes.
 
     A part whose worker is lost is done again on another. Closing the iterator cancels what is not done yet.
 
@@ -139,7 +139,7 @@ class _Offered:
         self._last_s = self._seen_s = time.monotonic()
 
     def check(self) -> None:
-        """Asks the scheduler, now and then only."""
+        """Ask the scheduler, now and then only."""
         now = time.monotonic()
         if now - self._last_s < POLL_S:
             return
@@ -168,7 +168,7 @@ def _identity(value: Any) -> Any:
 
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function on a worker, if that has the caller's version."""
+    """Call a function on a worker, if that has the caller's version."""
     if version != _version():
         raise ClusterError(
             f"a worker runs latcast {_version()}, this is {version}; results of different versions do not compare: update one"
@@ -187,7 +187,7 @@ def _version() -> str:
 
 
 def serve(address: str, offered: Mapping[str, float], name: str | None = None) -> None:
-    """Works for a scheduler until that goes or this process is ended; one task at a time, as tasks disturb each other's timings.
+    """Work for a scheduler until that goes or this process is ended; one task at a time, as tasks disturb each other's timings.
 
     Raises:
         MissingExtraError: Dask's scheduler package is not installed.

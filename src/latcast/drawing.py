@@ -21,7 +21,7 @@ DOTS_PER_INCH = 110
 
 
 def check_drawable(purpose: str = "drawing figures") -> None:
-    """For commands that work long before they draw.
+    """Raise if figures cannot be drawn; for commands that work long before they draw.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -30,7 +30,7 @@ def check_drawable(purpose: str = "drawing figures") -> None:
 
 
 def new_figure(width: float, height: float, title: str = "", *, purpose: str = "drawing figures") -> Any:
-    """An empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
+    """Return an empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -53,7 +53,7 @@ def new_figure(width: float, height: float, title: str = "", *, purpose: str = "
 
 
 def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> None:
-    """Titles of the axes, no frame, a pale grid."""
+    """Set titles of the axes, no frame, a pale grid."""
     axes.set_xlabel(below, fontsize="small")
     axes.set_ylabel(beside, fontsize="small")
     axes.tick_params(axis=small_ticks, labelsize="small")
@@ -63,7 +63,7 @@ def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> N
 
 
 def write(figure: Any, path: str | os.PathLike[str], *, dots_per_inch: int = DOTS_PER_INCH) -> Path:
-    """Writes a figure: a PNG, or another format by the file's suffix.
+    """Write a figure: a PNG, or another format by the file's suffix.
 
     Raises:
         LatcastError: The file cannot be written, or no format has this suffix.
@@ -77,7 +77,7 @@ def write(figure: Any, path: str | os.PathLike[str], *, dots_per_inch: int = DOT
 
 
 def save(figure: Any, folder: Path, name: str, *, dots_per_inch: int = DOTS_PER_INCH) -> Path:
-    """Writes a figure into a folder, which is made where there is none; returns its file.
+    """Write a figure into a folder, which is made where missing; return its file.
 
     Raises:
         LatcastError: The folder cannot be written to.
@@ -104,7 +104,7 @@ def bars(
     title: str = "",
     axis: str = "latency, ms",
 ) -> Any:
-    """Horizontal bars, the first on top, each with its number; a line over a bar is its interval.
+    """Draw horizontal bars, the first on top, each with its number; a line over a bar is its interval.
 
     Args:
         names: Of the bars.
@@ -141,7 +141,7 @@ def bars(
 def curves(
     at: Sequence[float], series: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]], *, title: str, below: str
 ) -> Any:
-    """Latencies over a size, each with its interval as a band.
+    """Return latencies over a size, each with its interval as a band.
 
     Args:
         at: The sizes, (points,).
@@ -176,7 +176,7 @@ def pareto(
     title: str = "",
     below: str = "latency, ms",
 ) -> Any:
-    """Latency against what is to be large, the front as a line of steps, what lies behind it pale.
+    """Draw latency against a quality to be large: the front as a line of steps, the other points pale.
 
     Args:
         latency_ms, quality: (networks,).
@@ -220,7 +220,7 @@ MOST_LETTERS = 44
 
 
 def _shortened(name: str) -> str:
-    """A name as a label: the end of a long one, where its kind stands."""
+    """Return a name as a label: the end of a long one, where its kind stands."""
     return name if len(name) <= MOST_LETTERS else "…" + name[1 - MOST_LETTERS :]
 
 
@@ -231,7 +231,7 @@ class Drawable(Protocol):
 
 
 def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws what latcast found: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
+    """Draw what latcast found: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
 
     Args:
         found: What has a ``plot`` of its own, which is called; or a list of predictions, drawn beside each other, or of sweeps
@@ -264,7 +264,7 @@ def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = 
 
 
 def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
-    """The figure, also written to a file where one is given; what every ``plot`` returns."""
+    """Return the figure, also written to a file where one is given; what every ``plot`` returns."""
     if path is not None:
         write(figure, path)
     return figure

@@ -13,7 +13,7 @@ _CUT = " [...] "
 
 
 def printable(text: str, *, kept: str = "") -> str:
-    """Text that is safe on a terminal: what is not printable is escaped as in JSON (``\\u001b``).
+    """Return text that is safe on a terminal: what is not printable is escaped as in JSON (``\\u001b``).
 
     That takes control characters, ANSI escapes, marks that reverse the direction of writing, and surrogates.
 
@@ -32,7 +32,7 @@ def _escaped(character: str) -> str:
 
 
 def one_line(text: str, most: int = MOST_MESSAGE_CHARACTERS) -> str:
-    """A message as one printable line of at most ``most`` characters; a longer one is cut in the middle."""
+    """Return a message as one printable line of at most ``most`` characters; a longer one is cut in the middle."""
     # Cut before it is escaped too: the text may be a file of gigabytes.
     line = printable(" ".join(_cut(text, 8 * most).split()))
     return _cut(line, most)

@@ -43,7 +43,7 @@ LEARNING = ("lightgbm", "scipy", "sqlalchemy")
 
 
 def require(purpose: str, *modules: str) -> None:
-    """Refuses work that cannot be done, before it begins.
+    """Refuse work that cannot be done, before it begins.
 
     Args:
         purpose: What needs the modules, as the beginning of a sentence: "measuring with OpenVINO".
@@ -58,7 +58,7 @@ def require(purpose: str, *modules: str) -> None:
 
 
 def unavailable(purpose: str, *modules: str) -> str | None:
-    """The message of :func:`require`, or None where all is there."""
+    """Return the message of :func:`require`, or None where all is there."""
     try:
         require(purpose, *modules)
     except MissingExtraError as problem:
@@ -67,7 +67,7 @@ def unavailable(purpose: str, *modules: str) -> str | None:
 
 
 def explained(problem: ModuleNotFoundError, purpose: str) -> MissingExtraError | None:
-    """What to install after an import failed; None where no extra brings the module."""
+    """Return what to install after an import failed; None where no extra brings the module."""
     module = (problem.name or "").partition(".")[0]
     return MissingExtraError(*PACKAGES[module], purpose) if module in PACKAGES else None
 

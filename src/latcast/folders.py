@@ -23,17 +23,17 @@ def _folder(inside_home: str, variable: str, usual: str) -> Path:
 
 
 def data_folder() -> Path:
-    """Where everything is that the user made and would miss."""
+    """Return the folder of data that the user would miss."""
     return _folder("", "XDG_DATA_HOME", ".local/share")
 
 
 def cache_folder() -> Path:
-    """Where everything is that can be made again."""
+    """Return the folder of files that can be made again."""
     return _folder("cache", "XDG_CACHE_HOME", ".cache")
 
 
 def made(folder: Path) -> Path:
-    """A folder, made where it is not there.
+    """Return a folder, made where it is not there.
 
     Raises:
         LatcastError: It cannot be made or written to.
@@ -49,7 +49,7 @@ def made(folder: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Where to write what replaces a file in one step when the context ends; readers see the old file or the new one.
+    """Yield where to write what replaces a file in one step when the context ends; readers see the old file or the new one.
 
     Nothing is left of it after an error. The folder must exist.
 
@@ -71,22 +71,22 @@ def _unusable(folder: Path, reason: str | None) -> LatcastError:
 
 
 def bundles_folder() -> Path:
-    """The user's predictor bundles."""
+    """Return the user's predictor bundles."""
     return data_folder() / "bundles"
 
 
 def measurements_folder() -> Path:
-    """Measurements that no place was given for."""
+    """Return the folder of measurements without a stated place."""
     return data_folder() / "measurements"
 
 
 def rules_folder() -> Path:
-    """Fusion rules that were detected on this machine."""
+    """Return the folder of fusion rules that were detected on this machine."""
     return data_folder() / "rules"
 
 
 def remember_measurements(place: str | os.PathLike[str]) -> None:
-    """Notes where measurements were kept last; without a word where the user's folder cannot be written."""
+    """Note where measurements were kept last; without a word where the user's folder cannot be written."""
     with suppress(LatcastError, OSError):
         note = made(data_folder()) / _LAST
         with replacing(note) as draft:
@@ -94,7 +94,7 @@ def remember_measurements(place: str | os.PathLike[str]) -> None:
 
 
 def last_measurements() -> Path | None:
-    """Where measurements were kept last; None where none were, or they are gone."""
+    """Return where measurements were kept last; None where none were, or they are gone."""
     with suppress(OSError, UnicodeDecodeError):
         found = Path((data_folder() / _LAST).read_text(encoding="utf-8").rstrip("\n"))
         return found if found.is_file() else None

@@ -74,7 +74,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_BYTES) -> bytes:
-    """A file's content, unpacked where it is gzip.
+    """Return a file's content, unpacked where it is gzip.
 
     Args:
         path: A regular file; pipes and devices are refused.
@@ -94,7 +94,7 @@ def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_
 
 
 def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers; unpacked where the file is gzip.
+    """Yield the lines that are not blank, with their numbers; unpacked where the file is gzip.
 
     Raises:
         LatcastError: As ``error``: the file cannot be read or is damaged, or a line is too long.
@@ -116,12 +116,12 @@ def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, 
 
 
 def read_json(path: Path, *, error: type[LatcastError]) -> Any:
-    """A JSON file; see :func:`read_bytes` and :func:`parse_json`."""
+    """Return a JSON file; see :func:`read_bytes` and :func:`parse_json`."""
     return parse_json(read_bytes(path, error=error), str(path), error=error)
 
 
 def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> Any:
-    """A JSON value whose numbers are finite, whose integers fit 64 bits, and which is not nested too deep.
+    """Return a JSON value whose numbers are finite, whose integers fit 64 bits, and which is not nested too deep.
 
     Args:
         data: UTF-8 where bytes.
@@ -154,7 +154,7 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
 
 
 def read_toml(path: Path, *, error: type[LatcastError]) -> dict[str, Any]:
-    """A TOML file, with the limits on depth and integers that JSON has.
+    """Return a TOML file, with the limits on depth and integers that JSON has.
 
     Raises:
         LatcastError: As ``error``: the file cannot be read, is larger than :data:`MOST_TOML_BYTES`, or is no TOML.
@@ -163,7 +163,7 @@ def read_toml(path: Path, *, error: type[LatcastError]) -> dict[str, Any]:
 
 
 def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[str, Any]:
-    """TOML in UTF-8; see :func:`read_toml`."""
+    """Parse TOML in UTF-8; see :func:`read_toml`."""
     # Python 3.10 has it as a package of its own, with the same names.
     if max(line.count(b".") for line in data.split(b"\n")) > MOST_DOTS:
         raise error(f"{place}: found a line with more than {MOST_DOTS} dots, expected at most that")
@@ -181,7 +181,7 @@ def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[st
 
 
 def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequence[str]]]:
-    """The rows of a CSV file in UTF-8 that are not empty, with the numbers of the lines on which they end.
+    """Return the rows of a CSV file in UTF-8 that are not empty, with the numbers of the lines on which they end.
 
     Raises:
         LatcastError: As ``error``: the file cannot be read, is no CSV, or has more than :data:`MOST_ROWS` rows.
@@ -201,7 +201,7 @@ def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequen
 
 
 def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zipfile.ZipFile:
-    """A zip of plain files, each once, stored or deflated. None is unpacked yet; what reading one may raise is
+    """Return a zip of plain files, each once, stored or deflated. None is unpacked yet; what reading one may raise is
     :data:`UNREADABLE_ZIP`.
 
     Raises:
@@ -234,7 +234,7 @@ def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zip
 
 
 def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dict[str, np.ndarray], Mapping[str, str]]:
-    """The arrays of a safetensors file, and the texts of its header. The bytes are not copied: of a mapped file none is read yet.
+    """Return the arrays of a safetensors file, and the texts of its header; nothing is copied, a mapped file is not read yet.
 
     Raises:
         LatcastError: As ``error``: it is none, or has more tensors or a larger header than any that latcast writes.
@@ -274,7 +274,7 @@ def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dic
 
 
 def require_regular(path: Path, *, error: type[LatcastError], what: str = "") -> None:
-    """Refuses what is no file; opening a pipe would wait for ever.
+    """Refuse what is no file; opening a pipe would wait for ever.
 
     Args:
         path: The file.
@@ -313,7 +313,7 @@ def _chunks(path: Path, error: type[LatcastError]) -> Iterator[bytes]:
 
 
 def _unpacked(path: Path, file: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """The file itself, or what is packed in it, by its name or its first bytes: JSON never begins so."""
+    """Return the file itself, or what is packed in it, by its name or its first bytes: JSON never begins so."""
     begins = file.read(len(_GZIP))
     file.seek(0)
     return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" or begins == _GZIP else file

@@ -79,7 +79,7 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str) -> Unit:
-        """Reads the third part of a platform id; whatever is no CPU and no set of cores is a kind of its own."""
+        """Read the third part of a platform id; whatever is no CPU and no set of cores is a kind of its own."""
         clocked, *qualifiers = text.split("+")
         name = clocked.partition("@")[0]
         cores = tuple((int(count), size) for count, size in _CORES.findall(name))
@@ -127,7 +127,7 @@ class Platform:
 
     @classmethod
     def parse(cls, text: str) -> Platform:
-        """Reads a platform id.
+        """Read a platform id.
 
         Raises:
             LatcastError: The text does not have the four parts, a part has a character outside ``[a-z0-9._+-]``, or it is too
@@ -148,7 +148,7 @@ class Platform:
 
     @classmethod
     def stated(cls, device: str, runtime: str, unit: str, precision: str) -> Platform:
-        """The platform as people state its parts: a device in any spelling, a runtime with or without its version.
+        """Return the platform as people state its parts: a device in any spelling, a runtime with or without its version.
 
         Raises:
             LatcastError: See :meth:`parse`.
@@ -171,8 +171,10 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def device_name(text: str) -> str:
-    """A device's name as a platform id has it: the text itself where an id may hold it, else in small letters of ASCII with
-    dashes for all other signs ("Galaxy S21 (5G)" is ``galaxy-s21-5g``); empty where nothing is left."""
+    """Return a device's name for a platform id: unchanged where an id may hold it, else in lower case with dashes.
+
+    "Galaxy S21 (5G)" becomes ``galaxy-s21-5g``; the name is empty where no letter or digit is left.
+    """
     if _PART.fullmatch(text):
         return text
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
@@ -180,20 +182,20 @@ def device_name(text: str) -> str:
 
 
 def runtime_and_version(text: str) -> tuple[str, str]:
-    """Splits ``tflite-2.16`` before its version: what follows the last dash, where that holds a digit, ``master`` or
+    """Split ``tflite-2.16`` before its version: what follows the last dash, where that holds a digit, ``master`` or
     ``unstated``; a runtime without one has the version ``unstated``."""
     name, _, version = text.rpartition("-")
     return (name, version) if name and re.search(rf"\d|master|{UNSTATED}", version) else (text, UNSTATED)
 
 
 def milliseconds(value: float) -> str:
-    """A latency, or a difference of two, as people read it: three significant digits."""
+    """Return a latency, or a difference of two, as people read it: three significant digits."""
     size = abs(value)
     return decimal(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def short_version(version: str) -> str:
-    """The part of a runtime's version that names a platform: ``"1.31.1"`` becomes ``"1.31"``."""
+    """Return the part of a runtime's version that names a platform: ``"1.31.1"`` becomes ``"1.31"``."""
     return ".".join(version.split(".")[:2])
 
 
@@ -230,7 +232,7 @@ class Reference:
 
     @classmethod
     def from_json(cls, data: Any) -> Reference:
-        """Reads what :meth:`to_json` wrote; other fields beside it are let be.
+        """Read what :meth:`to_json` wrote; other fields beside it are let be.
 
         Raises:
             MeasurementError: It is of another form.
@@ -264,13 +266,13 @@ class ExecutedKernel:
     configuration: Mapping[str, int | str] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Without a configuration where there is none."""
+        """Return the fields, without a configuration where it is empty."""
         data: dict[str, Any] = {"name": self.name, "kind": self.kind, "nodes": self.nodes, "latency_ms": self.latency_ms}
         return {**data, "configuration": dict(self.configuration)} if self.configuration else data
 
     @classmethod
     def from_json(cls, data: Any) -> ExecutedKernel:
-        """Reads what :meth:`to_json` wrote.
+        """Read what :meth:`to_json` wrote.
 
         Raises:
             MeasurementError: It is of another form, or its latency is no number of milliseconds.
@@ -352,7 +354,7 @@ class Measurement:
 
     @classmethod
     def from_json(cls, data: Any) -> Measurement:
-        """Reads what :meth:`to_json` wrote.
+        """Read what :meth:`to_json` wrote.
 
         Raises:
             MeasurementError: A newer schema, a field is missing, unknown or of another type, a number is out of its range, or
@@ -391,7 +393,7 @@ _MEASUREMENT: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _fields(what: str, data: Any, types: Mapping[str, type | tuple[type, ...]], *, needed: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a record, each of a type that it may have.
+    """Return the fields of a record, each of a type that it may have.
 
     Raises:
         MeasurementError: One is unknown, of another type, or missing.
@@ -410,7 +412,7 @@ def _fields(what: str, data: Any, types: Mapping[str, type | tuple[type, ...]], 
 
 
 def listed(what: str, values: Any) -> tuple[Any, ...]:
-    """A list as it stands in a file.
+    """Return a list as it stands in a file.
 
     Raises:
         MeasurementError: It is something else.
@@ -421,7 +423,7 @@ def listed(what: str, values: Any) -> tuple[Any, ...]:
 
 
 def check_ms(what: str, values: Sequence[Any], *, above_zero: bool = False) -> None:
-    """Refuses what is no list of times: other types, negative and infinite ones.
+    """Refuse what is no list of times: other types, negative and infinite ones.
 
     Raises:
         MeasurementError: Names ``what``.
@@ -434,7 +436,7 @@ def check_ms(what: str, values: Sequence[Any], *, above_zero: bool = False) -> N
 
 
 def _check(measurement: Measurement) -> None:
-    """What the types alone do not say."""
+    """Raise for contradictions that the types alone do not show."""
     Platform.parse(measurement.platform)
     if measurement.role not in ROLES:
         raise MeasurementError(f"role '{measurement.role}', expected one of {', '.join(ROLES)}")
@@ -462,7 +464,7 @@ def _check(measurement: Measurement) -> None:
 
 
 def _check_environment(measurement: Measurement) -> None:
-    """Those parts of an environment that figures are computed from."""
+    """Check those parts of an environment that figures are computed from."""
     moment = _object(measurement.environment, "moment", "environment")
     settings = _object(measurement.environment, "settings", "environment")
     if not isinstance(moment.get("worker"), (str, int, type(None))):
@@ -488,7 +490,7 @@ def _check_environment(measurement: Measurement) -> None:
 
 
 def _object(data: Mapping[str, Any], name: str, what: str) -> Mapping[str, Any]:
-    """An object within another; where there is none, an empty one."""
+    """Return an object within another; where there is none, an empty one."""
     found = data.get(name, {})
     if not isinstance(found, Mapping):
         raise MeasurementError(f"{what} whose {name} is no object")

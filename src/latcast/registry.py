@@ -21,12 +21,12 @@ Plugin = TypeVar("Plugin")
 
 
 def nearest_names(name: str, known: list[str], count: int = 3) -> list[str]:
-    """The known names most alike to ``name``, best first, for "did you mean" messages."""
+    """Return the known names most alike to ``name``, best first, for "did you mean" messages."""
     return difflib.get_close_matches(name, known, n=count, cutoff=0.3)
 
 
 def beginning_with(text: str, names: Iterable[str]) -> list[str]:
-    """The name itself; or names that go on after whole parts of an id; or after whole words; or anywhere. Sorted."""
+    """Return the name itself; or names that go on after whole parts of an id; or after whole words; or anywhere. Sorted."""
     known = set(names)
     if text in known:
         return [text]
@@ -38,7 +38,7 @@ def beginning_with(text: str, names: Iterable[str]) -> list[str]:
 
 
 def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
-    """The names that a pattern stands for, sorted.
+    """Return the names that a pattern stands for, sorted.
 
     Args:
         pattern: Part of a name; a glob of whole names where it has one of ``*?[`` (``"pixel4/*/gpu/*"``, in which ``*`` also
@@ -53,7 +53,7 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
 
 
 def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list[str]:
-    """The names that a pattern stands for: see :func:`matching`.
+    """Return the names that a pattern stands for: see :func:`matching`.
 
     Args:
         pattern: Part of a name, or a glob.
@@ -75,12 +75,12 @@ def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list
 
 @cache
 def _all_entry_points() -> Any:
-    """Those of every installed distribution, read once: it takes milliseconds, whatever the group."""
+    """Return the entry points of every installed distribution, read once."""
     return entry_points()
 
 
 def entry_points_of(group: str) -> Iterable[EntryPoint]:
-    """The entry points of a group."""
+    """Return the entry points of a group."""
     found: Iterable[EntryPoint] = _all_entry_points().select(group=group)
     return found
 
@@ -110,21 +110,21 @@ class Registry(Generic[Plugin]):
             self._scanned = True
 
     def names(self) -> list[str]:
-        """All names, sorted; nothing is imported."""
+        """Return all names, sorted; nothing is imported."""
         return sorted(self)
 
     def plugged(self) -> list[str]:
-        """The names that other distributions add, sorted; nothing is imported."""
+        """Return the names that other distributions add, sorted; nothing is imported."""
         self._scan()
         return sorted(name for name, target in self._targets.items() if isinstance(target, EntryPoint))
 
     def register(self, name: str, plugin: Plugin) -> None:
-        """Adds an object: of latcast's own modules, of a test, of a notebook."""
+        """Add an object: of latcast's own modules, of a test, of a notebook."""
         self._targets[name] = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
         self._loaded[name] = plugin
 
     def find(self, name: str) -> Plugin | None:
-        """The plug-in of this name, imported on first use; None where there is none.
+        """Return the plug-in of this name, imported on first use; None where there is none.
 
         Raises:
             LatcastError: Another distribution announces it and its code cannot be imported.
@@ -158,7 +158,7 @@ class Registry(Generic[Plugin]):
             ) from problem
 
     def get(self, name: str) -> Plugin:
-        """The plug-in of this name, imported on first use.
+        """Return the plug-in of this name, imported on first use.
 
         Raises:
             UnknownNameError: No such name; the message lists the nearest ones.

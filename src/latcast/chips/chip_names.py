@@ -56,7 +56,7 @@ class _Name(NamedTuple):
 
 @cache
 def _names() -> Mapping[str, list[_Name]]:
-    """Names as :func:`joined` gives them, to those who are called so."""
+    """Return names as :func:`joined` gives them, to those who are called so."""
     found: dict[str, list[_Name]] = {}
     for text, owner, is_device in spellings():
         for way in ways_to_write(text):
@@ -66,7 +66,7 @@ def _names() -> Mapping[str, list[_Name]]:
 
 @cache
 def _telling_names() -> tuple[str, ...]:
-    """Names that are looked for inside of longer texts, the longest first."""
+    """Return names that are looked for inside of longer texts, the longest first."""
     return tuple(
         sorted(
             (name for name, meant in _names().items() if any(is_telling(each.text, name) for each in meant)),
@@ -81,7 +81,7 @@ def _chips_of(found: Entry) -> tuple[Chip, ...]:
 
 
 def _mentioned(words: Words) -> list[Entry]:
-    """Those that the text is a name of, or else those whose names stand in it, the longest ones of names that overlap."""
+    """Return the entries that the text is a name of, else those whose names stand in it, the longest of overlapping ones."""
     if words.text in _names():
         return [each.entry() for each in _names()[words.text]]
     found: list[Entry] = []
@@ -99,7 +99,7 @@ def _mentioned(words: Words) -> list[Entry]:
 
 
 def find(text: str) -> tuple[Found, ...]:
-    """Devices and chips that a text may mean, the likeliest first.
+    """Return devices and chips that a text may mean, the likeliest first.
 
     Those that it is a name of, those whose names begin with its words, those whose names contain them; where none is called so or
     begins so, chips with a core, GPU or NPU of that name.
@@ -126,7 +126,7 @@ _NO_NAMES = ("gpu", "npu")
 
 
 def _found_by_name(wanted: str) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
-    """Those that are called so: (all, where a name is the text or begins so; those whose names only contain it, else)."""
+    """Return (entries whose name is the text or begins so; those whose names only contain it)."""
     words = words_of(wanted)
     ranks: dict[_Name, int] = {}
     for name, meant in _names().items():
@@ -146,7 +146,7 @@ def _found_by_name(wanted: str) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
 
 @cache
 def _parts() -> Mapping[str, list[tuple[str, str, Chip]]]:
-    """Names of cores, GPUs, NPUs and their families to (kind, the part's full name, chip) of the chips that have them."""
+    """Return names of cores, GPUs, NPUs and their families to (kind, the part's full name, chip) of the chips that have them."""
     found: dict[str, list[tuple[str, str, Chip]]] = {}
     for chip in chips().values():
         named = [("core", cluster.name, name) for cluster in chip.cpu for name in (cluster.core, cluster.design)]
@@ -158,7 +158,7 @@ def _parts() -> Mapping[str, list[tuple[str, str, Chip]]]:
 
 
 def _found_by_part(wanted: str) -> tuple[Found, ...]:
-    """Chips with such a core, GPU or NPU, the latest first; "a76" is the Cortex-A76, "ethos u55" an Ethos-U55 of any size."""
+    """Return chips with such a core, GPU or NPU, the latest first; "a76" is the Cortex-A76, "ethos u55" any Ethos-U55."""
     text = words_of(wanted)
     meant: dict[str, tuple[str, Chip, dict[str, None]]] = {}
     for name, having in _parts().items():
@@ -175,13 +175,13 @@ _COPY = re.compile(r"(?<=[a-z0-9])\.\d+$")
 
 
 def devices_named(text: str) -> tuple[Device, ...]:
-    """Devices whose name a longer text is or holds, as :func:`chip_of` reads it."""
+    """Return devices whose name a longer text is or holds, as :func:`chip_of` reads it."""
     return tuple(each for each in _mentioned(words_of(_COPY.sub("", text))) if isinstance(each, Device))
 
 
 @lru_cache(maxsize=4096)
 def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip | None:
-    """The chip that a device and a chip are, as datasets, cards and platform ids name them.
+    """Return the chip that a device and a chip are, as datasets, cards and platform ids name them.
 
     The chip's text decides; where the device is known to have another bin of the same silicon (an Orin NX whose chip is given as
     "Orin"), the device does. Of several chips in one device (a CPU and a graphics card) the kind of unit decides.
@@ -202,7 +202,7 @@ def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip 
 
 
 def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
-    """Chips that a text mentions, else those of the devices that it mentions."""
+    """Return the chips that a text mentions, else those of the devices that it mentions."""
     if not text:
         return []
     mentioned = _mentioned(words_of(text))
@@ -218,7 +218,7 @@ def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
 
 
 def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
-    """The key under which devices are held out together: all whose chip is of one die; an unknown text is a group of its own.
+    """Return the key under which devices are held out together: all whose chips share a die; an unknown text is its own group.
 
     See :func:`chip_of` for the arguments.
     """
@@ -229,7 +229,7 @@ def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
 
 
 def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
-    """What a measurement's platform and environment call its device and its chip, for :func:`chip_of`.
+    """Return the names of device and chip in a measurement's platform and environment, for :func:`chip_of`.
 
     Args:
         device: The first part of the platform id.
@@ -251,7 +251,7 @@ FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "am
 
 
 def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
-    """What is known of the unit of a chip, as numbers near 0 to 10; what is not known is absent.
+    """Return the facts of a chip's unit, as numbers near 0 to 10; unknown ones are absent.
 
     Args:
         chip: The chip.
@@ -310,7 +310,7 @@ def _check_kind(unit_kind: str) -> None:
 
 
 def nearest(chip: Chip, unit_kind: str) -> Callable[[Chip | None], tuple[int, int]]:
-    """An order of chips by how alike their unit is to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
+    """Return an order of chips by how alike their unit is to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
 
     The first number is the relation: the same chip (0), another bin of its silicon (1), the same core design, GPU or NPU class
     (2), the same family of GPUs or NPUs (3), the same vendor (4), another one (5), not known (6); the second number is the

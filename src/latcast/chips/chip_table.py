@@ -99,11 +99,11 @@ class Chip:
     source: str = ""
 
     def has(self, unit_kind: str) -> bool:
-        """Whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``."""
+        """Return whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``."""
         return bool({"cpu": self.cpu, "gpu": self.gpu, "npu": self.npu}[unit_kind])
 
     def cluster(self, unit: str = "") -> CpuCluster | None:
-        """The cores that a platform's unit runs on: those of ``1small`` or ``cpu4+little``; the fastest where it does not say."""
+        """Return the cores that a platform's unit runs on (``1small``, ``cpu4+little``); the fastest where it does not say."""
         if not self.cpu:
             return None
         if "large" not in unit and "med" in unit:
@@ -157,7 +157,7 @@ def _data() -> dict[str, Any]:
 
 @cache
 def chips() -> Mapping[str, Chip]:
-    """Every chip by its id."""
+    """Return every chip by its id."""
     data = _data()
     cores, gpus, npus = data["cores"], data["gpus"], data["npus"]
 
@@ -175,7 +175,7 @@ def chips() -> Mapping[str, Chip]:
 
 @cache
 def devices() -> Mapping[str, Device]:
-    """Every device by its name."""
+    """Return every device by its name."""
 
     def device(name: str, known: dict[str, Any]) -> Device:
         return Device(name, **{**known, "chips": tuple(known["chips"]), "aliases": tuple(known.get("aliases", ()))})
@@ -185,7 +185,7 @@ def devices() -> Mapping[str, Device]:
 
 @cache
 def spellings() -> tuple[tuple[str, str, bool], ...]:
-    """(how it is written, id of a chip or name of a device, whether it is a device) of all names."""
+    """Return (spelling, id of a chip or name of a device, whether it is a device) of all names."""
     data = _data()
     return (
         *(

@@ -51,7 +51,7 @@ class Words:
     attached: tuple[bool, ...]
 
     def places(self, name: Words) -> Iterator[tuple[int, int]]:
-        """Begin and end of each place where whole words make up a name; none of the name's words goes over a bracket or comma."""
+        """Return begin and end of each place where whole words make up a name; none of its words goes over a bracket or comma."""
         begin = self.text.find(name.text)
         while begin >= 0:
             end = begin + len(name.text)
@@ -62,7 +62,7 @@ class Words:
             begin = self.text.find(name.text, begin + 1)
 
     def qualified(self, end: int) -> bool:
-        """Whether the word that begins there makes the name before it another one's."""
+        """Return whether the word that begins there makes the name before it another one's."""
         if end == len(self.text):
             return False
         place = self.starts.index(end)
@@ -77,7 +77,7 @@ _WORD = re.compile(r"([^a-z0-9]*)([a-z0-9]+\+*)")
 
 
 def words_of(text: str) -> Words:
-    """A text as names are compared; "plus" is "+", and "(R)", "(TM)", "CPU" and "processor" are left out."""
+    """Return a text as names are compared; "plus" is "+", and "(R)", "(TM)", "CPU" and "processor" are left out."""
     plain = _NOISE.sub(" ", text).lower()
     if not plain.isascii():
         plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
@@ -97,13 +97,13 @@ _SEPARATORS = str.maketrans("", "", " _-.,:;/\\()[]&*@'\"")
 
 
 def joined(name: str) -> str:
-    """:attr:`Words.text` of a name, quickly: the table has thousands."""
+    """Return :attr:`Words.text` of a name, quickly: the table has thousands."""
     plain = name.lower()
     return words_of(name).text if _SPECIAL.search(plain) else plain.translate(_SEPARATORS)
 
 
 def is_telling(name: str, plain: str) -> bool:
-    """Whether a name, as it is written and as :func:`joined` gives it, is looked for inside of longer texts.
+    """Return whether a name, as it is written and as :func:`joined` gives it, is looked for inside of longer texts.
 
     It has letters and digits, or several words.
     """
@@ -111,7 +111,7 @@ def is_telling(name: str, plain: str) -> bool:
 
 
 def ways_to_write(name: str) -> Iterator[str]:
-    """A name, and how else people write it: without its brand, "sd" for Snapdragon."""
+    """Yield a name, and how else people write it: without its brand, "sd" for Snapdragon."""
     yield name
     first, _, rest = name.lower().partition(" ")
     if rest and first in _BRANDS:

@@ -26,7 +26,7 @@ WRITES = "latcast_writes"
 
 
 def without_password(location: str) -> str:
-    """A location that messages may show."""
+    """Return a location that messages may show."""
     return re.sub(r"://([^:/@]*):[^@/]*@", r"://\1:***@", location)
 
 
@@ -40,7 +40,7 @@ def _url(location: str) -> URL:
 
 
 def open_engine(location: str) -> Engine:
-    """An engine for a SQLite file, which is made where there is none, or for a database URL.
+    """Return an engine for a SQLite file, which is made where there is none, or for a database URL.
 
     Raises:
         DatasetError: The URL is malformed, its driver is not installed, or there is no folder for the file.
@@ -92,7 +92,7 @@ def open_engine(location: str) -> Engine:
 
 
 def _write_ahead(cursor: Any) -> None:
-    """Puts a SQLite file into write-ahead mode; while others are opening it for the first time too, SQLite does not wait."""
+    """Put a SQLite file into write-ahead mode; while others are opening it for the first time too, SQLite does not wait."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -105,7 +105,7 @@ def _write_ahead(cursor: Any) -> None:
 
 
 def refuse_programs(connection: Connection, location: str) -> None:
-    """Refuses a SQLite file that computes: it may come from a stranger, and views and triggers would run when it is read.
+    """Refuse a SQLite file that computes: it may come from a stranger, and views and triggers would run when it is read.
 
     Raises:
         DatasetError: It holds a view, a trigger, a virtual table or a computed column.

@@ -17,7 +17,7 @@ from latcast.records import Measurement
 
 
 def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> int:
-    """Writes measurements and returns their number; the file appears only when all are written.
+    """Write measurements and return their number; the file appears only when all are written.
 
     Raises:
         DatasetError: The file cannot be written.
@@ -35,7 +35,7 @@ def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> 
 
 
 def append(path: str | os.PathLike[str], measurements: Iterable[Measurement], most: int | None = None) -> None:
-    """Adds measurements to the end of a file, which is made where there is none.
+    """Add measurements to the end of a file, which is made where there is none.
 
     Args:
         path: Of the file.
@@ -64,7 +64,7 @@ _DOCUMENT = re.compile(rb'\s*\{(\s*\n|\s*("schema"\s*:\s*\d+\s*,\s*)?"measuremen
 
 
 def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
-    """The measurements of what ``latcast measure --json`` printed; None of a file that begins otherwise.
+    """Return the measurements of what ``latcast measure --json`` printed; None of a file that begins otherwise.
 
     Raises:
         DatasetError: It begins so and is none.
@@ -87,7 +87,7 @@ def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Measurement]:
-    """Measurements of a file, one after the other; empty lines are skipped.
+    """Yield the measurements of a file one by one; empty lines are skipped.
 
     Raises:
         DatasetError: The file cannot be read, or a line is not a measurement; the message gives file and line.

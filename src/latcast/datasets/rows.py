@@ -106,7 +106,7 @@ _RUNS = ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")
 
 
 def platform_row(key: str, measurement: Measurement) -> PlatformRow:
-    """A platform with the parts of its id."""
+    """Return a platform with the parts of its id."""
     parts = Platform.parse(key)
     return PlatformRow(
         id=key,
@@ -119,17 +119,17 @@ def platform_row(key: str, measurement: Measurement) -> PlatformRow:
 
 
 def reference_row(key: str, reference: Reference) -> ReferenceRow:
-    """A network or kernel."""
+    """Return a network or kernel."""
     return ReferenceRow(key=key, space=reference.space, name=reference.name, parameters=dict(reference.parameters))
 
 
 def environment_row(key: str, environment: Mapping[str, Any]) -> EnvironmentRow:
-    """An environment without its moment."""
+    """Return an environment without its moment."""
     return EnvironmentRow(id=key, content={name: value for name, value in environment.items() if name != MOMENT})
 
 
 def measurement_values(key: str, measurement: Measurement, environment_key: str) -> dict[str, Any]:
-    """A record as the columns of :class:`MeasurementRow`; the rows it refers to are made on their own.
+    """Return a record as the columns of :class:`MeasurementRow`; the rows it refers to are made on their own.
 
     Columns rather than a mapped object: of a hundred thousand records at once, the mapping would be most of the work.
     """
@@ -158,7 +158,7 @@ def measurement_values(key: str, measurement: Measurement, environment_key: str)
 
 
 def stored_reference(row: ReferenceRow) -> Reference:
-    """What :func:`reference_row` was given.
+    """Return the reference of a row; inverse of :func:`reference_row`.
 
     Raises:
         MeasurementError: The row holds something else.
@@ -167,7 +167,7 @@ def stored_reference(row: ReferenceRow) -> Reference:
 
 
 def stored_measurement(row: MeasurementRow) -> Measurement:
-    """What :func:`measurement_values` was given.
+    """Return the measurement of a row; inverse of :func:`measurement_values`.
 
     Raises:
         MeasurementError: The row holds something else.

@@ -50,7 +50,7 @@ class Split:
 
 
 def family_of(reference: Reference) -> str:
-    """The family of a network: its space, or for collections that which its name begins with; a segment's is its network's."""
+    """Return the family of a network: its space; in collections the beginning of its name; for a segment its network's."""
     if reference.space == SEGMENTS:
         return family_by_name(str(reference.parameters["network"]).partition("/")[2])
     if reference.space in SPACES_OF_NAMES:
@@ -99,13 +99,13 @@ def tabled_lineages() -> dict[str, dict[str, list[str]]]:
 
 
 def device_of(platform: Platform | str) -> str:
-    """The device that a platform is held out with."""
+    """Return the device that a platform is held out with."""
     device = (Platform.parse(platform) if isinstance(platform, str) else platform).device
     return SAME_DEVICE.get(device, device)
 
 
 def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Random networks held out.
+    """Hold out random networks.
 
     Args:
         networks: Names or keys; repeated ones count once.
@@ -123,7 +123,7 @@ def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHAR
 
 
 def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Whole groups held out, drawn one by one until at least the share of the members is.
+    """Hold out whole groups, drawn one by one until they hold at least the share of the members.
 
     Args:
         group_of: Name or key of each network to its lineage; or of anything else to what it is held out with.
@@ -150,7 +150,7 @@ def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SH
 
 
 def by_device(platforms: Iterable[str], seed: int) -> Split:
-    """Random devices held out, each with all its platforms: all core sets, precisions and runtimes.
+    """Hold out random devices, each with all its platforms: all core sets, precisions and runtimes.
 
     Args:
         platforms: Platform ids.

@@ -42,7 +42,7 @@ from latcast.records import Measurement, Platform, Reference
 
 
 def measurement_id(measurement: Measurement) -> str:
-    """Hash (32 hex digits) of what was observed: subject, platform, runs, time, error.
+    """Return a hash (32 hex digits) of what was observed: subject, platform, runs, time, error.
 
     How the runs were normalised does not enter, nor does the name: the same observation is the same record.
     """
@@ -97,12 +97,12 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
     def held_open(self) -> Iterator[None]:
-        """Keeps a connection, for whoever adds records one by one; of use in the thread that began it.
+        """Keep a connection, for whoever adds records one by one; of use in the thread that began it.
 
         SQLite copies its log into the file when the last connection is closed, which takes far longer than adding a record.
         """
@@ -114,7 +114,7 @@ class Store:
     # Writing
 
     def add(self, measurement: Measurement) -> bool:
-        """Commits one record.
+        """Commit one record.
 
         Returns:
             False where the store held it already.
@@ -122,7 +122,7 @@ class Store:
         return self.add_all([measurement]) == 1
 
     def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commits many records at once.
+        """Commit many records at once.
 
         Returns:
             How many of them were new.
@@ -134,7 +134,7 @@ class Store:
             return len(self._insert(session, measurements))
 
     def _insert(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
-        """Adds records inside a transaction; returns the ids of those that were new."""
+        """Add records inside a transaction; returns the ids of those that were new."""
         new = {measurement_id(item): item for item in measurements}
         for known in _existing(session, MeasurementRow.id, list(new)):
             del new[known]
@@ -168,7 +168,7 @@ class Store:
         failed: bool = False,
         as_taken: bool = False,
     ) -> Iterator[Measurement]:
-        """Records in order of time.
+        """Yield records in order of time.
 
         Args:
             platform: Only of this platform id.
@@ -201,14 +201,14 @@ class Store:
         space: str | None = None,
         keys: Iterable[str] | None = None,
     ) -> list[Label]:
-        """One label for each reference of a platform that has a measurement, in order of the first measurement."""
+        """Return one label for each reference of a platform that has a measurement, in order of the first measurement."""
         groups: dict[tuple[str, str], list[Measurement]] = {}
         for measurement in self.measurements(platform=platform, role=role, space=space, keys=keys):
             groups.setdefault((measurement.role, measurement.reference.key), []).append(measurement)
         return [combine(group) for group in groups.values()]
 
     def tallies(self, platform: str, role: str) -> dict[str, Tally]:
-        """Reference key to the number of its records on a platform, good and failed."""
+        """Return reference key to the number of its records on a platform, good and failed."""
         query = (
             select(
                 MeasurementRow.reference_key,
@@ -222,13 +222,13 @@ class Store:
             return {key: Tally(count - failed, failed) for key, count, failed in session.execute(query)}
 
     def keys(self, *, platform: str | None = None, role: str | None = None, space: str | None = None) -> set[str]:
-        """Keys of references that have a good record."""
+        """Return the keys of references that have a good record."""
         query = _filtered(select(MeasurementRow.reference_key).distinct(), platform, role, space)
         with self._reading() as session:
             return set(session.scalars(query.where(MeasurementRow.error.is_(None))))
 
     def platforms(self) -> dict[str, int]:
-        """Platform id to its number of records, failed ones included, by id."""
+        """Return platform id to its number of records, failed ones included, by id."""
         query = select(PlatformRow.id, func.count(MeasurementRow.id)).outerjoin(
             MeasurementRow, MeasurementRow.platform_id == PlatformRow.id
         )
@@ -237,7 +237,7 @@ class Store:
             return {self._checked_platform(row[0]): row[1] for row in rows}
 
     def references(self, *, platform: str | None = None, space: str | None = None) -> list[Reference]:
-        """References of which the store holds a record, by name."""
+        """Return the references with a record, by name."""
         query = select(ReferenceRow).order_by(ReferenceRow.name, ReferenceRow.key)
         used = _filtered(select(MeasurementRow.reference_key), platform, None, space)
         with self._reading() as session:
@@ -259,18 +259,18 @@ class Store:
     # Quiet times
 
     def quiet_ms(self, key: str) -> QuietTime | None:
-        """The known quiet times of a probe's parts, in milliseconds."""
+        """Return the known quiet times of a probe's parts, in milliseconds."""
         with self._reading() as session:
             row = session.get(QuietTimeRow, key)
             return None if row is None else self._checked_quiet_ms(row)
 
     def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
-        """Remembers a probe's quiet times; measurements are normalised with them from now on when they are read."""
+        """Store a probe's quiet times; later reads normalise with them."""
         with self._writing("add to") as session:
             session.merge(QuietTimeRow(probe_key=key, quiet_ms=list(quiet_ms)))
 
     def take_quiet_times(self, other: Store) -> None:
-        """Makes the measurements of both stores compare: of each probe both know, or only the other, its quiet times count."""
+        """Take the quiet times of another store, so that the measurements of both compare."""
         with other._reading() as session:
             quiet_times = other._quiet_times(session)
         for key, quiet_ms in quiet_times.items():
@@ -288,7 +288,7 @@ class Store:
     # Exchange
 
     def export(self, path: str | os.PathLike[str], *, platform: str | None = None, role: str | None = None) -> int:
-        """Writes records, failed ones too, as JSON Lines (``.gz`` compresses) and returns their number."""
+        """Write records, failed ones too, as JSON Lines (``.gz`` compresses); return their number."""
         return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
 
     # Below: transactions
@@ -328,7 +328,7 @@ def _first_line(problem: Exception) -> str:
 
 
 def _existing(session: Session, column: Any, keys: Sequence[str]) -> list[str]:
-    """Those of the keys that a column holds; asked in portions, as databases limit the length of a query."""
+    """Return the keys that a column holds; asked in portions, as databases limit the length of a query."""
     found: list[str] = []
     for start in range(0, len(keys), 500):
         found.extend(session.scalars(select(column).where(column.in_(keys[start : start + 500]))))
@@ -347,7 +347,7 @@ def _filtered(query: Select[Any], platform: str | None, role: str | None, space:
 
 
 def _with_quiet_time(measurement: Measurement, quiet_times: Mapping[str, QuietTime]) -> Measurement:
-    """The measurement normalised with the quiet time known now, where the store knows its probe."""
+    """Return the measurement normalised with the quiet time known now, where the store knows its probe."""
     settings = probe_settings(measurement)
     quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
     return measurement if quiet_ms is None else renormalised(measurement, quiet_ms)

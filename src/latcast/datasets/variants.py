@@ -111,7 +111,7 @@ def draw_variants(
     families: Sequence[str] = FAMILIES,
     progress: Callable[[str, int], None] = lambda family, done: None,
 ) -> list[Variant]:
-    """The benchmark, family by family; the same for the same count and seed, and a smaller count is the head of a larger one.
+    """Draw the benchmark, family by family; a smaller count is the head of a larger one.
 
     Args:
         count: Networks of each part; NAS-Bench-201 has 15,625 and gives no more.
@@ -149,12 +149,12 @@ MOST_MACS, MOST_PARAMETERS = VariantFamily.max_macs, VariantFamily.max_parameter
 
 
 def no_larger_than(variants: Iterable[Variant], macs: float = MOST_MACS, parameters: float = MOST_PARAMETERS) -> list[Variant]:
-    """Those variants that have no more multiply-accumulates and no more values in their file than this."""
+    """Return the variants with at most so many multiply-accumulates and values in their file."""
     return [variant for variant in variants if variant.facts.macs <= macs and variant.facts.parameters <= parameters]
 
 
 def stratified(variants: Iterable[Variant], count: int, seed: int = 0) -> list[Variant]:
-    """A part of the benchmark that stands for the whole: as many of each family, spread over its range of sizes.
+    """Return a part of the benchmark that stands for the whole: as many of each family, spread over its range of sizes.
 
     A family's variants are sorted by their multiply-accumulates and cut into as many strata as are wanted of it; one is drawn of
     each. The order goes round the families, so that any beginning holds all of them about equally.
@@ -198,7 +198,7 @@ def measure_variants(
     budget_s: float | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> CampaignReport:
-    """Measures variants in their order into a store; what that holds already is not measured again.
+    """Measure variants in their order into a store; what that holds already is not measured again.
 
     Args:
         variants: What to measure, from :func:`latcast.datasets.variants.stratified`.

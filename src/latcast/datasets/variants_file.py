@@ -57,7 +57,7 @@ class Recipe:
 
 
 def require_parquet() -> None:
-    """Says at once that PyArrow is missing, before minutes of drawing.
+    """Raise if PyArrow is missing, before minutes of drawing.
 
     Raises:
         MissingExtraError: PyArrow is not installed.
@@ -78,7 +78,7 @@ def _text(value: object) -> str:
 
 
 def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]:
-    """Name to (Arrow type, values)."""
+    """Return column name to (Arrow type, values)."""
     facts = [variant.facts for variant in variants]
     return {
         "family": ("string", [variant.family for variant in variants]),
@@ -99,7 +99,7 @@ def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]
 
 
 def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe) -> None:
-    """Writes the file; it appears only when it is whole.
+    """Write the file; it appears only when it is whole.
 
     Raises:
         DatasetError: The file cannot be written.
@@ -144,7 +144,7 @@ def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:
 
 
 def read_recipe(path: Path | str) -> Recipe:
-    """How a file was made.
+    """Return a file's recipe.
 
     Raises:
         DatasetError: It is no file of variants.
@@ -159,7 +159,7 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def read_variants(path: Path | str) -> list[Variant]:
-    """All rows of a file, in order.
+    """Return all rows of a file, in order.
 
     Raises:
         DatasetError: It is no file of variants.
@@ -171,7 +171,7 @@ def read_variants(path: Path | str) -> list[Variant]:
 
 
 def read_variant(path: Path | str, row: int) -> Variant:
-    """One row of a file, counted from 0.
+    """Return one row of a file, counted from 0.
 
     Raises:
         DatasetError: It is no file of variants, or has no such row.

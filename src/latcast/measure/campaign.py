@@ -32,10 +32,10 @@ class MeasurementSink(QuietTimes, Protocol):
     """Where a campaign keeps its records; :class:`latcast.datasets.store.Store` is one."""
 
     def add(self, measurement: Measurement) -> bool:
-        """Commits one record; False where it was there already."""
+        """Commit one record; return False where it was there already."""
 
     def tallies(self, platform: str, role: str) -> Mapping[str, Tally]:
-        """Reference key to the number of its records on a platform."""
+        """Return reference key to the number of its records on a platform."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Campaign:
         return CampaignReport(self._platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
     def _count(self, platform: str) -> dict[CampaignItem, int]:
-        """The items that may be measured, with their number of good records."""
+        """Return the items that may be measured, with their number of good records."""
         tallies = {role: self._sink.tallies(platform, role) for role in {item.role for item in self._items}}
         counts = {}
         for item in self._items:
@@ -211,7 +211,7 @@ class Campaign:
 
 
 def _chunks(items: Sequence[CampaignItem], lanes: int) -> Iterator[list[CampaignItem]]:
-    """Runs of items with the same plan, no longer than one batch for each lane."""
+    """Yield runs of items with the same plan, no longer than one batch for each lane."""
     chunk: list[CampaignItem] = []
     for item in items:
         if chunk and (item.plan != chunk[0].plan or len(chunk) >= lanes * item.plan.batch_size):

@@ -73,7 +73,7 @@ class Item:
 
 
 def packed_file(reference: Reference, *, trust: bool = False) -> bytes | None:
-    """What another machine needs of a file that it does not have: shapes, a few kilobytes, without weights.
+    """Pack a file for a machine that does not have it: shapes without weights, a few kilobytes.
 
     None of what is no file, and where the file cannot be read: the record from there will say so.
     """
@@ -118,7 +118,7 @@ class FarClock:
     round_trip_ms: float
 
     def corrected(self, measurement: Measurement) -> Measurement:
-        """A record with its time of day as this machine's clock has it, and with what the other's was off by."""
+        """Return a record with its time of day as this machine's clock has it, and with what the other's was off by."""
         clock = {"clock_offset_ms": round(self.offset_ms, 3), "clock_round_trip_ms": round(self.round_trip_ms, 3)}
         return with_moment(replace(measurement, taken_at=shifted(measurement.taken_at, -self.offset_ms)), clock)
 
@@ -167,7 +167,7 @@ class WorkerProcess:
         return not self._requests.closed
 
     def ask(self, request: messages.Message, timeout_s: float) -> Iterator[dict[str, Any]]:
-        """Sends a request and yields the answers to it, up to and without ``idle``.
+        """Send a request and yields the answers to it, up to and without ``idle``.
 
         Args:
             request: The request.
@@ -202,7 +202,7 @@ class WorkerProcess:
             messages.send(self._requests.fileno(), request)
 
     def _keep_alive(self) -> None:
-        """Tells a worker on another machine from time to time that its client is still there."""
+        """Tell a worker on another machine from time to time that its client is still there."""
         while not self._ended.wait(messages.SILENCE_S / 6):
             try:
                 with self._sending:
@@ -212,7 +212,7 @@ class WorkerProcess:
                 return
 
     def hello(self) -> str:
-        """Reads the clock of a worker on another machine; returns which code it runs.
+        """Read the clock of a worker on another machine; returns which code it runs.
 
         Raises:
             WorkerDied: It cannot be reached.
@@ -245,7 +245,7 @@ class WorkerProcess:
                 raise self._death(busy_with, stage)
 
     def _read(self, line: bytes) -> dict[str, Any] | None:
-        """A message; None for what a login prints on the other machine before the worker answers, which the log takes."""
+        """Return a message; None for what a login prints on the other machine before the worker answers, which the log takes."""
         try:
             answer = messages.decode(line)
         except MeasurementError:
@@ -256,7 +256,7 @@ class WorkerProcess:
         return answer
 
     def _death(self, busy_with: int | None, stage: str) -> WorkerDied:
-        """The exception for a process that has closed its end."""
+        """Return the exception for a process that has closed its end."""
         try:
             code = self._process.wait(CLOSE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -276,14 +276,14 @@ class WorkerProcess:
         )
 
     def _log_tail(self) -> str:
-        """The end of what the process printed, on one line."""
+        """Return the end of what the process printed, on one line."""
         size = self._log.seek(0, 2)
         self._log.seek(max(size - 4 * LOG_TAIL_CHARACTERS, 0))
         text = " ".join(self._log.read().decode("utf-8", errors="replace").split())
         return text if len(text) <= LOG_TAIL_CHARACTERS else f"...{text[-LOG_TAIL_CHARACTERS:]}"
 
     def close(self) -> None:
-        """Ends the process, by force after a few seconds."""
+        """End the process, by force after a few seconds."""
         if self.alive:
             try:
                 self._send({"request": "close"})
@@ -293,7 +293,7 @@ class WorkerProcess:
             self._release()
 
     def kill(self) -> None:
-        """Ends the process at once."""
+        """End the process at once."""
         if self.alive:
             self._process.kill()
             self._release()
@@ -345,20 +345,20 @@ class MeasuringClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the worker."""
+        """End the worker."""
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def restart(self) -> None:
-        """Replaces the process, so that what one process keeps (memory layout) does not enter every measurement."""
+        """Replace the process, so that what one process keeps (memory layout) does not enter every measurement."""
         self.close()
         self._living_process()
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
     ) -> Iterator[tuple[int, Measurement]]:
-        """Measures all items, interleaved in batches, and yields each one's index and record as it is finished.
+        """Measure all items, interleaved in batches, and yield each one's index and record as it is finished.
 
         Every item gets exactly one record. One that cannot be loaded or run, takes the process down, or exceeds
         ``plan.timeout_s`` has ``error`` set.
@@ -428,7 +428,7 @@ class MeasuringClient:
         return {} if packed is None else {"graph": base64.b64encode(packed).decode()}
 
     def _living_process(self) -> WorkerProcess:
-        """The process, started again where it died; a device that was lost is waited for."""
+        """Return the process, started again where it died; a device that was lost is waited for."""
         if self._process is not None and self._process.alive:
             return self._process
         for wait_s in (*RECONNECT_WAITS_S, None):
@@ -442,7 +442,7 @@ class MeasuringClient:
         raise AssertionError("unreachable")
 
     def calibrate(self) -> None:
-        """Reads the quiet time of the worker's probe and settles it with what is known; it takes half a second."""
+        """Read the quiet time of the worker's probe and settles it with what is known; it takes half a second."""
         self._calibrate(self._living_process())
 
     def _calibrate(self, process: WorkerProcess) -> None:
@@ -487,7 +487,7 @@ class MeasuringClient:
         return process
 
     def _check_code(self, process: WorkerProcess) -> None:
-        """Refuses a worker of another version, whose records would not compare."""
+        """Refuse a worker of another version, whose records would not compare."""
         mend = f"latcast device prepare {self.settings.address}"
         try:
             there = process.hello()

@@ -32,7 +32,7 @@ _REPORTED_VARIABLES = re.compile(
 
 
 def _read(path: str) -> str | None:
-    """Content of a small system file, or None where the system does not have or show it."""
+    """Read a small system file; None where it does not exist or cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -40,7 +40,7 @@ def _read(path: str) -> str | None:
 
 
 def package_version(name: str) -> str | None:
-    """Version of an installed distribution, or None."""
+    """Return the version of an installed distribution, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -48,7 +48,7 @@ def package_version(name: str) -> str | None:
 
 
 def affinity() -> tuple[int, ...]:
-    """Numbers of the CPUs this process may run on."""
+    """Return the numbers of the CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -56,7 +56,7 @@ def affinity() -> tuple[int, ...]:
 
 @cache
 def cpu_description() -> Mapping[str, Any]:
-    """Model and instruction sets of the CPU, as the kernel tells them.
+    """Return the model and instruction sets of the CPU, as the kernel reports them.
 
     ARM kernels print numbers instead of a name: then ``model`` is made of implementer and parts, one part per kind of core.
     """
@@ -83,7 +83,7 @@ def cpu_description() -> Mapping[str, Any]:
 
 
 def _caches() -> dict[str, int]:
-    """Data caches that CPU 0 sees, by level ("L1d", "L2", "L3"), in bytes."""
+    """Return the data caches of CPU 0 in bytes, by level ("L1d", "L2", "L3")."""
     sizes: dict[str, int] = {}
     for index in range(8):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
@@ -98,7 +98,7 @@ def _caches() -> dict[str, int]:
 
 
 def _cpu_quota() -> float | None:
-    """CPUs that a container may use at once by its cgroup's quota, or None where there is no limit."""
+    """Return the CPUs that a container may use at once by its cgroup's quota, or None without a limit."""
     modern = (_read("/sys/fs/cgroup/cpu.max") or "").split()
     if len(modern) == 2 and modern[0] != "max":
         return int(modern[0]) / int(modern[1])
@@ -110,7 +110,7 @@ def _cpu_quota() -> float | None:
 
 
 def _virtualisation() -> list[str]:
-    """Hints that the machine is not bare metal."""
+    """Return the signs that the machine is virtual."""
     hints = []
     if " hypervisor " in f" {cpu_description()['flags']} ":
         hints.append("hypervisor")
@@ -123,7 +123,7 @@ def _virtualisation() -> list[str]:
 
 
 def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
-    """What this machine is called in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
+    """Return this machine's name in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
     name.
 
     Args:
@@ -136,7 +136,7 @@ def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "")
 
 
 def host_environment() -> dict[str, Any]:
-    """The machine and its operating system; nothing in it names the machine or its user."""
+    """Return the machine and its operating system; nothing in it names the machine or its user."""
     system = platform.uname()
     return {
         "cpu": dict(cpu_description()),
@@ -159,7 +159,7 @@ def _memory_bytes() -> int | None:
 
 
 def _chosen(text: str | None) -> str | None:
-    """``"always [madvise] never"`` as ``"madvise"``."""
+    """Return the word in brackets: ``"always [madvise] never"`` gives ``"madvise"``."""
     found = re.search(r"\[(.+?)\]", text or "")
     return found.group(1) if found else None
 
@@ -167,7 +167,7 @@ def _chosen(text: str | None) -> str | None:
 def describe_environment(
     *, threads: int, cpus: Sequence[int] | None, packages: Sequence[str] = (), **settings: Any
 ) -> dict[str, Any]:
-    """Machine, software and settings of this process, as JSON values.
+    """Return machine, software and settings of this process, as JSON values.
 
     Args:
         threads: Threads the runtime was asked for.
@@ -217,7 +217,7 @@ def utc_now() -> str:
 
 
 def shifted(time_of_day: str, milliseconds: float) -> str:
-    """A time that :func:`utc_now` wrote, so much later; as it is where it is none."""
+    """Return a time that :func:`utc_now` wrote, so much later; as it is where it is none."""
     try:
         moment = datetime.fromisoformat(time_of_day.replace("Z", "+00:00")) + timedelta(milliseconds=milliseconds)
     except (ValueError, OverflowError):
@@ -226,13 +226,13 @@ def shifted(time_of_day: str, milliseconds: float) -> str:
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:
-    """Hash (16 hex digits) of an environment without its moment."""
+    """Return a hash (16 hex digits) of an environment without its moment."""
     lasting = {key: value for key, value in environment.items() if key != MOMENT}
     text = json.dumps(lasting, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def resident_bytes() -> int:
-    """Memory this process holds, in bytes; 0 where the system does not tell."""
+    """Return the memory of this process in bytes; 0 where the system does not report it."""
     fields = (_read("/proc/self/statm") or "").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0

@@ -91,7 +91,7 @@ class LabelError:
 
 
 def combine(measurements: Iterable[Measurement]) -> Label:
-    """One label from several measurements of the same thing, taken at different times by different processes.
+    """Combine several measurements of one subject, taken at different times by different processes, into a label.
 
     Failed measurements count nothing; one without raw runs (a published mean) counts as one round. The rounds are split in
     time, not alternately, so that the two halves come from different processes where there are several: what one process
@@ -134,7 +134,7 @@ def combine(measurements: Iterable[Measurement]) -> Label:
 
 
 def _process(measurement: Measurement, index: int) -> object:
-    """What tells the processes of measurements apart; a measurement that does not say counts as one of its own."""
+    """Return the process that took a measurement; a measurement that does not say counts as its own."""
     return measurement.environment.get(MOMENT, {}).get("worker", index)
 
 
@@ -165,7 +165,7 @@ def _check_alike(measurements: Sequence[Measurement]) -> None:
 
 
 def _combine_executed(executed: Sequence[tuple[ExecutedKernel, ...]]) -> tuple[ExecutedKernel, ...]:
-    """Kernel-wise medians; where processes executed different kernels, those of the last one."""
+    """Return kernel-wise medians; where processes executed different kernels, the last one's kernels."""
     if not executed:
         return ()
     last = executed[-1]
@@ -179,7 +179,7 @@ def _names(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, str, tuple[st
 
 
 def label_error(labels: Iterable[Label]) -> LabelError:
-    """How far labels are from what more measuring would give, from their two halves.
+    """Return the label error, from the labels' two halves.
 
     Raises:
         MeasurementError: No label has two halves.
@@ -191,14 +191,14 @@ def label_error(labels: Iterable[Label]) -> LabelError:
 
 
 def label_error_to_json(found: LabelError | None) -> dict[str, Any]:
-    """Two keys for a document that says how well a predictor does; both null where latencies were not repeated."""
+    """Return two keys for a document about a predictor's errors; both null where latencies were not repeated."""
     if found is None:
         return {"label_error": None, "label_error_interval": None}
     return {"label_error": found.percent, "label_error_interval": found.interval and list(found.interval)}
 
 
 def label_error_of_halves(first_ms: np.ndarray, second_ms: np.ndarray) -> LabelError:
-    """The same from the halves themselves, each (networks,), or (platforms, networks) where networks were measured on several.
+    """Return the label error from the halves, each (networks,) or (platforms, networks).
 
     Two halves of ``n`` rounds each differ by a deviation of ``sqrt(2 / n)`` rounds', a label of all ``2 n`` has one of
     ``sqrt(1 / 2n)``: half as much. For medians of twelve normal rounds in three or four processes that differ by none to five

@@ -34,7 +34,7 @@ SILENCE_STATUS = 96
 
 @cache
 def code_id() -> str:
-    """The version of latcast and a hash of its modules: records of different ones do not compare."""
+    """Return the version of latcast and a hash of its modules: records of different ones do not compare."""
     digest = hashlib.sha256()
     package = Path(__file__).resolve().parents[1]
     for file in sorted(package.rglob("*.py")):
@@ -43,12 +43,12 @@ def code_id() -> str:
 
 
 def encode(message: Message) -> bytes:
-    """A message as one line."""
+    """Return a message as one line."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """A message from one line.
+    """Return a message from one line.
 
     Raises:
         MeasurementError: The line is not a JSON object, so something else writes into the pipe.
@@ -63,7 +63,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def send(descriptor: int, message: Message) -> None:
-    """Writes a message whole, however full the pipe is."""
+    """Write a message whole, however full the pipe is."""
     rest = memoryview(encode(message))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -78,7 +78,7 @@ class LineReader:
         self._searched = 0
 
     def take_line(self) -> bytes | None:
-        """A line that has already arrived, or None."""
+        """Return a line that has already arrived, or None."""
         end = self._buffer.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._buffer)
@@ -89,7 +89,7 @@ class LineReader:
         return line
 
     def receive(self, patience_s: float | None = None) -> bool:
-        """Waits for more bytes; False at the end of the stream.
+        """Wait for more bytes; False at the end of the stream.
 
         Raises:
             TimeoutError: None came in this time.

@@ -47,18 +47,18 @@ class OpenedRuntime:
         return self.instruments.probe.parts if self.instruments.probe is not None else ()
 
     def load(self, graph: Graph, *, profile: bool = False) -> Session:
-        """A session at this setting; raises what the runtime's ``load`` raises."""
+        """Return a session at this setting; raises what the runtime's ``load`` raises."""
         return self.runtime.load(graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
 
     def probe_weights(self, graph: Graph) -> tuple[float, ...]:
-        """Exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
+        """Return the exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
         if self.instruments.probe is None:
             return ()
         return (COMPUTE_WEIGHT, memory_weight(working_set_bytes(graph), env.cpu_description()["caches_bytes"].get("L2")))
 
 
 def working_set_bytes(graph: Graph) -> float:
-    """Bytes of all weights and activations."""
+    """Return bytes of all weights and activations."""
     return sum(tensor.size_bytes for tensor in graph.tensors.values())
 
 
@@ -76,7 +76,7 @@ def open_runtime(
     unit: str = "",
     system: Path = frequency.SYS,
 ) -> OpenedRuntime:
-    """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
+    """Pin this process, import the runtime and describe the environment; arguments as in ``WorkerSettings``.
 
     Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does. ``system`` is where
     the kernel shows the CPUs' clocks.

@@ -93,7 +93,7 @@ def prepare(
     system_packages: bool = False,
     watch: Callable[[str, float], None] = lambda name, share: None,
 ) -> Prepared:
-    """Makes the environment on a device, or brings it up to date; run again after an interruption, it goes on.
+    """Make the environment on a device, or bring it up to date; after an interruption, it continues.
 
     Args:
         address: ``ssh://user@host``.
@@ -169,7 +169,7 @@ def prepare(
 
 
 def requirements(runtimes: Sequence[str]) -> list[str]:
-    """What pip must install beside latcast so that a worker measures under these runtimes.
+    """Return the packages that pip must install beside latcast for a worker of these runtimes.
 
     Raises:
         UnknownNameError: No such runtime.
@@ -208,7 +208,7 @@ def _own_distribution() -> Distribution:
 
 
 def latcast_wheel() -> tuple[str, bytes]:
-    """A wheel of the running package without what only predicting needs: its file name and its content."""
+    """Return a wheel of the running package without what only predicting needs: its file name and its content."""
     about = _own_distribution()
     version = about.version
     package = Path(__file__).resolve().parents[1]
@@ -242,7 +242,7 @@ def _files(package: Path) -> Iterator[Path]:
 
 
 def wheel_platforms(machine: str, libc: Sequence[str]) -> list[str]:
-    """Platform tags of wheels that fit a Linux machine, the newest first."""
+    """Return the platform tags of wheels that fit a Linux machine, the newest first."""
     minor = re.fullmatch(r"2\.(\d+).*", libc[1]) if len(libc) > 1 and libc[0] == "glibc" else None
     if minor is None:
         return [f"musllinux_1_{level}_{machine}" for level in (2, 1)]
@@ -276,5 +276,5 @@ def _send(host: SshHost, files: Mapping[str, bytes]) -> None:
 
 
 def _run(host: SshHost, arguments: Sequence[str], *, base: bool = False) -> str:
-    """What a Python on the device prints: the prepared environment's, or the one that this is made of."""
+    """Run a script in a Python of the device, the prepared one or the one it is made from; return what it prints."""
     return host.run(host.python_script(arguments, prepared=not base))

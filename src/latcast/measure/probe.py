@@ -55,7 +55,7 @@ class Probe(Protocol):
     """Equal for readings that are comparable: same work, same machine, same instruction sets."""
 
     def read_ms(self) -> tuple[float, ...]:
-        """Times of the parts, now, in milliseconds."""
+        """Time the parts now, in milliseconds."""
 
 
 class HostProbe:
@@ -115,7 +115,7 @@ class HostProbe:
 
 
 def _aligned(shape: tuple[int, ...], value: float) -> np.ndarray:
-    """A float32 array that begins on a page."""
+    """Return a float32 array that begins on a page."""
     size = 4 * math.prod(shape)
     memory = np.empty(size + _PAGE_BYTES, np.uint8)
     start = -memory.ctypes.data % _PAGE_BYTES
@@ -125,7 +125,7 @@ def _aligned(shape: tuple[int, ...], value: float) -> np.ndarray:
 
 
 def numpy_instruction_sets() -> tuple[str, ...]:
-    """Instruction sets that numpy found in this process; a capped process shows fewer than its machine has."""
+    """Return the instruction sets that numpy uses in this process; a capped process shows fewer than its machine has."""
     # numpy.core before version 2, numpy._core since; numpy prints the same table in numpy.show_runtime().
     module = "numpy._core" if int(np.__version__.partition(".")[0]) >= 2 else "numpy.core"
     found = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
@@ -133,14 +133,14 @@ def numpy_instruction_sets() -> tuple[str, ...]:
 
 
 def probe_key() -> str:
-    """Key (16 hex digits) of the host probe in this process: work, CPU, instruction sets and numpy's version."""
+    """Return the key (16 hex digits) of the host probe in this process: work, CPU, instruction sets and numpy's version."""
     cpu = cpu_description()
     parts = [PROBE_VERSION, cpu["model"], cpu["caches_bytes"], platform.machine(), np.__version__, numpy_instruction_sets()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def calibrate_probe(probe: Probe, *, bursts: int = 30, readings_per_burst: int = 5, pause_s: float = 0.01) -> tuple[float, ...]:
-    """What the probe takes when the host is quiet, from many readings spread over about half a second.
+    """Measure the probe's time on a quiet host, from many readings spread over about half a second.
 
     Caches are displaced before each reading, as they are when the probe is read around the runs of a network. Of each burst
     the median counts, of the bursts a low quantile: fast moments of the host, but not single lucky readings.
@@ -170,21 +170,21 @@ class QuietTimes(Protocol):
     """Keeps quiet times by probe key."""
 
     def quiet_ms(self, key: str) -> QuietTime | None:
-        """The known quiet times of the probe's parts, in milliseconds."""
+        """Return the known quiet times of the probe's parts, in milliseconds."""
 
     def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
-        """Remembers them, in place of those known before."""
+        """Store them, in place of those known before."""
 
 
 def settle(known: QuietTime | None, found: Sequence[float]) -> QuietTime:
-    """The quiet times to go on with, from those known and those a calibration has just found, part by part."""
+    """Return the quiet times to go on with, from those known and those a calibration has just found, part by part."""
     if known is None or len(known) != len(found):
         return tuple(found)
     return tuple(new if new < old * (1 - IMPROVEMENT) else old for old, new in zip(known, found, strict=True))
 
 
 def checked_quiet_ms(values: object) -> QuietTime:
-    """Quiet times as a file or a store has them.
+    """Check and return quiet times from a file or a store.
 
     Raises:
         MeasurementError: They are no list of times above 0.
@@ -195,7 +195,7 @@ def checked_quiet_ms(values: object) -> QuietTime:
 
 
 def default_quiet_times_path() -> Path:
-    """``quiet_times.json`` in the user's cache."""
+    """Return the path of ``quiet_times.json`` in the user's cache."""
     return cache_folder() / "quiet_times.json"
 
 

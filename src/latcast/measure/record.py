@@ -21,7 +21,7 @@ RAW_STATISTIC = "median of runs"
 def failed(
     error: str, platform: str, reference: Reference, role: str, environment: Mapping[str, Any] | None = None
 ) -> Measurement:
-    """The record of a subject that could not be measured."""
+    """Return the record of a subject that could not be measured."""
     return Measurement(platform, reference, role, error=error, taken_at=utc_now(), environment=dict(environment or {}))
 
 
@@ -36,7 +36,7 @@ def finished(
     weights: Sequence[float] = (),
     environment: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """The record of a subject that ran.
+    """Return the record of a subject that ran.
 
     Args:
         log: Its runs and the probe's readings.
@@ -80,13 +80,13 @@ def finished(
 
 
 def seen_by(session: Session) -> dict[str, Any]:
-    """What a session of another device saw of a measurement: its clock, bursts that were taken again for heat."""
+    """Return what a session of another device observed: its clock and the bursts repeated for heat."""
     seen: dict[str, Any] = getattr(session, "moment", dict)()
     return seen
 
 
 def with_moment(measurement: Measurement, seen: Mapping[str, Any]) -> Measurement:
-    """The measurement with more that is known of its moment."""
+    """Return the measurement with more that is known of its moment."""
     if not seen:
         return measurement
     environment = dict(measurement.environment)
@@ -94,7 +94,7 @@ def with_moment(measurement: Measurement, seen: Mapping[str, Any]) -> Measuremen
 
 
 def _rounded(values_ms: np.ndarray) -> tuple[float, ...]:
-    """To the nanosecond, which is what clocks resolve at best."""
+    """Round to the nanosecond, the best resolution of clocks."""
     return tuple(round(float(value), 6) for value in values_ms)
 
 
@@ -106,7 +106,7 @@ def profile_kernels(
     quiet_ms: Sequence[float],
     weights: Sequence[float],
 ) -> Measurement:
-    """The measurement with its executed kernels, normalised by the probe around the profiled runs.
+    """Return the measurement with its executed kernels, normalised by the probe around the profiled runs.
 
     Profiling slows a network down, each runtime in its own way, so the kernels' latencies need not add up to the network's.
 

@@ -33,15 +33,15 @@ class Measurer(Protocol):
         """Quiet times of its probe as last calibrated; empty where the records alone hold them."""
 
     def calibrate(self) -> None:
-        """Reads the probe's quiet times again."""
+        """Do nothing: each worker calibrates by itself."""
 
     def restart(self) -> None:
-        """Replaces the processes."""
+        """Do nothing: each worker replaces its process."""
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
     ) -> Iterator[tuple[int, Measurement]]:
-        """Yields each item's index and record."""
+        """Measure all items in batches, several at a time, and yield each one's index and record as its batch is finished."""
 
     def __enter__(self) -> Measurer: ...
 
@@ -49,7 +49,7 @@ class Measurer(Protocol):
 
 
 def open_measurer(settings: WorkerSettings, quiet_times: QuietTimes) -> Measurer:
-    """Starts measuring where the settings say.
+    """Start measuring where the settings say.
 
     Raises:
         RuntimeFailure: The runtime cannot be started.
@@ -96,16 +96,16 @@ class RemoteClient:
     quiet_ms: tuple[float, ...] = ()
 
     def calibrate(self) -> None:
-        """Each worker does so by itself."""
+        """Do nothing: each worker calibrates by itself."""
 
     def restart(self) -> None:
-        """Each worker replaces its process."""
+        """Have each worker replace its process."""
         self._turn += 1
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
     ) -> Iterator[tuple[int, Measurement]]:
-        """Measures all items in batches, several at a time, and yields each one's index and record as its batch is finished.
+        """Measure all items in batches, several at a time, and yields each one's index and record as its batch is finished.
 
         Raises:
             MeasurementError: Two workers that offer one platform are not alike.
@@ -133,7 +133,7 @@ class RemoteClient:
 
 
 def _bare(settings: WorkerSettings) -> WorkerSettings:
-    """Settings without what is this machine's own."""
+    """Return the settings without this machine's own paths and callbacks."""
     return replace(settings, address="", cpus=None, realtime=False)
 
 
@@ -179,17 +179,17 @@ _HOST = _Host()
 
 
 def describe_host(cpus: tuple[int, ...] | None, realtime: bool) -> None:
-    """Says, in a worker's process, what its measurements are pinned to and at which priority they run."""
+    """Print, in a worker's process, its CPUs and its scheduling priority."""
     _HOST.cpus, _HOST.realtime = cpus, realtime
 
 
 def platform_of(settings: WorkerSettings) -> str:
-    """The full id of a platform, asked of the worker that has it."""
+    """Return the full id of a platform, asked of the worker that has it."""
     return _HOST.client(settings, -1).platform.id
 
 
 def measure_batch(batch: Batch) -> list[tuple[int, dict[str, Any]]]:
-    """Measures a batch on the worker's machine: index in the batch and record of each item."""
+    """Measure a batch on the worker's machine: index in the batch and record of each item."""
     items = [Item(Reference.from_json(reference), role, packed=packed) for reference, role, packed in batch.items]
     client = _HOST.client(batch.settings, batch.turn)
     return [(number, record.to_json()) for number, record in client.measure(items, MeasurePlan.from_json(batch.plan))]

@@ -65,7 +65,7 @@ class MeasurePlan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> MeasurePlan:
-        """Reads what :meth:`to_json` wrote.
+        """Read what :meth:`to_json` wrote.
 
         Raises:
             MeasurementError: A field is unknown or out of range.
@@ -186,11 +186,11 @@ class WorkerSettings:
         return re.sub(r"[^a-z0-9._]+", "-", self.address.lower()).strip("-")
 
     def process_variables(self) -> dict[str, str]:
-        """The whole environment of a worker's process on this machine."""
+        """Return the whole environment of a worker's process on this machine."""
         return {**os.environ, **self.own_variables()}
 
     def own_variables(self) -> dict[str, str]:
-        """What the environment of a worker's process has beside what is there anyway."""
+        """Return the environment variables that a worker's process gets in addition."""
         return {
             "OMP_NUM_THREADS": str(self.threads),
             **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1"),

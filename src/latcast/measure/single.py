@@ -18,7 +18,7 @@ from latcast.spaces.models import Model, Shapes, as_graph, file_reference, model
 
 
 def opened_platform(settings: WorkerSettings) -> Platform:
-    """The platform that a worker with these settings says it is, with the version of the library that it found.
+    """Return the platform that a worker with these settings says it is, with the version of the library that it found.
 
     Raises:
         RuntimeFailure: The runtime cannot be started.
@@ -37,7 +37,7 @@ def measure(
     example_inputs: object = None,
     quiet_times: QuietTimes | None = None,
 ) -> Measurement:
-    """Measures one network or kernel here, now, in a process of its own.
+    """Measure one network or kernel here, now, in a process of its own.
 
     Args:
         model: As :func:`latcast.predict` takes it. What is neither a file nor a reference is written to an ONNX file with random
@@ -82,12 +82,12 @@ def measure(
 
 
 def settings_of(runtime: str | WorkerSettings) -> WorkerSettings:
-    """Settings as they are; of a runtime's name those of one thread and fp32, at a real-time priority where it is permitted."""
+    """Return settings unchanged; for a runtime's name one thread, fp32, at a real-time priority where permitted."""
     return runtime if isinstance(runtime, WorkerSettings) else WorkerSettings(runtime, realtime=None)
 
 
 def _written(graph: Graph, folder: Path) -> Reference:
-    """The reference of a graph's file in a folder."""
+    """Return the reference of a graph's file in a folder."""
     from latcast.graph.writers.onnx import to_onnx
 
     file = folder / "model.onnx"

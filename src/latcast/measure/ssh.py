@@ -55,7 +55,7 @@ class SshHost:
 
     @classmethod
     def parse(cls, address: str) -> SshHost:
-        """Reads ``ssh://[user@]host[:port][?python=PATH]``.
+        """Read ``ssh://[user@]host[:port][?python=PATH]``.
 
         Raises:
             MeasurementError: It is not of this form.
@@ -79,7 +79,7 @@ class SshHost:
         return cls(address, f"{name}@{host}" if name else host, str(port) if port else "", python)
 
     def client(self) -> list[str]:
-        """The command that runs another one there, without that one.
+        """Return the command that runs another one there, without that one.
 
         Raises:
             MeasurementError: There is no ssh client here.
@@ -105,7 +105,7 @@ class SshHost:
     def python_script(
         self, arguments: Sequence[str], variables: Mapping[str, str] | None = None, *, prepared: bool = True, module: str = ""
     ) -> str:
-        """What a shell there runs: its Python with these arguments, of which ``~/`` at the beginning is the home there.
+        """Return the shell command that runs the device's Python with these arguments; a leading ``~/`` is the home there.
 
         Args:
             arguments: Of the interpreter.
@@ -126,7 +126,7 @@ class SshHost:
         )
 
     def run(self, script: str, sent: bytes = b"") -> str:
-        """What a script of the shell prints there.
+        """Run a shell script there; return what it prints.
 
         Raises:
             RuntimeFailure: The device cannot be reached.
@@ -143,11 +143,11 @@ class SshHost:
 
     @staticmethod
     def in_posix_shell(script: str) -> str:
-        """A command for whatever shell the user there has."""
+        """Return a command for whatever shell the user there has."""
         return f"exec sh -c {shlex.quote(script)}"
 
     def ending(self, status: int, printed: str) -> Ending | None:
-        """Why a command that :meth:`client` begins has ended, where the way to the device is the reason."""
+        """Explain why a command that :meth:`client` began has ended, where the connection is the reason."""
         prepare = f"latcast device prepare {self.address}"
         if status == NO_PYTHON:
             return Ending(
@@ -191,14 +191,14 @@ def _quoted(argument: str) -> str:
 
 
 def last_error(printed: str) -> str:
-    """The line that tells most of what a tool printed before it failed."""
+    """Return the line that tells most of what a tool printed before it failed."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "fatal", "latcast: "))]
     return (errors or lines or ["it said nothing"])[-1].removeprefix("latcast: ")
 
 
 def run_latcast(address: str, arguments: Sequence[str]) -> str:
-    """What a command of latcast prints on a device.
+    """Run a command of latcast on a device; return what it prints.
 
     Raises:
         RuntimeFailure: The device cannot be reached, or has no latcast.

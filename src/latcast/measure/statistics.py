@@ -51,7 +51,7 @@ STABLE_VARIATION = 0.05
 
 
 def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> float:
-    """Exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.3 for one far larger.
+    """Return the exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.3 for one far larger.
 
     Args:
         working_set_bytes: Weights and activations that one run touches.
@@ -62,7 +62,7 @@ def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> fl
 
 
 def shrink(deviation: np.ndarray) -> np.ndarray:
-    """Logarithmic deviations of the probe from quiet, with those within its own uncertainty drawn to 0.
+    """Return the probe's logarithmic deviations from quiet, with those within its own uncertainty drawn to 0.
 
     ``x`` becomes ``x**3 / (x**2 + u**2)``: 3 % of a deviation of 5 %, half of one of 30 %, 84 % of a doubling.
     """
@@ -74,7 +74,7 @@ def shrink(deviation: np.ndarray) -> np.ndarray:
 def host_factors(
     readings_ms: Sequence[Sequence[float]], quiet_ms: Sequence[float], weights: Sequence[float], parts: Sequence[str]
 ) -> np.ndarray:
-    """How many times slower than quiet the host was at each run.
+    """Return how many times slower than quiet the host was at each run.
 
     Args:
         readings_ms: Runs by parts of the probe.
@@ -103,7 +103,7 @@ def host_factors(
 
 
 def quartile_variation(values: Sequence[float] | np.ndarray) -> float | None:
-    """Quartile deviation over median: half the distance between the quartiles, relative; None for fewer than two values."""
+    """Return half the distance between the quartiles relative to the median; None for fewer than two values."""
     if len(values) < 2:
         return None
     low, middle, high = np.quantile(np.asarray(values, dtype=np.float64), [0.25, 0.5, 0.75])
@@ -111,7 +111,7 @@ def quartile_variation(values: Sequence[float] | np.ndarray) -> float | None:
 
 
 def normalised_runs(measurement: Measurement) -> np.ndarray:
-    """Each run divided by its probe, times the probe's quiet time, in milliseconds; the raw runs where no probe ran.
+    """Return each run divided by its probe, times the probe's quiet time, in milliseconds; the raw runs where no probe ran.
 
     Raises:
         MeasurementError: The measurement failed, or does not say what the quiet time was.
@@ -125,13 +125,13 @@ def normalised_runs(measurement: Measurement) -> np.ndarray:
 
 
 def probe_settings(measurement: Measurement) -> Mapping[str, Any] | None:
-    """What the environment says of the probe (key, parts, quiet times), or None where none ran."""
+    """Return the environment's probe settings (key, parts, quiet times), or None where no probe ran."""
     found = measurement.environment.get("settings", {}).get("probe")
     return dict(found) if found else None
 
 
 def quiet_reading_of(measurement: Measurement) -> tuple[float, ...]:
-    """The quiet times that a measurement was normalised with.
+    """Return the quiet times that a measurement was normalised with.
 
     Raises:
         MeasurementError: Its environment does not hold them.
@@ -146,8 +146,7 @@ def quiet_reading_of(measurement: Measurement) -> tuple[float, ...]:
 
 
 def renormalised(measurement: Measurement, quiet_ms: Sequence[float]) -> Measurement:
-    """The same runs normalised with another quiet time, for instance one that a later calibration found, and as this version
-    normalises them.
+    """Return the same runs normalised with another quiet time, for instance of a later calibration.
 
     A measurement that failed, has no probe readings, or would not change is returned as it is. Latencies of executed kernels
     are scaled by the same ratio as the whole.
@@ -188,7 +187,7 @@ def renormalised(measurement: Measurement, quiet_ms: Sequence[float]) -> Measure
 
 
 def round_medians(values: Sequence[float] | np.ndarray, rounds: Sequence[int]) -> np.ndarray:
-    """Median of each round's runs, in order of the rounds.
+    """Return the median of each round's runs, in order of the rounds.
 
     Raises:
         MeasurementError: Not as many rounds as values.
@@ -200,7 +199,7 @@ def round_medians(values: Sequence[float] | np.ndarray, rounds: Sequence[int]) -
 
 
 def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
-    """How many runs at the start are slower than the rest.
+    """Return how many runs at the start are slower than the rest.
 
     The second half tells what a warm run is: its median, and its quartile deviation as a measure of dispersion. A run counts as
     warm once it lies within three deviations (at least 5 %) of that median.
@@ -218,7 +217,7 @@ def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
 
 
 def stability_warnings(measurement: Measurement) -> list[str]:
-    """What makes a measurement doubtful, each with the number behind it and what to do."""
+    """Return the reasons to doubt a measurement, each with its number and what to do."""
     if not measurement.ok:
         return []
     name = measurement.reference.name or measurement.reference.space

@@ -71,7 +71,7 @@ class Subject:
 
 @contextmanager
 def garbage_collection_off() -> Iterator[None]:
-    """Keeps Python's collector from running inside a timed run."""
+    """Keep Python's collector from running inside a timed run."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -82,7 +82,7 @@ def garbage_collection_off() -> Iterator[None]:
 
 
 def warm_up(session: Session, plan: MeasurePlan, clock: Clock) -> int:
-    """Runs a session untimed, ``warmup_runs`` times or until ``max_ms_per_round``; returns how often it ran."""
+    """Run a session untimed, ``warmup_runs`` times or until ``max_ms_per_round``; return the number of runs."""
     start = clock.now_ms()
     for count in range(1, plan.warmup_runs + 1):
         session.run()
@@ -92,7 +92,7 @@ def warm_up(session: Session, plan: MeasurePlan, clock: Clock) -> int:
 
 
 def time_round(session: Session, index: int, plan: MeasurePlan, instruments: Instruments, log: RunLog) -> None:
-    """Takes one round of a session and appends it to the log.
+    """Take one round of a session and appends it to the log.
 
     A burst in which another process took the CPU is taken again, at most as often as the round has bursts: its times tell
     about the scheduler. On a machine so busy that quiet bursts do not come, the disturbed ones are kept.
@@ -154,7 +154,7 @@ def time_batch(
     announce: Callable[[int], None] = lambda index: None,
     priority: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
-    """Takes all rounds of a batch, interleaved: each round runs every subject once before the next begins.
+    """Take all rounds of a batch, interleaved: each round runs every subject once before the next begins.
 
     Args:
         subjects: What to run; logs and failures are written into them.

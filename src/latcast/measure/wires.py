@@ -53,20 +53,20 @@ class Wire(Protocol):
         """The device, as messages call it."""
 
     def command(self, settings: WorkerSettings) -> Sequence[str]:
-        """What to run here so that a worker answers on its standard output.
+        """Return the command to run here so that a worker answers on its standard output.
 
         Raises:
             MeasurementError: The wire needs something that is not installed here.
         """
 
     def variables(self, settings: WorkerSettings) -> Mapping[str, str]:
-        """All environment variables of that command."""
+        """Return all environment variables of that command."""
 
     def adjusted(self, settings: WorkerSettings) -> WorkerSettings:
-        """The settings as the worker is told them."""
+        """Return the settings as the worker is told them."""
 
     def ending(self, status: int, printed: str) -> Ending | None:
-        """Why the command ended, where the wire is the reason; None where the worker is.
+        """Explain why the command ended, where the connection is the reason; else None.
 
         Args:
             status: Its exit status, negative for a signal.
@@ -128,7 +128,7 @@ WIRES: Registry[_WireMaker] = Registry(
 
 
 def wire_of(address: str) -> Wire:
-    """The wire to an address.
+    """Return the wire to an address.
 
     Raises:
         UnknownNameError: No wire has the address's beginning.
@@ -138,18 +138,18 @@ def wire_of(address: str) -> Wire:
 
 
 def runs_here(address: str) -> bool:
-    """Whether the worker of an address runs on this machine."""
+    """Return whether the worker of an address runs on this machine."""
     return scheme_of(address) != DASK and not wire_of(address).far
 
 
 def scheme_of(address: str) -> str:
-    """What an address begins with; empty where it is none."""
+    """Return the scheme of an address; empty where the text is not an address."""
     found = _SCHEME.match(address)
     return found.group() if found else ""
 
 
 def device_and_address(text: str) -> tuple[str, str]:
-    """What a user calls a device: a name for this machine, an address, or ``NAME=ADDRESS``.
+    """Return the device's name and its address, from a name for this machine, an address, or ``NAME=ADDRESS``.
 
     Of a scheduler the name stands last, as its workers give it: ``dask:tcp://10.0.0.2:8786/board-a``.
 

@@ -74,7 +74,7 @@ class Worker:
         self._quiet_ms: tuple[float, ...] = ()
 
     def answer(self, request: Mapping[str, Any]) -> bool:
-        """Carries out one request; False when it was the last."""
+        """Carry out one request; return False when it was the last."""
         kind = request.get("request")
         try:
             if kind == "close":
@@ -135,7 +135,7 @@ class Worker:
         self._send({"event": "started", "number": job.number, "stage": stage})
 
     def _load_batch(self, opened: OpenedRuntime, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
-        """Takes subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
+        """Take subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
         batch: list[_Loaded] = []
         before_bytes = env.resident_bytes()
         clock = opened.instruments.clock
@@ -162,7 +162,7 @@ class Worker:
         return batch
 
     def _finish(self, opened: OpenedRuntime, loaded: _Loaded, plan: MeasurePlan) -> None:
-        """Frees a subject, profiles it where asked, and reports its record."""
+        """Free a subject, profile it where asked, and report its record."""
         job, subject = loaded.job, loaded.subject
         self._announce(job, "closing")
         try:
@@ -229,7 +229,7 @@ def _job(item: Mapping[str, Any]) -> _Job:
 
 
 def _give_memory_back() -> None:
-    """Returns freed memory to the system, so that the next batch's growth is seen."""
+    """Return freed memory to the system, so that the next batch's growth is seen."""
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
@@ -238,14 +238,14 @@ def _give_memory_back() -> None:
 
 
 def _claim_standard_output() -> int:
-    """The descriptor for answers; from now on prints, native ones too, go to standard error."""
+    """Return the descriptor for answers; from now on prints, native ones too, go to standard error."""
     answers = os.dup(1)
     os.dup2(2, 1)
     return answers
 
 
 def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
-    """Passes requests on until the client is gone, then ends the process, whatever it is doing."""
+    """Pass requests on until the client is gone, then ends the process, whatever it is doing."""
     reader = messages.LineReader(0)
     patience_s: float | None = None
     try:
@@ -262,7 +262,7 @@ def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Serves requests from standard input until ``close`` or the end of the stream."""
+    """Serve requests from standard input until ``close`` or the end of the stream."""
     answers = _claim_standard_output()
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     # A thread of its own, asleep in a read: it notices that the client is gone while the main thread measures.

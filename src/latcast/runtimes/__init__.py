@@ -30,7 +30,7 @@ RUNTIMES: Registry[type[Runtime]] = Registry(
 
 
 def get_runtime(name: str, address: str = "") -> Runtime:
-    """An instance of the runtime of this name.
+    """Return an instance of the runtime of this name.
 
     Args:
         name: As in platform ids.
@@ -49,7 +49,7 @@ def get_runtime(name: str, address: str = "") -> Runtime:
 
 
 def runtime_on(runtime: Runtime, unit: str) -> Runtime:
-    """A runtime on a kind of unit, ``cpu``, ``gpu`` or ``npu``.
+    """Return a runtime on a kind of unit, ``cpu``, ``gpu`` or ``npu``.
 
     Raises:
         RuntimeFailure: It knows no such unit; whether there is one here its ``available`` says.
@@ -64,7 +64,7 @@ def runtime_on(runtime: Runtime, unit: str) -> Runtime:
 
 
 def check_runtime(name: str, address: str = "", unit: str = "cpu") -> None:
-    """Refuses a runtime that cannot run here, before anything is prepared for it; arguments as in :func:`get_runtime`.
+    """Refuse a runtime that cannot run here, before anything is prepared for it; arguments as in :func:`get_runtime`.
 
     Raises:
         UnknownNameError: No such runtime.

@@ -92,7 +92,7 @@ class PhoneFacts:
         return self.properties.get("ro.product.model", "")
 
     def to_json(self) -> dict[str, object]:
-        """For the environment of a record; no serial number, nothing of the user."""
+        """Return the facts for a record's environment, without serial number or anything of the user."""
         known = {name.removeprefix("ro."): value for name, value in self.properties.items()}
         return {**known, "kernel": self.kernel, "gpu": self.gles, "cores": str(self.cores)}
 
@@ -112,12 +112,12 @@ class PhoneState:
     limits: Mapping[int, float] = field(default_factory=dict)
 
     def clock_mhz(self, cpus: Sequence[int]) -> float | None:
-        """Mean clock of some CPUs, all where none is named."""
+        """Return the mean clock of some CPUs, of all where none is named."""
         known = [clock for cpu, clock in self.clocks_mhz.items() if not cpus or cpu in cpus]
         return sum(known) / len(known) if known else None
 
     def limit(self, cpus: Sequence[int]) -> float | None:
-        """The smallest share of their highest clock that some CPUs may have, all where none is named."""
+        """Return the smallest share of their highest clock that some CPUs may have, all where none is named."""
         return min((limit for cpu, limit in self.limits.items() if not cpus or cpu in cpus), default=None)
 
 
@@ -134,7 +134,7 @@ class Adb:
         self._adb = [executable or os.environ.get("ADB", "adb"), *(["-s", serial] if serial else [])]
 
     def check(self) -> None:
-        """Makes sure that the phone is there and lets itself be commanded.
+        """Make sure that the phone is there and lets itself be commanded.
 
         Raises:
             RuntimeFailure: It is not; the message says what to do.
@@ -144,7 +144,7 @@ class Adb:
             raise PhoneGone(f"the phone {self.serial} is in the state '{state}'; expected 'device': restart it as usual")
 
     def shell(self, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
-        """What a command prints on the phone, errors included.
+        """Run a command on the phone; return what it prints, errors included.
 
         Raises:
             PhoneGone: The phone went away meanwhile.
@@ -162,7 +162,7 @@ class Adb:
         return output
 
     def push(self, files: Mapping[str, bytes], folder: str) -> None:
-        """Writes files into a folder of the phone.
+        """Write files into a folder of the phone.
 
         Raises:
             PhoneGone: The phone went away meanwhile.
@@ -174,17 +174,17 @@ class Adb:
             self.push_files([Path(place, name) for name in files], folder)
 
     def push_files(self, files: Sequence[Path], folder: str) -> None:
-        """Copies files of this machine into a folder of the phone."""
+        """Copy files of this machine into a folder of the phone."""
         self._call("push", *(str(file) for file in files), f"{folder}/")
 
     def pull(self, path: str) -> bytes:
-        """The content of one of the phone's files."""
+        """Return the content of one of the phone's files."""
         with tempfile.TemporaryDirectory(prefix="latcast-adb-") as place:
             self._call("pull", path, str(Path(place, "file")))
             return Path(place, "file").read_bytes()
 
     def wait(self) -> bool:
-        """Waits for a phone that went away; whether it came back."""
+        """Wait for a phone that went away; whether it came back."""
         deadline = time.monotonic() + RETURN_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
@@ -195,15 +195,15 @@ class Adb:
         return False
 
     def facts(self) -> PhoneFacts:
-        """What the phone is."""
+        """Read the phone's hardware facts."""
         return read_facts(self.shell(_FACTS))
 
     def state(self) -> PhoneState:
-        """How it is now."""
+        """Return how it is now."""
         return read_state(self.shell(_STATE))
 
     def run(self, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> tuple[str, PhoneState]:
-        """What a command prints, and the state that the phone is in right after it."""
+        """Run a command; return what it prints, and the phone's state right after it."""
         marker = "latcast-state"
         output = self.shell(f"{command} || exit $?\necho {marker}\n{_STATE}", timeout_s)
         printed, _, state = output.rpartition(f"{marker}\n")
@@ -234,7 +234,7 @@ class Adb:
 
 
 def missing_adb(executable: str) -> str:
-    """What to say where there is no adb."""
+    """Return the message for a machine without adb."""
     return (
         f"'{executable}' is not installed here; it is part of the Android SDK Platform-Tools "
         "(Debian: apt install adb), or the variable ADB names it"
@@ -242,12 +242,12 @@ def missing_adb(executable: str) -> str:
 
 
 def folder_name() -> str:
-    """A folder of the phone that no other run uses; it says whose it is."""
+    """Return a folder of the phone that no other run uses; it says whose it is."""
     return f"{FOLDER}-{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def left_behind(folders: Sequence[str]) -> list[str]:
-    """Of such folders those of processes of this machine that have ended without removing them."""
+    """Return the folders of this machine's processes that ended without removing them."""
     found = []
     for folder in folders:
         owner = re.fullmatch(rf"{re.escape(FOLDER)}-{_machine()}-(\d+)-[0-9a-f]{{8}}", folder)
@@ -271,12 +271,12 @@ def _lives(process: int) -> bool:
 
 
 def quoted(*words: str) -> str:
-    """Words as the phone's shell takes them."""
+    """Return words as the phone's shell takes them."""
     return " ".join(shlex.quote(word) for word in words)
 
 
 def read_facts(printed: str) -> PhoneFacts:
-    """What :meth:`Adb.facts` asks a phone for, from what it prints."""
+    """Parse what :meth:`Adb.facts` asks a phone for."""
     lines = [line.strip() for line in printed.splitlines()]
     said = {found[1]: found[2] for line in lines if (found := _PROPERTY.fullmatch(line))}
     figures = _of_cpus(lines)
@@ -291,7 +291,7 @@ def read_facts(printed: str) -> PhoneFacts:
 
 
 def read_state(printed: str) -> PhoneState:
-    """What :meth:`Adb.state` asks a phone for, from what it prints."""
+    """Parse what :meth:`Adb.state` asks a phone for."""
     lines = [line.strip() for line in printed.splitlines()]
     figures = _of_cpus(lines)
     most = figures.get("cpuinfo_max_freq", {})
@@ -301,7 +301,7 @@ def read_state(printed: str) -> PhoneState:
 
 
 def _of_cpus(lines: Sequence[str]) -> dict[str, dict[int, float]]:
-    """Name of a file of ``/sys`` to its figure for each CPU."""
+    """Parse lines of ``/sys`` files: the file's name to its figure for each CPU."""
     found: dict[str, dict[int, float]] = {}
     for line in lines:
         if told := _OF_CPU.fullmatch(line):
@@ -310,6 +310,6 @@ def _of_cpus(lines: Sequence[str]) -> dict[str, dict[int, float]]:
 
 
 def _last_words(text: str) -> str:
-    """The last two lines that say something, on one line."""
+    """Return the last two lines that say something, on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[-2:])[-300:] or "it printed nothing"

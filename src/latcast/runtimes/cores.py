@@ -35,7 +35,7 @@ class Cores:
 
     @classmethod
     def of_speeds(cls, speeds: Mapping[int, float]) -> Cores:
-        """Kinds from a figure of each CPU that grows with its speed: ``cpu_capacity``, or its highest frequency."""
+        """Return the kinds, from a figure of each CPU that grows with its speed: ``cpu_capacity``, or its highest frequency."""
         kinds: list[list[int]] = []
         last = 0.0
         for cpu in sorted(speeds, key=lambda cpu: (speeds[cpu], cpu)):
@@ -51,7 +51,7 @@ class Cores:
         return len(self.kinds) < 2
 
     def named(self) -> dict[str, tuple[int, ...]]:
-        """The kinds by their size: ``small`` and ``large`` of two, ``med`` between; of four the ones between have no name."""
+        """Return the kinds by size: ``small``, ``large``, of three kinds also ``med``; of four those between have no name."""
         if self.alike:
             return {}
         found = {CORE_SIZES[0]: self.kinds[0], CORE_SIZES[-1]: self.kinds[-1]}
@@ -65,7 +65,7 @@ class Cores:
         return ", ".join(f"{len(kind)} {sizes.get(kind, 'between')}" for kind in reversed(self.kinds))
 
     def unit(self, text: str, allowed: Collection[int] | None = None) -> tuple[str, tuple[int, ...]]:
-        """What a unit is called on this device, and the CPUs to run on.
+        """Return a unit's name on this device, and the CPUs to run on.
 
         ``cpuN`` on a device with kinds of cores is a set of N of the fastest kind that has as many.
 
@@ -103,7 +103,7 @@ class Cores:
         return "+".join([f"{unit.threads}{sizes[chosen]}", *unit.qualifiers]), usable[chosen][-unit.threads :]
 
     def named_by(self, text: str, cpus: Collection[int]) -> str:
-        """What a unit is called that runs on CPUs which the user chose.
+        """Return the name of a unit that runs on CPUs which the user chose.
 
         Raises:
             RuntimeFailure: They are of different kinds, or of another one than the unit names.
@@ -139,12 +139,12 @@ class Cores:
 
 
 def mask(cpus: tuple[int, ...]) -> str:
-    """CPUs as ``taskset`` takes them, in hexadecimal."""
+    """Return CPUs as ``taskset`` takes them, in hexadecimal."""
     return f"{sum(1 << cpu for cpu in cpus):x}"
 
 
 def local_cores(folder: Path = Path("/sys/devices/system/cpu")) -> Cores:
-    """The CPUs of the machine that this runs on, as Linux describes them; none where it does not.
+    """Return the CPUs of the machine that this runs on, as Linux describes them; none where it does not.
 
     Args:
         folder: Holds ``cpu0``, ``cpu1``...

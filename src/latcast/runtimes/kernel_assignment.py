@@ -13,7 +13,7 @@ VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dr
 
 
 def duplicates(graph: Graph) -> Mapping[str, str]:
-    """Name of every node to the name of the first node that computes the same from the same (often itself).
+    """Return name of every node to the name of the first node that computes the same from the same inputs (often itself).
 
     Runtimes compute such nodes once: two squeezes of one map share their pooling.
     """
@@ -30,7 +30,7 @@ def duplicates(graph: Graph) -> Mapping[str, str]:
 
 
 def dynamic_nodes(graph: Graph) -> list[Node]:
-    """The nodes that depend on the network's inputs; the others are computed when it is loaded."""
+    """Return the nodes that depend on the network's inputs; the others are computed when it is loaded."""
     reached = set(graph.inputs)
     found = []
     for node in graph.nodes:
@@ -56,7 +56,7 @@ class Assignment:
         self._free = {node.name for node in dynamic_nodes(graph)}
 
     def claim(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """Names, in the graph's order, of the free nodes that these tensors need; they are free no longer."""
+        """Return, in the graph's order, the free nodes that these tensors need; they are free no longer."""
         asked = set(tensors)
         waiting = list(asked)
         found: set[str] = set()
@@ -76,13 +76,13 @@ class Assignment:
         return tuple(node.name for node in self.graph.nodes if node.name in names)
 
     def without_eliminated(self, names: Collection[str]) -> tuple[str, ...]:
-        """The names less the views, unless there is nothing else."""
+        """Return the names less the views, unless there is nothing else."""
         computing = tuple(name for name in names if self.types[name] not in VIEWS)
         return computing or tuple(names)
 
 
 def joined(graph: Graph, kernels: Iterable[ExecutedKernel]) -> tuple[ExecutedKernel, ...]:
-    """The kernels, those that together compute one node as one whose name says both; nodes in the graph's order."""
+    """Return the kernels, those that together compute one node as one whose name says both; nodes in the graph's order."""
     position = {node.name: index for index, node in enumerate(graph.nodes)}
     found: list[ExecutedKernel] = []
     entry_of: dict[str, int] = {}

@@ -45,7 +45,7 @@ class LiteRtSession:
         self.set_inputs(random_inputs(graph))
 
     def _check_shapes(self, names: Sequence[str], details: Sequence[Any], orders: Sequence[Order]) -> None:
-        """LiteRT works shapes out again when it loads; where they differ from the graph's it would run something else."""
+        """Raise where LiteRT's own shape inference differs from the graph: it would run another network."""
         expected = [physical_shape(self.graph.shape(name), order) for name, order in zip(names, orders, strict=True)]
         found = [tuple(int(size) for size in detail["shape"]) for detail in details]
         if found != expected:
@@ -78,7 +78,7 @@ class LiteRtSession:
         return results
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """XNNPACK's kernels, and the operators that LiteRT ran itself, from the profiler of LiteRT's C API.
+        """Return XNNPACK's kernels, and the operators that LiteRT ran itself, from the profiler of LiteRT's C API.
 
         Kernels that together compute one node (those of a layer normalisation) are one entry, their names joined by " + ".
         The clock counts whole microseconds; the latency is the mean of the middle half of the runs.
@@ -114,7 +114,7 @@ class LiteRtSession:
 
 
 def _middle_mean(times: np.ndarray) -> np.ndarray:
-    """Mean of the middle half of each column: as steady as the median, but not bound to whole microseconds."""
+    """Return the mean of the middle half of each column: steady as the median, but not bound to whole microseconds."""
     ordered = np.sort(times, axis=0)
     cut = len(ordered) // 4
     return np.asarray(ordered[cut : len(ordered) - cut].mean(axis=0))
@@ -154,7 +154,7 @@ class LiteRt:
         return installed_version("ai-edge-litert")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtSession:
-        """Loads a network as a .tflite file; int8 as a full-integer one with weights quantised per channel.
+        """Load a network as a .tflite file; int8 as a full-integer one with weights quantised per channel.
 
         Raises:
             RuntimeFailure: With ``profile=True`` also where the installed version is none whose profiler is known.

@@ -71,7 +71,7 @@ class Attribution:
 
 
 def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attribution]:
-    """Finds the nodes of every event of one run.
+    """Find the nodes of every event of one run.
 
     Raises:
         RuntimeFailure: The events do not fit the model; the message says where.
@@ -110,7 +110,7 @@ def _unexpected(expected: str, found: str) -> RuntimeFailure:
 
 
 def partitions(model: TfliteModel, outside: set[int]) -> Iterator[tuple[bool, list[int]]]:
-    """The runs of operators that LiteRT executes in turn, inside and outside the delegate.
+    """Yield the runs of operators that LiteRT executes in turn, inside and outside the delegate.
 
     Like TFLite's partitioner: each run takes, in the file's order, all operators of one sort whose inputs are there.
 
@@ -162,7 +162,7 @@ class Aligned:
 
 
 def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[str]]) -> Aligned:
-    """Lays one partition's operators and kernels side by side with the fewest fusions and insertions (Dijkstra).
+    """Lay one partition's operators and kernels side by side with the fewest fusions and insertions (Dijkstra).
 
     Args:
         model: The file.
@@ -211,7 +211,7 @@ def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[st
 def _moves(
     model: TfliteModel, operators: Sequence[TfliteOperator], tags: Sequence[Sequence[str]], at: int, kernel: int
 ) -> Iterator[tuple[int, _Move]]:
-    """What may come next, each with its cost."""
+    """Yield the possible next steps, each with its cost."""
     operator = operators[at] if at < len(operators) else None
     for choice, tag in enumerate(tags[kernel] if kernel < len(tags) else ()):
         if operator is not None and tag.startswith(KERNELS.get(operator.builtin, ())):
@@ -245,7 +245,7 @@ def _reduces_squares(operators: Sequence[TfliteOperator], reduction: str) -> boo
 
 
 def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
-    """Whether element-wise operators have one computed input and one result between them."""
+    """Return whether element-wise operators have one computed input and one result between them."""
     if any(operator.builtin not in _TABULATED for operator in operators):
         return False
     inside = {tensor for operator in operators for tensor in operator.outputs}
@@ -262,7 +262,7 @@ def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
 
 
 def _assigned(operators: Sequence[TfliteOperator], kernels: int, moves: Sequence[tuple[int, int, _Move]]) -> list[list[str]]:
-    """Gives the operators' nodes to the kernels that the moves say; the fused ones to their neighbours."""
+    """Give the operators' nodes to the kernels that the moves say; the fused ones to their neighbours."""
     nodes: list[list[str]] = [[] for _ in range(kernels)]
     kernel_of: dict[int, int] = {}
     for at, kernel, (what, count, _) in moves:

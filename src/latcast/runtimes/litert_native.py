@@ -94,7 +94,7 @@ class ProfiledEvent:
 
 
 def check_version() -> None:
-    """Makes sure that the structures above are the installed library's.
+    """Make sure that the structures above are the installed library's.
 
     Raises:
         RuntimeFailure: Another version, or a system without this library.
@@ -119,7 +119,7 @@ def _library_path() -> Path:
 
 
 def gpu_library() -> Path:
-    """Where the GPU delegate would be; wheels for some systems lack it."""
+    """Return where the GPU delegate would be; wheels for some systems lack it."""
     return _library_path().with_name(GPU_LIBRARY)
 
 
@@ -136,7 +136,7 @@ def _call(function: str, *arguments: Any) -> None:
 
 @cache
 def _environment(accelerator: int) -> _Pointer:
-    """One for the process and accelerator (a GPU's would be searched for otherwise), errors alone logged."""
+    """Make the process's one environment for an accelerator; only errors are logged."""
     if accelerator == _GPU:
         # It is looked up by its bare name, under which it is found once it is loaded.
         ctypes.CDLL(str(gpu_library()), mode=ctypes.RTLD_GLOBAL)
@@ -183,14 +183,14 @@ class LoadedModel:
         self._outputs = self._buffers(environment, signature, "Output")
 
     def _made(self, kind: str, function: str, *arguments: Any) -> _Pointer:
-        """Calls a constructor, whose last argument is where the handle goes, and remembers to destroy what it made."""
+        """Call a constructor, whose last argument is where the handle goes, and remembers to destroy what it made."""
         handle = _Pointer()
         _call(function, *arguments, ctypes.byref(handle))
         self._handles.append((kind, handle))
         return handle
 
     def _add_options(self, options: _Pointer, identifier: str, text: str) -> None:
-        """Hands over options as TOML; the library frees the text with the C function it is given."""
+        """Hand over options as TOML; the library frees the text with the C function it is given."""
         c = ctypes.CDLL(None)
         c.strdup.restype = ctypes.c_void_p
         opaque = _Pointer()
@@ -199,7 +199,7 @@ class LoadedModel:
         _call("LiteRtAddOpaqueOptions", options, opaque)
 
     def _buffers(self, environment: _Pointer, signature: _Pointer, side: str) -> Any:
-        """Memory for all inputs or all outputs, as the compiled model asks for it."""
+        """Return memory for all inputs or all outputs, as the compiled model asks for it."""
         count = ctypes.c_size_t()
         _call(f"LiteRtGetNumSignature{side}s", signature, ctypes.byref(count))
         buffers = (_Pointer * count.value)()
@@ -215,7 +215,7 @@ class LoadedModel:
         return buffers
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
-        """Copies arrays, laid out as in the file, into the input buffers."""
+        """Copy arrays, laid out as in the file, into the input buffers."""
         for buffer, array in zip(self._inputs, inputs, strict=True):
             handle, address, size = _Pointer(buffer), _Pointer(), ctypes.c_size_t()
             _call("LiteRtGetTensorBufferPackedSize", handle, ctypes.byref(size))
@@ -230,7 +230,7 @@ class LoadedModel:
               ctypes.c_size_t(len(self._outputs)), self._outputs)  # fmt: skip
 
     def close(self) -> None:
-        """Frees everything in the reverse order; safe to call again."""
+        """Free everything in the reverse order; safe to call again."""
         while self._handles:
             kind, handle = self._handles.pop()
             getattr(_library(), f"LiteRtDestroy{kind}")(handle)
@@ -246,7 +246,7 @@ class NativeModel(LoadedModel):
         _call("LiteRtCompiledModelGetProfiler", self._compiled, ctypes.byref(self._profiler))
 
     def profiled_run(self) -> tuple[ProfiledEvent, ...]:
-        """One run, and the kernels that it executed, in order."""
+        """Run once; return the executed kernels, in order."""
         # One run at a time: the profiler's memory is a ring that a long recording would overwrite.
         _call("LiteRtStartProfiler", self._profiler)
         try:
@@ -265,7 +265,7 @@ class NativeModel(LoadedModel):
 
 
 def _keep_to_own_cpus() -> None:
-    """Puts threads back on the CPUs that this one may use: SwiftShader binds its own to the machine's first ones."""
+    """Put threads back on the CPUs that this one may use: SwiftShader binds its own to the machine's first ones."""
     threads = Path("/proc/self/task")
     if threads.is_dir() and hasattr(os, "sched_setaffinity"):
         own = os.sched_getaffinity(0)
@@ -297,7 +297,7 @@ class GpuModel(LoadedModel):
         _keep_to_own_cpus()
 
     def outputs(self) -> list[np.ndarray]:
-        """What the last run wrote, each flat, float32."""
+        """Return the outputs of the last run, each flat, float32."""
         found = []
         for buffer in self._outputs:
             handle, address, size = _Pointer(buffer), _Pointer(), ctypes.c_size_t()

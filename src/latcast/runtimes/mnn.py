@@ -43,7 +43,7 @@ class Mnn:
         self._unit = unit
 
     def on(self, unit: str) -> Mnn:
-        """The same on another kind of unit."""
+        """Return the same on another kind of unit."""
         return Mnn(unit)
 
     @property
@@ -65,7 +65,7 @@ class Mnn:
         return installed_version(LIBRARY)
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> MnnSession:
-        """Converts the network, loads it and runs it once.
+        """Convert the network, load it and run it once.
 
         Raises:
             UnsupportedOperatorError: ONNX or MNN's converter has no form of a node.
@@ -144,7 +144,7 @@ class MnnSession:
         self._inputs = kept
 
     def _host_tensor(self, array: np.ndarray, layout: int | None = None) -> tuple[Any, np.ndarray]:
-        """A tensor outside the session, and the array behind it."""
+        """Return a tensor outside the session, and the array behind it."""
         library = self._library
         real = np.issubdtype(array.dtype, np.floating)
         # MNN knows no 64-bit integers inside.
@@ -162,7 +162,7 @@ class MnnSession:
         return code
 
     def run(self) -> None:
-        """One inference, setting the inputs included: MNN overwrites them.
+        """Run one inference, setting the inputs included: MNN overwrites them.
 
         Raises:
             RuntimeFailure: MNN returned an error, or the session is closed.
@@ -174,7 +174,7 @@ class MnnSession:
             raise RuntimeFailure(f"MNN failed to run '{self.graph.name}' (code {code})")
 
     def outputs(self) -> list[np.ndarray]:
-        """Copies of the last run's outputs, float32, in the graph's order and shapes.
+        """Return copies of the last run's outputs, float32, in the graph's order and shapes.
 
         Raises:
             RuntimeFailure: The session is closed, or an output is missing or of another shape than the graph says.
@@ -197,7 +197,7 @@ class MnnSession:
         return np.array(host.getNumpyData(), dtype=np.float32)
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The operators that MNN ran, with median milliseconds over ``runs``; see :mod:`latcast.runtimes.mnn_kernels`.
+        """Return the operators that MNN ran, with median milliseconds over ``runs``; see :mod:`latcast.runtimes.mnn_kernels`.
 
         MNN calls back before and after each operator. What that costs by itself is measured by having every operator passed
         over, and subtracted.
@@ -219,7 +219,7 @@ class MnnSession:
         )
 
     def traced_run(self) -> list[MnnCall]:
-        """What MNN runs, in order."""
+        """Return the operators that MNN runs, in order."""
         calls: list[MnnCall] = []
 
         def before(tensors: Sequence[Any], operator: Any) -> bool:
@@ -235,7 +235,7 @@ class MnnSession:
         return calls
 
     def _timed_run(self, *, execute: bool) -> list[int]:
-        """Nanoseconds between the two calls around every operator, executed or passed over."""
+        """Return the nanoseconds between the two calls around every operator, executed or skipped."""
         times: list[int] = []
         start = 0
 
@@ -261,7 +261,7 @@ class MnnSession:
             raise RuntimeFailure(f"MNN failed to profile '{self.graph.name}' (code {code})")
 
     def close(self) -> None:
-        """Frees the network; the session must not be used after."""
+        """Free the network; the session must not be used after."""
         self._inputs, self._outputs = [], {}
         self._session = None
         self._interpreter = None

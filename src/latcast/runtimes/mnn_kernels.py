@@ -73,7 +73,7 @@ class _Step:
 
 
 def _tensor_of(name: str, known: Collection[str]) -> str | None:
-    """The tensor that an operator is called after, or None where the name was made up."""
+    """Return the tensor that an operator is called after, or None where the name was made up."""
     while name not in known:
         shorter = name.rpartition("_")[0].rstrip("_")
         if not shorter:
@@ -83,7 +83,7 @@ def _tensor_of(name: str, known: Collection[str]) -> str | None:
 
 
 def assign_nodes(graph: Graph, calls: Sequence[MnnCall]) -> list[MnnKernel]:
-    """The kernels in execution order, each node in one at most.
+    """Return the kernels in execution order, each node in one at most.
 
     A kernel without nodes changes a layout or repeats an operand for a broadcast. The groups of a grouped convolution are one
     kernel, with the slices they read and the concatenation of their results; so are several calls that compute one node.
@@ -118,7 +118,7 @@ class _Assigner:
         return self._kernels
 
     def _steps(self) -> list[_Step]:
-        """Calls of made-up names are part of the next computation of a known one, with what is moved in between."""
+        """Treat calls with generated names as part of the next computation of a known one, with what is moved in between."""
         steps: list[_Step] = []
         nameless: list[int] = []
         for number, (call, tensor) in enumerate(zip(self._calls, self._tensors, strict=True)):
@@ -149,7 +149,7 @@ class _Assigner:
         self._add(step.calls, self._assignment.in_order(nodes), step.tensor if step.group else None)
 
     def _taken_in(self, tensor: str) -> str | None:
-        """What the only reader of a tensor makes of it, where that reader left no call of its own."""
+        """Return what the only reader of a tensor computes from it, where that reader has no call of its own."""
         readers = self._graph.consumers.get(tensor, ())
         if len(readers) != 1 or tensor in self._graph.outputs:
             return None
@@ -164,7 +164,7 @@ class _Assigner:
         return node.op_type == "Add" and self._graph.activation_inputs(node) == [tensor]
 
     def _ends_groups(self, before: _Step | None, step: _Step) -> bool:
-        """Gives the concatenation of the groups' results to the grouped convolution, where it moves nothing else."""
+        """Give the concatenation of the groups' results to the grouped convolution, where it moves nothing else."""
         if before is None or not before.group or self._moved_for(step.tensor):
             return False
         groups = sum("__group__" in self._calls[number].name and not _moves(self._calls[number]) for number in before.calls)
@@ -176,7 +176,7 @@ class _Assigner:
         return True
 
     def _move(self, step: _Step) -> None:
-        """Divides the movers that lead to a tensor among the calls before it, by the shapes that those make."""
+        """Divide the movers that lead to a tensor among the calls before it, by the shapes that those make."""
         moved = self._moved_for(step.tensor)
         if not moved:
             earlier = self._moved_before(step.tensor)
@@ -201,7 +201,7 @@ class _Assigner:
             self._add(waiting, ())
 
     def _moved_for(self, tensor: str | None) -> list[Node]:
-        """The movers, not assigned yet, between what was computed and an operator, in the graph's order."""
+        """Return the movers, not assigned yet, between what was computed and an operator, in the graph's order."""
         found: dict[str, Node] = {}
         waiting = [tensor]
         seen: set[str] = set()
@@ -218,7 +218,7 @@ class _Assigner:
         return [node for node in self._graph.nodes if node.name in found and node.op_type not in VIEWS]
 
     def _moved_before(self, tensor: str | None) -> MnnKernel | None:
-        """The kernel of movers whose result is moved once more for this reader: another part of a split."""
+        """Return the kernel of movers whose result is moved once more for this reader: another part of a split."""
         waiting = [tensor]
         seen: set[str] = set()
         while waiting:
@@ -246,5 +246,5 @@ class _Assigner:
 
 
 def _moves(call: MnnCall) -> bool:
-    """Whether a call only brings operands into place; a pooling may be called ``..._raster_0`` too."""
+    """Return whether a call only brings operands into place; a pooling may be called ``..._raster_0`` too."""
     return call.kind.startswith(_MOVING_KINDS) and re.search(r"_raster_\d+$", call.name) is not None

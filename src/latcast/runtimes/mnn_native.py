@@ -31,7 +31,7 @@ CONVERTER = "_tools"
 
 
 def not_available() -> str | None:
-    """What is missing and how to add it, or None."""
+    """Return what is missing and how to add it, or None."""
     missing = unavailable(_PURPOSE, LIBRARY)
     if missing is None and find_spec(CONVERTER) is None:
         return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
@@ -40,7 +40,7 @@ def not_available() -> str | None:
 
 @contextmanager
 def _inside(folder: Path) -> Iterator[None]:
-    """Makes a folder the current one for a while."""
+    """Make a folder the current one for a while."""
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -50,7 +50,7 @@ def _inside(folder: Path) -> Iterator[None]:
 
 
 def imported(name: str) -> ModuleType:
-    """One of MNN's modules; they print what the CPU has when they are imported.
+    """Import one of MNN's modules quietly; they print the CPU's features when imported.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -61,7 +61,7 @@ def imported(name: str) -> ModuleType:
 
 
 def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = ()) -> Path:
-    """Writes an ONNX file as one of MNN's.
+    """Write an ONNX file as one of MNN's.
 
     Args:
         graph: For error messages.

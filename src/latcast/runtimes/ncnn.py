@@ -44,7 +44,7 @@ class Ncnn:
         self._unit = unit
 
     def on(self, unit: str) -> Ncnn:
-        """The same on another kind of unit."""
+        """Return the same on another kind of unit."""
         return Ncnn(unit)
 
     @property
@@ -61,12 +61,12 @@ class Ncnn:
         return missing
 
     def version(self) -> str:
-        """The release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
+        """Return the release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
         version: str = _library().__version__
         return version.removeprefix("1.0.")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> NcnnSession:
-        """Writes the network for ncnn, loads it and runs it once.
+        """Write the network for ncnn, load it and run it once.
 
         Raises:
             UnsupportedOperatorError: A node has no form in ncnn, or the batch is not 1.
@@ -103,14 +103,14 @@ def _library() -> ModuleType:
 
 
 def _vulkan_devices() -> int:
-    """How many there are; ncnn prints what they can."""
+    """Return how many there are; ncnn prints what they can."""
     library = _library()
     with prints_kept():
         return int(library.get_gpu_count())
 
 
 def _release(results: list[Any]) -> None:
-    """Frees the memory behind results."""
+    """Free the memory behind results."""
     for result in results:
         result.release()
 
@@ -146,7 +146,7 @@ class NcnnSession:
         self._closed = False
 
     def load(self, param: str, weights: bytes) -> None:
-        """Reads the network, sets random inputs and checks the outputs of one run.
+        """Read the network, sets random inputs and checks the outputs of one run.
 
         Raises:
             RuntimeFailure: ncnn refused the network, or the outputs are not finite numbers of the expected shape.
@@ -178,7 +178,7 @@ class NcnnSession:
         self._inputs = [(index, mat) for (index, _), mat in zip(self._inputs, mats, strict=True)]
 
     def run(self) -> None:
-        """One inference with a fresh extractor.
+        """Run one inference with a fresh extractor.
 
         Raises:
             RuntimeFailure: ncnn returned an error, or the session is closed.
@@ -197,7 +197,7 @@ class NcnnSession:
         self._has_run = True
 
     def outputs(self) -> list[np.ndarray]:
-        """Copies of the last run's outputs, float32, in the graph's order and shapes.
+        """Return copies of the last run's outputs, float32, in the graph's order and shapes.
 
         Raises:
             RuntimeFailure: Nothing was run, or an output has another number of elements than the graph says.
@@ -216,7 +216,7 @@ class NcnnSession:
         return results
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The layers in execution order, with median milliseconds over ``runs``.
+        """Return the layers in execution order, with median milliseconds over ``runs``.
 
         The blobs are extracted one after another, so that each call runs one layer, in light mode as in :meth:`run`, so that
         layers which work in place do so. What an extraction costs by itself (the call from Python included) is measured in
@@ -238,7 +238,7 @@ class NcnnSession:
         )
 
     def _profiled_run(self, tops: Sequence[int]) -> list[float]:
-        """Milliseconds that each layer took, given one of the blobs that each makes."""
+        """Return milliseconds that each layer took, given one of the blobs that each makes."""
         extractor = self.net.create_extractor()
         extractor.set_blob_allocator(self._memory)
         result = self._library.Mat()
@@ -253,7 +253,7 @@ class NcnnSession:
         return [max(time_ns - call_ns, 0.0) / 1e6 for time_ns in elapsed_ns]
 
     def _timed_extraction(self, extractor: Any, blob: int, result: Any) -> int:
-        """Nanoseconds until a blob is there, without unpacking it."""
+        """Return the nanoseconds until a blob is computed, without unpacking it."""
         # A blob that Python holds too would be copied by the layer that works on it in place.
         result.release()
         start = perf_counter_ns()
@@ -264,7 +264,7 @@ class NcnnSession:
         return elapsed_ns
 
     def close(self) -> None:
-        """Frees the network; the session must not be used after."""
+        """Free the network; the session must not be used after."""
         if self._closed:
             return
         self._closed = True

@@ -30,7 +30,7 @@ PROFILE_WARMUPS = 2
 
 @cache
 def _library_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of the native library, which share no base of their own, and what its Python layer raises."""
+    """Return the exceptions of the native library, which share no base of their own, and what its Python layer raises."""
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
     own = [kind for kind in vars(native).values() if isinstance(kind, type) and issubclass(kind, Exception)]
@@ -38,7 +38,7 @@ def _library_errors() -> tuple[type[Exception], ...]:
 
 
 def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
-    """One of latcast's errors for one of the library's."""
+    """Translate the library's errors into latcast's."""
     text = message(problem)
     if "Could not find an implementation for" in text or "is not a registered function/op" in text:
         return UnsupportedOperatorError(f"onnxruntime has no kernel for a node of '{graph.name}': {text}")
@@ -46,7 +46,7 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
 
 
 def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entries: Mapping[str, Any]) -> Any:
-    """A native session at the default optimisation level.
+    """Return a native session at the default optimisation level.
 
     Args:
         graph: For error messages.
@@ -122,7 +122,7 @@ class OnnxRuntimeSession:
         return [array.astype(np.float32) for array in self._outputs]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
+        """Return the nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
 
         Its clock counts whole microseconds and truncates, so a kernel reads up to 1 µs short. Writing the profile slows a run
         by some microseconds a kernel, most of it between kernels; sessions that are timed never write one.
@@ -136,7 +136,7 @@ class OnnxRuntimeSession:
         return kernels_of(events, optimised, runs)
 
     def _profiled_events(self, folder: str, model_path: Path, runs: int) -> list[dict[str, Any]]:
-        """The profiler's events of every kernel of every run, in time."""
+        """Return the profiler's events of every kernel of every run, in time."""
         entries = {
             "enable_profiling": True,
             "profile_file_prefix": str(Path(folder, "profile")),
@@ -177,7 +177,7 @@ class OnnxRuntime:
         self._unit = unit
 
     def on(self, unit: str) -> OnnxRuntime:
-        """The same on another kind of unit."""
+        """Return the same on another kind of unit."""
         return OnnxRuntime(unit)
 
     @property
@@ -198,7 +198,7 @@ class OnnxRuntime:
         return installed_version("onnxruntime")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OnnxRuntimeSession:
-        """Loads a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
+        """Load a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
         check_setting(self, graph, threads, precision)
         require(_PURPOSE, "onnxruntime")
         if (reason := self.available()) is not None:

@@ -40,7 +40,7 @@ class Primitive:
 
 
 def read_executed(model: Any) -> list[Primitive]:
-    """The primitives of an ``openvino.Model`` as ``get_runtime_model`` returns it, linked, in execution order."""
+    """Return the primitives of an ``openvino.Model`` as ``get_runtime_model`` returns it, linked, in execution order."""
 
     def text(operation: Any, key: str) -> str:
         info = operation.get_rt_info()
@@ -67,7 +67,7 @@ def read_executed(model: Any) -> list[Primitive]:
 
 
 def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
-    """Fills ``nodes`` of every primitive with the names of the graph's nodes that it computes.
+    """Fill ``nodes`` of every primitive with the names of the graph's nodes that it computes.
 
     Each node of the graph lands in one primitive at most. An operator that OpenVINO computes in several primitives belongs
     to the last of them; primitives without nodes are the others, layout changes, quantisations and dequantisations.
@@ -76,7 +76,7 @@ def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
     names = {node.name: node for node in graph.nodes}
 
     def tensors(layer: str) -> tuple[str, ...]:
-        """What a layer makes; nothing for a name that the file does not have."""
+        """Return the tensors that a layer computes; none for a name that the file does not have."""
         if layer.endswith("_DequantizeLinear"):
             return ()
         tensor = original_tensor(layer.removesuffix("_original").removesuffix("_QuantizeLinear"))
@@ -97,7 +97,7 @@ def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
 
 
 def _return_rewritten(types: Mapping[str, str], primitives: Sequence[Primitive]) -> None:
-    """Gives an operator that was renamed back from the primitive that reads it."""
+    """Give an operator that was renamed back from the primitive that reads it."""
     for primitive in primitives:
         if primitive.nodes:
             continue
@@ -114,7 +114,7 @@ def _return_rewritten(types: Mapping[str, str], primitives: Sequence[Primitive])
 
 
 def _computing_readers(types: Mapping[str, str], primitive: Primitive) -> list[Primitive]:
-    """The primitives that read another's result, past views and moves."""
+    """Return the primitives that read another's result, past views and moves."""
     found: list[Primitive] = []
     waiting = list(primitive.readers)
     while waiting:

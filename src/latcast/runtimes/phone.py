@@ -73,7 +73,7 @@ class BurstClock:
         return self._now_ms
 
     def advance(self, duration_ms: float) -> None:
-        """Lets a run pass."""
+        """Let a run pass."""
         self._now_ms += duration_ms
 
 
@@ -124,7 +124,7 @@ class PhoneRuntime:
         return self._tool.missing()
 
     def version(self) -> str:
-        """As :data:`VERSIONS_FILE` in the folder of the tools says."""
+        """Return the version in :data:`VERSIONS_FILE` in the folder of the tools."""
         try:
             text = (self._tools / VERSIONS_FILE).read_text(encoding="utf-8")
         except OSError:
@@ -138,16 +138,16 @@ class PhoneRuntime:
         return self.adb.facts()
 
     def device_name(self) -> str:
-        """What platform ids call it: the model, as far as they take it."""
+        """Return the name in platform ids: the model, with the characters that they allow."""
         return device_name(self.facts.model) or "phone"
 
     def on(self, unit: str) -> PhoneRuntime:
-        """This runtime on a unit; see :meth:`place`."""
+        """Return this runtime on a unit; see :meth:`place`."""
         self.place(unit)
         return self
 
     def place(self, unit: str) -> str:
-        """Chooses the cores, or another unit; see :meth:`latcast.runtimes.cores.Cores.unit`.
+        """Choose the cores, or another unit; see :meth:`latcast.runtimes.cores.Cores.unit`.
 
         Returns:
             What the unit is called in the platform id.
@@ -164,7 +164,7 @@ class PhoneRuntime:
         return name
 
     def environment(self) -> dict[str, Any]:
-        """The phone, in the place of the machine that latcast runs on."""
+        """Return the phone, in the place of the machine that latcast runs on."""
         return {**self.facts.to_json(), "tool": self._tool.program}
 
     @cached_property
@@ -189,7 +189,7 @@ class PhoneRuntime:
         return folder
 
     def command(self, folder: str, text: str) -> str:
-        """A command in a folder of the phone, on the chosen cores, with the tool's libraries."""
+        """Return a command in a folder of the phone, on the chosen cores, with the tool's libraries."""
         on_cores = f"taskset {mask(self._cpus)} " if self._cpus else ""
         return f"cd {folder} && export LD_LIBRARY_PATH={self.folder} && {on_cores}{text}"
 
@@ -198,7 +198,7 @@ class PhoneRuntime:
         return f"{self.folder}/{self._tool.program}"
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> PhoneSession:
-        """Writes the network, copies it to the phone and runs it once.
+        """Write the network, copies it to the phone and runs it once.
 
         Raises:
             UnsupportedOperatorError: The graph has an operator that the writer cannot express.
@@ -219,7 +219,7 @@ class PhoneRuntime:
         return session
 
     def run_anchor(self) -> None:
-        """Times the anchor where that was not done for a while; without it only what the phone says itself counts."""
+        """Time the anchor where that was not done for a while; without it only what the phone reports counts."""
         if time.monotonic() - self._anchored_at_s < ANCHOR_EVERY_S:
             return
         try:
@@ -231,7 +231,7 @@ class PhoneRuntime:
         self._anchored_at_s = time.monotonic()
 
     def cool_down(self) -> bool:
-        """Lets the phone rest until it says that it is not held back; whether it does."""
+        """Let the phone rest until it reports full speed; return whether it does."""
         waited_s = 0.0
         while waited_s < MOST_COOLING_S:
             self.sleep(COOLING_S)
@@ -261,7 +261,7 @@ class PhoneSession:
         self._seen: dict[str, Any] = {"bursts": 0, "throttled_bursts": 0, "kept_throttled_bursts": 0}
 
     def open(self) -> None:
-        """Copies the network and runs it a first time, which tells how many runs a burst has."""
+        """Copy the network and run it a first time, which tells how many runs a burst has."""
         self.set_inputs(random_inputs(self._graph))
         self._runtime.adb.shell(f"mkdir -p {self._folder}")
         self._runtime.adb.push({**self._network.files, **self._inputs}, self._folder)
@@ -275,7 +275,7 @@ class PhoneSession:
         self._pushed = False
 
     def run(self) -> None:
-        """Hands out one run of a burst.
+        """Hand out one run of a burst.
 
         Raises:
             RuntimeFailure: The tool failed, the phone is gone, or the session is closed.
@@ -320,7 +320,7 @@ class PhoneSession:
             return self._network.burst(printed, runs), state
 
     def _on_phone(self, command: str) -> tuple[str, Any]:
-        """What a command prints in the network's folder; a phone that goes away is waited for once."""
+        """Run a command in the network's folder; return what it prints. A phone that goes away is waited for once."""
         adb = self._runtime.adb
         for attempt in range(2):
             try:
@@ -334,7 +334,7 @@ class PhoneSession:
         raise AssertionError("unreachable")
 
     def outputs(self) -> list[np.ndarray]:
-        """Outputs for the inputs set last, computed once more by the tool.
+        """Return outputs for the inputs set last, computed once more by the tool.
 
         Raises:
             RuntimeFailure: The tool does not hand them over.
@@ -348,7 +348,7 @@ class PhoneSession:
         return self._made
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The kernels as the tool's profiler times them: means over the runs, as the tools print no others.
+        """Return the kernels as the tool's profiler times them: means over the runs, as the tools print no others.
 
         Raises:
             RuntimeFailure: The session was not loaded with ``profile=True``, or the tool does not tell.
@@ -370,11 +370,11 @@ class PhoneSession:
         return kernels
 
     def moment(self) -> dict[str, Any]:
-        """What was seen of the phone while it ran: bursts, those taken again for heat, the clock, the share attributed."""
+        """Return what was seen of the phone while it ran: bursts, repeats for heat, the clock, the share attributed."""
         return dict(self._seen)
 
     def close(self) -> None:
-        """Removes the network from the phone."""
+        """Remove the network from the phone."""
         if self._closed:
             return
         self._closed = True
@@ -387,7 +387,7 @@ class PhoneSession:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Turns what readers of output refuse into a runtime's failure."""
+    """Turn what readers of output refuse into a runtime's failure."""
     try:
         yield
     except DatasetError as problem:
@@ -395,7 +395,7 @@ def _readable() -> Iterator[None]:
 
 
 def anchor_network() -> Graph:
-    """Some milliseconds of convolutions on a phone, which every tool can run."""
+    """Return a network of convolutions that takes some milliseconds on a phone and that every tool can run."""
     b = GraphBuilder("anchor")
     x = b.relu(b.conv(b.input((1, 3, 96, 96)), 32, 3, stride=2))
     for _ in range(3):
@@ -404,13 +404,13 @@ def anchor_network() -> Graph:
 
 
 def tools_folder() -> Path:
-    """Where the tools for Android are."""
+    """Return where the tools for Android are."""
     named = os.environ.get(TOOLS_VARIABLE)
     return Path(named).expanduser() if named else data_folder() / "android-tools"
 
 
 def phone_runtime(name: str, address: str) -> PhoneRuntime:
-    """A runtime of a phone.
+    """Return a runtime of a phone.
 
     Args:
         name: Of the runtime, as in platform ids.

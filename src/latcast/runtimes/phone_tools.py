@@ -71,30 +71,30 @@ class ToolNetwork(Protocol):
     """To be put on the phone, by name; inputs excepted."""
 
     def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
-        """Files that hold inputs; none where the tool fills them itself."""
+        """Return the files that hold inputs; none where the tool fills them itself."""
 
     def timing(self, program: str, runs: int, warmups: int) -> str:
-        """The command that times the network, in the folder of its files."""
+        """Return the command that times the network, in the folder of its files."""
 
     def burst(self, printed: str, runs: int) -> Burst:
-        """The timed runs, from what that command printed.
+        """Return the timed runs, from what that command printed.
 
         Raises:
             DatasetError: The output is cut off or malformed.
         """
 
     def profiling(self, program: str, runs: int) -> str:
-        """The command that times the operators.
+        """Return the command that times the operators.
 
         Raises:
             RuntimeFailure: The tool does not tell of operators.
         """
 
     def profile_files(self) -> Sequence[str]:
-        """Names, or patterns with ``*``, of the files that it leaves."""
+        """Return names, or patterns with ``*``, of the files that it leaves."""
 
     def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
-        """What ran, from what that command printed and left.
+        """Return the executed kernels, from what that command printed and left.
 
         Raises:
             DatasetError: The output is cut off or malformed.
@@ -102,14 +102,14 @@ class ToolNetwork(Protocol):
         """
 
     def computing(self, program: str) -> tuple[str, str]:
-        """The command that computes the outputs once, and the file that it leaves them in.
+        """Return the command that computes the outputs once, and the file that it leaves them in.
 
         Raises:
             RuntimeFailure: The tool does not hand outputs over.
         """
 
     def outputs(self, data: bytes) -> list[np.ndarray]:
-        """The outputs in the graph's order, float32, logical NCHW."""
+        """Return the outputs in the graph's order, float32, logical NCHW."""
 
 
 class PhoneTool(Protocol):
@@ -128,10 +128,10 @@ class PhoneTool(Protocol):
     """Whether it tells the time of operators."""
 
     def missing(self) -> str | None:
-        """What this machine lacks to write networks for it, or None."""
+        """Return what this machine lacks to write networks for it, or None."""
 
     def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
-        """Writes a network, with made-up weights.
+        """Write a network, with made-up weights.
 
         Raises:
             UnsupportedOperatorError: It cannot be expressed.
@@ -139,13 +139,13 @@ class PhoneTool(Protocol):
 
 
 def section(program: str, printed: str) -> Section:
-    """What a tool printed, for the readers of tools' output."""
+    """Return a tool's output for the readers of tools' output."""
     lines = printed.split("\n")
     return Section(Path(program), tuple(Line(number, text) for number, text in enumerate(lines, start=1)))
 
 
 def read_burst(reader: ToolReader, printed: str, runs: int) -> Burst:
-    """A burst of which a tool prints figures alone."""
+    """Return a burst of which a tool prints figures alone."""
     (timing,) = reader.read(section(reader.name, printed))
     return Burst((timing.latency_ms,) * runs, timing.figures_ms.get("min", timing.latency_ms))
 
@@ -189,7 +189,7 @@ class TfliteTool:
 
 
 def _affine(quantisation: Quantisation) -> tuple[float, float]:
-    """Scale and zero point of a tensor that has one of each."""
+    """Return scale and zero point of a tensor that has one of each."""
     return float(quantisation.scales.ravel()[0]), float(quantisation.zero_points.ravel()[0])
 
 
@@ -499,7 +499,7 @@ ATTRIBUTED = 0.95
 
 
 def attributed(kernels: Sequence[ExecutedKernel]) -> float:
-    """The share of the time that kernels with known nodes take."""
+    """Return the share of the time that kernels with known nodes take."""
     total_ms = sum(kernel.latency_ms for kernel in kernels)
     return sum(kernel.latency_ms for kernel in kernels if kernel.nodes) / total_ms if total_ms > 0 else 0.0
 

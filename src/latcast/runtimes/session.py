@@ -17,7 +17,7 @@ from latcast.runtimes.protocol import Runtime
 
 
 def check_setting(runtime: Runtime, graph: Graph, threads: int, precision: str) -> None:
-    """Refuses a setting at which a runtime cannot load a network.
+    """Refuse a setting at which a runtime cannot load a network.
 
     Raises:
         RuntimeFailure: The runtime does not have the precision here, or there is no thread.
@@ -29,7 +29,7 @@ def check_setting(runtime: Runtime, graph: Graph, threads: int, precision: str) 
 
 
 def check_profiling(graph: Graph, profile: bool, runs: int) -> None:
-    """Refuses to tell the kernels of a session that was not loaded for it, or of no run.
+    """Refuse to tell the kernels of a session that was not loaded for it, or of no run.
 
     Raises:
         RuntimeFailure: ``profile`` is false, or ``runs`` is below 1.
@@ -41,7 +41,7 @@ def check_profiling(graph: Graph, profile: bool, runs: int) -> None:
 
 
 def check_finite(runtime: str, graph: Graph, outputs: Sequence[np.ndarray]) -> None:
-    """Refuses outputs that hold no finite numbers.
+    """Refuse outputs that hold no finite numbers.
 
     Raises:
         RuntimeFailure: One does not; the message names it.
@@ -52,12 +52,12 @@ def check_finite(runtime: str, graph: Graph, outputs: Sequence[np.ndarray]) -> N
 
 
 def message(problem: Exception) -> str:
-    """What a native library says went wrong, without the ends of its lines."""
+    """Return a native library's error message, without line ends."""
     return " ".join(str(problem).split())
 
 
 def random_inputs(graph: Graph, *, seed: int = 0) -> list[np.ndarray]:
-    """Seeded inputs in the graph's order: standard normal, or 0 and 1 where the network reads integers; always float32."""
+    """Return seeded inputs in the graph's order: standard normal, or 0 and 1 where the network reads integers; always float32."""
     rng = np.random.default_rng(seed)
     inputs = []
     for name in graph.inputs:
@@ -70,7 +70,7 @@ def random_inputs(graph: Graph, *, seed: int = 0) -> list[np.ndarray]:
 
 
 def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The inputs as arrays in the element types that the graph gives them.
+    """Return the inputs as arrays in the element types that the graph gives them.
 
     Raises:
         RuntimeFailure: Their number or a shape is not the graph's.
@@ -91,7 +91,7 @@ def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
 
 @contextmanager
 def prints_kept() -> Iterator[Callable[[], str]]:
-    """Keeps what native code prints from the standard streams; yields a function that returns it.
+    """Keep what native code prints from the standard streams; yields a function that returns it.
 
     The reader of this process's output expects JSON there. The C library's buffers are emptied before the streams are put
     back, or their content would come out later.

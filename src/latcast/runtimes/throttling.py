@@ -59,7 +59,7 @@ class RisingLatencies:
     _rises: list[float] = field(default_factory=list)
 
     def add(self, network: str, latency_ms: float) -> bool:
-        """Takes a burst in; whether the phone is slow by now.
+        """Take a burst in; whether the phone is slow by now.
 
         Args:
             network: What ran.
@@ -93,7 +93,7 @@ class RisingLatencies:
         return max(_LEAST_NOISE, 1.4826 * median(self._steps) / math.sqrt(2))
 
     def forget_rise(self) -> None:
-        """Begins to add up anew, after a rest."""
+        """Reset the sum, after a rest."""
         self._sum, self._rises = 0.0, []
 
 
@@ -111,7 +111,7 @@ class ThrottleWatch:
     _highest_mhz: float = 0.0
 
     def reasons(self, state: PhoneState) -> tuple[str, ...]:
-        """Why a burst does not count as one at full speed; none where it does.
+        """Return why a burst does not count as one at full speed; none where it does.
 
         Args:
             state: Read right after it.
@@ -130,12 +130,12 @@ class ThrottleWatch:
         return tuple(found)
 
     def forget(self) -> None:
-        """Begins anew after a rest, but for how fast the phone was."""
+        """Reset after a rest, all but the phone's full speed."""
         self.rising.forget_rise()
         self._clocks_mhz.clear()
 
     def signs(self, state: PhoneState) -> tuple[str, ...]:
-        """What the phone says itself."""
+        """Return the signs of throttling that the phone reports."""
         found = []
         if state.thermal_status is not None and state.thermal_status >= LEAST_STATUS:
             found.append(f"thermal status {state.thermal_status}")

@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph
 
 
 def conv_stack() -> Graph:
-    """Plain convolutions: with batch normalisation and ReLU, with a bias and ReLU, strided, bare."""
+    """Return plain convolutions: with batch normalisation and ReLU, with a bias and ReLU, strided, bare."""
     b = GraphBuilder("conv_stack")
     x = b.input((1, 3, 24, 24))
     x = b.conv_bn(x, 16, 3, stride=2)
@@ -23,7 +23,7 @@ def conv_stack() -> Graph:
 
 
 def residual() -> Graph:
-    """A residual block after a stem: the sum is followed by a ReLU and read once more by a pooling."""
+    """Return a residual block after a stem: the sum is followed by a ReLU and read once more by a pooling."""
     b = GraphBuilder("residual")
     x = b.conv_bn(b.input((1, 3, 24, 24)), 16, 3)
     y = b.conv_bn(x, 16, 3)
@@ -33,7 +33,7 @@ def residual() -> Graph:
 
 
 def depthwise() -> Graph:
-    """An inverted residual: expansion, depthwise with ReLU6, linear projection, sum."""
+    """Return an inverted residual: expansion, depthwise with ReLU6, linear projection, sum."""
     b = GraphBuilder("depthwise")
     x = b.conv_bn(b.input((1, 3, 24, 24)), 16, 3, stride=2, activation="relu6")
     y = b.conv_bn(x, 48, 1, activation="relu6")
@@ -45,7 +45,7 @@ def depthwise() -> Graph:
 
 
 def squeeze_excite() -> Graph:
-    """Hard-swish convolutions around squeeze-and-excitation, gated by a hard-sigmoid and by a sigmoid."""
+    """Return hard-swish convolutions around squeeze-and-excitation, gated by a hard-sigmoid and by a sigmoid."""
     b = GraphBuilder("squeeze_excite")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3, activation="hard_swish")
     x = b.squeeze_excite(x, 8, gate="hard_sigmoid")
@@ -55,7 +55,7 @@ def squeeze_excite() -> Graph:
 
 
 def concat_pool() -> Graph:
-    """An Inception-like block: four branches, two of them pooled, concatenated."""
+    """Return an Inception-like block: four branches, two of them pooled, concatenated."""
     b = GraphBuilder("concat_pool")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3)
     branches = [
@@ -68,7 +68,7 @@ def concat_pool() -> Graph:
 
 
 def channel_shuffle() -> Graph:
-    """A ShuffleNet V2 unit: split, one half through grouped and depthwise convolutions, concatenation, shuffle."""
+    """Return a ShuffleNet V2 unit: split, one half through grouped and depthwise convolutions, concatenation, shuffle."""
     b = GraphBuilder("channel_shuffle")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3)
     left, right = b.split(x, (8, 8))
@@ -78,7 +78,7 @@ def channel_shuffle() -> Graph:
 
 
 def transformer_block() -> Graph:
-    """Pre-norm attention and GELU MLP on (1, 16 tokens, 32 channels)."""
+    """Return pre-norm attention and GELU MLP on (1, 16 tokens, 32 channels)."""
     b = GraphBuilder("transformer_block")
     x = b.input((1, 16, 32))
     x = b.add(b.attention(b.layer_norm(x), 4), x)
@@ -87,7 +87,7 @@ def transformer_block() -> Graph:
 
 
 def linear_head() -> Graph:
-    """What classifiers end with: global pooling, flattening, two fully connected layers, softmax."""
+    """Return a classifier's end: global pooling, flattening, two fully connected layers, softmax."""
     b = GraphBuilder("linear_head")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 32, 3, stride=2)
     x = b.flatten(b.global_average_pool(x))
@@ -109,7 +109,7 @@ _ACTIVATIONS = (None, "relu", "relu6", "hard_swish", "hard_sigmoid", "sigmoid", 
 
 
 def random_network(seed: int, *, steps: int = 8) -> Graph:
-    """A connected convolutional network of common operators on maps of 16x16 or smaller, the same for the same seed.
+    """Return a connected convolutional network of common operators on maps of 16x16 or smaller, the same for the same seed.
 
     Every step takes one of the last tensors, not always the very last, so that tensors are read several times; whatever is
     left unread in the end is an output.

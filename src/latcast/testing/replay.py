@@ -28,7 +28,7 @@ class ReplayClock:
         return self._now_ms
 
     def advance(self, duration_ms: float) -> None:
-        """Lets time pass.
+        """Let time pass.
 
         Raises:
             ValueError: The duration is negative.
@@ -54,7 +54,7 @@ class Recording:
 
 
 def recordings_of(measurements: Iterable[Measurement], build: Callable[[Reference], Graph]) -> dict[str, Recording]:
-    """Recordings by structure key of what was measured, the runs of several measurements of one structure in sequence.
+    """Return recordings by structure key, the runs of several measurements of one structure in sequence.
 
     Args:
         measurements: Of one platform.
@@ -86,7 +86,7 @@ class ReplaySession:
         checked_inputs(self.graph, inputs)
 
     def outputs(self) -> list[np.ndarray]:
-        """Always fails: latencies were recorded, values were not.
+        """Raise always: latencies were recorded, values were not.
 
         Raises:
             RuntimeFailure: Always.

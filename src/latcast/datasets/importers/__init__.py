@@ -98,7 +98,7 @@ class NetworkCheck:
         return tuple(each for each in self.figures if max(abs(each.flops_ratio - 1), abs(each.size_ratio - 1)) > self.tolerance)
 
     def to_json(self) -> dict[str, Any]:
-        """Ratios as they are, names by reason."""
+        """Return the document of ``latcast data import --check --json``."""
         return {
             "tolerance": self.tolerance,
             "figures": [vars(each) for each in self.figures],
@@ -114,7 +114,7 @@ class DatasetImporter(Protocol):
     """Source and licence, in a line."""
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """Reads a folder.
+        """Read a folder.
 
         Args:
             folder: Where the dataset's files are.
@@ -126,7 +126,7 @@ class DatasetImporter(Protocol):
         """
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """Adds what takes the networks themselves: which nodes each executed kernel computes.
+        """Add what takes the networks themselves: which nodes each executed kernel computes.
 
         Args:
             imported: What :meth:`read` gave.
@@ -137,7 +137,7 @@ class DatasetImporter(Protocol):
         """
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """Compares what the dataset says of its networks with the networks as they are built here.
+        """Compare what the dataset says of its networks with the networks as they are built here.
 
         Args:
             imported: What :meth:`read` gave.
@@ -168,7 +168,7 @@ class Refusals:
         self.found: list[Refusal] = []
 
     def add(self, file: Path, line: int, reason: str) -> None:
-        """Notes a row.
+        """Note a row.
 
         Raises:
             DatasetError: The importer is strict.

@@ -29,7 +29,7 @@ NETWORKS_FILE = "layer_embeddings.csv"
 
 
 def read_layers(file: Path) -> list[np.ndarray]:
-    """The layers of each network, each (layers, 13).
+    """Return the layers of each network, each (layers, 13).
 
     Raises:
         DatasetError: A row is no list of layers; with file and line.
@@ -85,13 +85,13 @@ class Phone:
 
 
 def model_of(column: str) -> str:
-    """``GM1901_0`` is a GM1901."""
+    """Return the phone's model: ``GM1901_0`` is a GM1901."""
     name = column.rsplit("_", 1)[0]
     return SAME_MODEL.get(name, name)
 
 
 def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tuple[Phone, ...]:
-    """The phones of the columns, with their hardware where the folder's files tell it.
+    """Return the phones of the columns, with their hardware where the folder's files tell it.
 
     Raises:
         DatasetError: A file of hardware features is malformed or does not have a row for each column.
@@ -111,7 +111,7 @@ def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tup
 
 
 def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
-    """One-hot CPU, frequency and memory of each column."""
+    """Return CPU code, frequency and memory of each column."""
     rows = [row.cells for row in read_rows(file)]
     if len(rows) != len(columns):
         raise DatasetError(f"{file} has {len(rows)} rows; expected one for each of the {len(columns)} phones")
@@ -141,7 +141,7 @@ MEDIAN = "median of 30 runs, the first, cold one included"
 
 
 def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
-    """All runs, (phones, networks, runs), in milliseconds.
+    """Return all runs, (phones, networks, runs), in milliseconds.
 
     Args:
         file: The archive.

@@ -50,7 +50,7 @@ Cells = Mapping[str, str]
 
 
 def published_platform(cells: Cells) -> Platform:
-    """The platform of a row.
+    """Return the platform of a row.
 
     The unit is ``cpu4``, or ``cpu`` where the threads were not published, with qualifiers in this order: cores (``big``,
     ``1core``), the backend where it is not the runtime itself, a second runtime below the first (``qairt-2.42.0``), what the
@@ -90,7 +90,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def is_stream(cells: Cells) -> bool:
-    """Whether frames a second are those of a pipeline, whose interval is shorter than the latency.
+    """Return whether frames a second are those of a pipeline, whose interval is shorter than the latency.
 
     Where batch 8 is faster, a network is loaded in parts, and each frame passes all of them before the next one.
     """
@@ -138,7 +138,7 @@ class LatencyTables:
         return (*self.latencies, PLATFORMS, *((ACCURACY,) if self.accuracy else ()))
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
         absent = tuple(name for name in self.files if not (folder / name).is_file())
         if not set(self.latencies) - set(absent):
             raise DatasetError(f"{folder} holds none of {', '.join(self.latencies)} of this dataset")
@@ -156,11 +156,11 @@ class LatencyTables:
         return Imported(tuple(reading.found), files, absent, tuple(refusals.found), notes)
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`; there is nothing to add."""
+        """Return the records unchanged: there is nothing to add."""
         return imported
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`; every network is built, figures or not."""
+        """Build every network, whether figures are published for it or not, and compare those that are."""
         from latcast.graph.operators import graph_macs
 
         builder = Builder(watch)
@@ -199,7 +199,7 @@ class _Reading:
     streams: int = 0
 
     def read_platforms(self, table: Table) -> FileSummary:
-        """Repeatability and notes of each platform; timm's has no column for the batch."""
+        """Read repeatability and notes of each platform; timm's has no column for the batch."""
         self.columns = tuple(name for name in PLATFORM if name in _names(table))
         for row, cells in _rows(table, ("repeat_pct", "unstable", "note")):
             key = tuple(cells[name] for name in self.columns)
@@ -218,7 +218,7 @@ class _Reading:
         return FileSummary(len(table), 0, 0)
 
     def read_accuracy(self, table: Table) -> FileSummary:
-        """Top-1 of each network and input, by weights."""
+        """Read the top-1 accuracy of each network and input, by weights."""
         for row, cells in _rows(table, ()):
             try:
                 self.top1[cells["network"], cells["input"]][cells["weights"]] = number(cells["top1"], "top1")
@@ -227,7 +227,7 @@ class _Reading:
         return FileSummary(len(table), 0, 0)
 
     def read_latencies(self, table: Table) -> FileSummary:
-        """A record a row, but for those that are left out."""
+        """Read a record a row, but for those that are left out."""
         before, known = len(self.found), bool(self.repeat_percent)
         for row, cells in _rows(table, self.dataset.needed):
             key = tuple(cells[name] for name in self.columns)
@@ -278,7 +278,7 @@ class _Reading:
         )
 
     def _environment(self, cells: Cells, key: Sequence[str]) -> dict[str, Any]:
-        """Dataset, chip, kind of unit, the platform as published, and how far two runs differ."""
+        """Return dataset, chip, kind of unit, the platform as published, and how far two runs differ."""
         note, percent = self.device_notes.get(key), self.repeat_percent.get(key)
         return {
             "dataset": {
@@ -295,7 +295,7 @@ class _Reading:
         }
 
     def notes(self, *, known_platforms: bool) -> list[str]:
-        """What was left out and why, what stands there twice, and how much has a graph."""
+        """Return notes on omitted rows, repeated records, and how many networks have a graph."""
         notes = []
         if not known_platforms:
             notes.append(f"{PLATFORMS} is not there: which platforms are unstable is not known")
@@ -320,12 +320,12 @@ class _Reading:
 
 
 def _value(text: str) -> float | str:
-    """A number where it is one."""
+    """Return a number where it is one."""
     return float(text) if re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]+)?", text) else text
 
 
 def _rows(table: Table, columns: Collection[str]) -> Iterator[tuple[Row, Cells]]:
-    """Rows with their cells by column, whose name is in small letters.
+    """Yield rows with their cells by column, in small letters.
 
     Raises:
         DatasetError: A column is not there.

@@ -45,7 +45,7 @@ _BATCH = re.compile(r"(.+)_(\d+)")
 
 
 def device_platform(column: str) -> Platform:
-    """The platform of a column: ``1080ti_32`` is a GPU at a batch of 32.
+    """Return the platform of a column: ``1080ti_32`` is a GPU at a batch of 32.
 
     Neither the framework nor its version is part of the data.
 
@@ -64,7 +64,7 @@ def device_platform(column: str) -> Platform:
 
 
 def statistic(dataset: str, column: str) -> str:
-    """What a column's numbers are."""
+    """Return the statistic of a column's numbers."""
     if column in ESTIMATED:
         return "estimate of a cost model, not measured"
     if column in SUMS_OF_TABLES[dataset]:
@@ -73,7 +73,7 @@ def statistic(dataset: str, column: str) -> str:
 
 
 def environment(dataset: str) -> dict[str, Any]:
-    """Source and licence."""
+    """Return source and licence."""
     return {
         "dataset": {
             "name": dataset,
@@ -87,7 +87,7 @@ def environment(dataset: str) -> dict[str, Any]:
 def read_devices(
     file: Path, dataset: str, first: Sequence[str], reference_of: Callable[[Row], Reference], refusals: Refusals
 ) -> Parsed:
-    """Reads a table.
+    """Read a table.
 
     Args:
         file: The file.
@@ -132,7 +132,7 @@ def read_devices(
 
 
 def cell_reference(row: Row) -> Reference:
-    """The NAS-Bench-201 cell of a row, by its text.
+    """Return the NAS-Bench-201 cell of a row, by its text.
 
     Raises:
         Malformed: It is no cell.
@@ -149,7 +149,7 @@ FBNET_OPERATIONS = 9
 
 
 def fbnet_reference(row: Row) -> Reference:
-    """The FBNet network of a row, by the codes of its operations.
+    """Return the FBNet network of a row, by the codes of its operations.
 
     Raises:
         Malformed: They are not 22 numbers from 0 to 8.

@@ -35,7 +35,7 @@ class Row:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a CSV file; see :func:`latcast.reading.read_csv`."""
+    """Return the rows of a CSV file; see :func:`latcast.reading.read_csv`."""
     return [Row(line, cells) for line, cells in read_csv(file, error=DatasetError)]
 
 
@@ -65,7 +65,7 @@ class Table:
         return len(self._rows) - 1
 
     def rows(self) -> Iterator[Row]:
-        """Rows as wide as the header; others are refused."""
+        """Yield the rows as wide as the header; refuse others."""
         for row in self._rows[1:]:
             if len(row.cells) == len(self.header):
                 yield row
@@ -73,11 +73,11 @@ class Table:
                 self.refuse(row, Malformed(f"{len(row.cells)} cells where the header has {len(self.header)}"))
 
     def bad_header(self, problem: Malformed) -> DatasetError:
-        """The error for a column that the dataset does not have."""
+        """Return the error for a column that the dataset does not have."""
         return DatasetError(f"{self.file}:1: {problem}")
 
     def refuse(self, row: Row, problem: Malformed) -> None:
-        """Notes a malformed row.
+        """Note a malformed row.
 
         Raises:
             DatasetError: The importer is strict.
@@ -86,7 +86,7 @@ class Table:
 
 
 def number(text: str, what: str, *, least: float | None = None) -> float:
-    """A finite number above zero, or from ``least`` on.
+    """Return a finite number above zero, or from ``least`` on.
 
     Raises:
         Malformed: It is none.
@@ -135,7 +135,7 @@ class NamedOnlyImporter:
         self._parse = parse
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
         refusals = Refusals(strict=strict)
         present = [name for name in self.files if (folder / name).is_file()]
         if not present:
@@ -150,11 +150,11 @@ class NamedOnlyImporter:
         )
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`; there is nothing to add."""
+        """Return the records unchanged: there is nothing to add."""
         return imported
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`; there are no figures to compare."""
+        """List the networks that cannot be built; there are no figures to compare."""
         reasons: dict[str, dict[str, None]] = {}
         for measurement in imported.measurements:
             if not can_build(measurement.reference):
@@ -171,7 +171,7 @@ def published_mean(
     environment: Mapping[str, Any],
     place: str,
 ) -> Measurement:
-    """A record of one published number.
+    """Return a record of one published number.
 
     Args:
         platform: Where it was measured.

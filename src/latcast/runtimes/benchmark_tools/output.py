@@ -41,7 +41,7 @@ class Section:
     header: Mapping[str, str] = field(default_factory=dict)
 
     def refused(self, reason: str, line: Line | None = None) -> DatasetError:
-        """The error for output that cannot be used; of the last line where none is to blame."""
+        """Return the error for output that cannot be used; of the last line where none is to blame."""
         return DatasetError(f"{self.file}:{(line or self.lines[-1]).number}: {reason}")
 
 
@@ -49,7 +49,7 @@ _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def refused_together(problems: Sequence[tuple[DatasetError, Line]]) -> DatasetError:
-    """One error for several refused lines of a file: the first one's, and the numbers of the others."""
+    """Return one error for several refused lines: the first one's message, and the numbers of the others."""
     (first, _), *others = problems
     if not others:
         return first
@@ -126,10 +126,10 @@ class ToolReader(Protocol):
     """How files of models end that it runs."""
 
     def begins(self, text: str) -> bool:
-        """Whether a line can only be the first one of this tool's output."""
+        """Return whether a line can only be the first one of this tool's output."""
 
     def read(self, section: Section) -> list[Timing]:
-        """The timings of one run of the tool.
+        """Return the timings of one run of the tool.
 
         Raises:
             DatasetError: The output is cut off or malformed; the message gives file and line.
@@ -137,7 +137,7 @@ class ToolReader(Protocol):
 
 
 def network_name(path: str, *, endings: Sequence[str] = (".tflite", ".onnx", ".param", ".ncnn", ".xml")) -> str:
-    """The file's name without folder and model endings: ``/data/local/tmp/a.tflite`` is ``a``."""
+    """Return the file's name without folder and model endings: ``/data/local/tmp/a.tflite`` is ``a``."""
     plain = PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
     for ending in endings:
         plain = plain.removesuffix(ending)
@@ -145,7 +145,7 @@ def network_name(path: str, *, endings: Sequence[str] = (".tflite", ".onnx", ".p
 
 
 def positive(section: Section, line: Line, what: str, text: str, *, scale: float = 1.0) -> float:
-    """A latency in milliseconds.
+    """Return a latency in milliseconds.
 
     Raises:
         DatasetError: It is not a finite number above 0.

@@ -29,7 +29,7 @@ class NcnnReader:
         return re.fullmatch(r"loop_count = \d+", text.strip()) is not None
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         settings: dict[str, int] = {}
         found: list[Timing] = []
         for line in section.lines:
@@ -87,7 +87,7 @@ class OnnxruntimeReader:
         return text.startswith(_ORT_BEGINS)
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         threads, runs, mean = None, None, None
         quantiles: dict[str, tuple[Line, str]] = {}  # in seconds
         begun = False
@@ -150,7 +150,7 @@ class OpenvinoReader:
         return text.startswith("[Step 1/11]")
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         said: dict[str, str] = {}
         figures: dict[str, tuple[Line, str]] = {}
         complete = False

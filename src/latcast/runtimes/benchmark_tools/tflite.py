@@ -29,7 +29,7 @@ class TfliteReader:
         return _bare(text) == "STARTING!"
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         graph, threads, gpu, float16 = None, None, None, True
         counts: list[tuple[Line, re.Match[str]]] = []
         summary: Line | None = None
@@ -80,7 +80,7 @@ class TfliteReader:
 
 
 def _bare(text: str) -> str:
-    """Without what newer builds put before each line, and the codes of a terminal."""
+    """Remove what newer builds put before each line, and terminal codes."""
     return re.sub(r"^(?:\x1b\[\w|\^\[\[\w)*(?:INFO: )?", "", text.strip()).strip()
 
 
@@ -103,7 +103,7 @@ _NEEDED = ("node type", "avg ms", "times called", "Name")
 
 
 def read_profile(section: Section) -> tuple[ProfiledOperator, ...]:
-    """The kernels in the order in which they ran; none where the tool did not profile.
+    """Return the kernels in the order in which they ran; none where the tool did not profile.
 
     The table's columns differ between versions: ``[start]`` came and went. ``[avg ms]`` is of one call, and ``[times called]``
     how often an inference calls what the line stands for; XNNPACK's convolutions of one kind that follow each other share a line.

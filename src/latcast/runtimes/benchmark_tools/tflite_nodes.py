@@ -44,7 +44,7 @@ _FUSED_ACTIVATION: Mapping[str, str] = {
 
 
 def executed_by(profile: Sequence[ProfiledOperator], reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
-    """The kernels of a network that a reference names: see :func:`executed_in`.
+    """Return the kernels of a network that a reference names: see :func:`executed_in`.
 
     Of a ``.tflite`` file the operators are the file's, of any other network those of latcast's writer.
 
@@ -60,7 +60,7 @@ def executed_by(profile: Sequence[ProfiledOperator], reference: Reference, platf
 def executed_in(
     profile: Sequence[ProfiledOperator], graph: Graph, model: TfliteModel, platform: Platform
 ) -> tuple[ExecutedKernel, ...]:
-    """The lines as executed kernels, in order of execution, with the nodes that they compute.
+    """Return the lines as executed kernels, in order of execution, with the nodes that they compute.
 
     A line that stands for calls in several parts of the network becomes one kernel for each, of the mean latency.
 
@@ -103,12 +103,12 @@ def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[Ex
 
 
 def _kernel(line: ProfiledOperator, nodes: Iterable[str]) -> ExecutedKernel:
-    """One call of what a line stands for."""
+    """Return the kernel of one profiled line."""
     return ExecutedKernel(line.name, line.kind, tuple(dict.fromkeys(nodes)), line.latency_ms / line.calls)
 
 
 def _operators(own: Sequence[ProfiledOperator], model: TfliteModel) -> list[int]:
-    """The operator of each line of TFLite's own: by the names of its outputs, else by its index, else the next of its kind."""
+    """Return the operator of each of TFLite's own lines: by its output names, else its index, else the next of its kind."""
     by_outputs: dict[str, int] = {}
     for index, operator in enumerate(model.operators):
         by_outputs[", ".join(model.tensors[output].name for output in operator.outputs)] = index
@@ -127,7 +127,7 @@ def _operators(own: Sequence[ProfiledOperator], model: TfliteModel) -> list[int]
 def _of_whole(
     whole: Sequence[ProfiledOperator], model: TfliteModel, parts: Sequence[tuple[bool, Sequence[int]]]
 ) -> list[list[ExecutedKernel]]:
-    """Kernels of delegates that do not report their own: all nodes of their parts, in order."""
+    """Return the kernels of delegates that do not report their own: all nodes of their parts, in order."""
     delegated = [indices for is_delegated, indices in parts if is_delegated]
     if len(whole) != len(delegated):
         raise RuntimeFailure(
@@ -145,7 +145,7 @@ def _of_xnnpack(
     model: TfliteModel,
     parts: Sequence[tuple[bool, Sequence[int]]],
 ) -> list[list[ExecutedKernel]]:
-    """The kernels of each delegated part.
+    """Return the kernels of each delegated part.
 
     Lines of TFLite's own operators stand between the parts. A kernel that has its name and number in several parts shares the
     line in the first of them.
@@ -189,7 +189,7 @@ def _reading(
     *,
     everything: bool,
 ) -> tuple[tuple[ProfiledOperator, ...], Sequence[list[str]]]:
-    """The lines of one part's kernels, and the nodes of each.
+    """Return the lines of one part's kernels, and the nodes of each.
 
     Args:
         model: The file.
@@ -222,7 +222,7 @@ def _reading(
 
 
 def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform) -> tuple[ExecutedKernel, ...]:
-    """The delegate's kernels beside ours, by what it would call them; between agreeing ones those of one operation in turn.
+    """Match the delegate's kernels with ours, by its names for them; between agreeing ones those of one operation in turn.
 
     Which kernels a GPU runs depends on its family: where the device does not tell it, the one counts that agrees best.
     """
@@ -235,7 +235,7 @@ def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform
 
 
 def _beside(labels: Sequence[str], graph: Graph, rules: FusionRules) -> tuple[float, list[tuple[str, ...]]]:
-    """How well kernels under some rules agree with the delegate's, and the nodes of each of the latter."""
+    """Return how well kernels under some rules agree with the delegate's, and the nodes of each of the latter."""
     kernels = [kernel for kernel in find_kernels(graph, rules) if not kernel.free]
     wanted = executed_names(graph, kernels, rules)
     matcher = SequenceMatcher(None, labels, wanted, autojunk=False)
@@ -253,7 +253,7 @@ def _beside(labels: Sequence[str], graph: Graph, rules: FusionRules) -> tuple[fl
 
 @lru_cache(maxsize=4)
 def _model_of(reference: Reference, precision: str) -> TfliteModel:
-    """The operators in order, each with the nodes of the reference's graph that it computes."""
+    """Return the operators in order, each with the nodes of the reference's graph that it computes."""
     path = Path(str(reference.parameters.get("path", ""))) if reference.space == "file" else Path()
     if path.suffix.lower() == ".tflite":
         return _model_of_file(path, build(reference))
@@ -261,7 +261,7 @@ def _model_of(reference: Reference, precision: str) -> TfliteModel:
 
 
 def _model_of_file(path: Path, graph: Graph) -> TfliteModel:
-    """A file's operators; the importer names nodes after the operator that they are a part of."""
+    """Return a file's operators; the importer names nodes after the operator that they are a part of."""
     file = TfliteFile(path)
     stems = [node_stem(operator.kind, [file.tensors[index].name for index in operator.outputs]) for operator in file.operators]
     nodes: dict[str, list[str]] = {stem: [] for stem in stems}

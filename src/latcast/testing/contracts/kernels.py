@@ -36,7 +36,7 @@ DRAWN = 20
 
 
 def model_of(graph: Graph) -> onnx.ModelProto:
-    """A graph as ONNX files hold it, its weights zeros, its results without shapes."""
+    """Return a graph as ONNX files hold it, its weights zeros, its results without shapes."""
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, graph.shape(name)) for name in graph.inputs]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in graph.outputs]
     values = {**{name: np.zeros(graph.shape(name), np.float32) for name in graph.weights}, **graph.constants}
@@ -63,7 +63,7 @@ class OperatorContract:
     """The same; a multiply-accumulate is two."""
 
     def build(self, builder: GraphBuilder) -> str:
-        """Adds one such operator to a graph, with the inputs it reads, and returns its first result."""
+        """Add one such operator to a graph, with the inputs it reads, and returns its first result."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -167,14 +167,14 @@ def space_of(type_name: str) -> KernelSpace:
 
 
 def listed_in(space: KernelSpace, count: int = 30) -> ConfigurationCounts:
-    """Configurations as if networks had them, the first ones more often."""
+    """Return configurations as if networks had them, the first ones more often."""
     rng = Random(5)
     drawn = [row for row in (space.draw(rng) for _ in range(4 * count)) if row is not None]
     return {row: 1 + count // (index + 1) for index, row in enumerate(drawn[:count])}
 
 
 def small_space() -> KernelSpace:
-    """Softmax over one row of 8 to 11 columns: four configurations."""
+    """Return softmax over one row of 8 to 11 columns: four configurations."""
     space = space_of("softmax")
     space.parametrisation = replace(
         space.parametrisation, axes=(Axis(("rows", "inner"), ((1, 0),)),), spans=(Span("columns", 8, 11),)
@@ -193,7 +193,7 @@ class SamplerContract:
 
     @pytest.fixture
     def make(self) -> Callable[..., Sampler]:
-        """Makes the sampler of a kernel type, with a seed."""
+        """Make the sampler of a kernel type, with a seed."""
         maker = SAMPLERS.get(self.sampler_name)
 
         def make(type_name: str, seed: int = 0) -> Sampler:

@@ -13,7 +13,7 @@ from latcast.predictors.regressors.regressor import REGRESSORS, Regressor, fit_r
 
 
 def made_up_kernels(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(kernels, 4) features and (kernels,) milliseconds: an overhead, work and memory, and noise of 2 %."""
+    """Return (kernels, 4) features and (kernels,) milliseconds: an overhead, work and memory, and noise of 2 %."""
     rng = np.random.default_rng(seed)
     features = np.exp(rng.uniform(0, 6, (count, 4)))
     latency_ms = (0.01 + features @ np.array([1e-3, 2e-3, 0.0, 5e-4])) * np.exp(rng.normal(0, 0.02, count))
@@ -84,7 +84,7 @@ class RegressorContract:
 
 
 def made_up_latencies(devices: int = 12, networks: int = 9, seed: int = 0) -> np.ndarray:
-    """(devices, networks) milliseconds: speeds of devices times sizes of networks, with some of their own."""
+    """Return (devices, networks) milliseconds: speeds of devices times sizes of networks, with individual deviations."""
     rng = np.random.default_rng(seed)
     speed, size = rng.normal(0, 0.7, devices), rng.normal(2, 1, networks)
     taste = rng.normal(0, 0.3, (devices, 2)) @ rng.normal(0, 1, (2, networks))

@@ -67,7 +67,7 @@ class ImporterContract:
     """Name in :data:`latcast.graph.importers.IMPORTERS`."""
 
     def write(self, folder: Path) -> Path:
-        """Writes a small network in the format and returns the file."""
+        """Write a small network in the format and returns the file."""
         raise NotImplementedError
 
     @pytest.fixture

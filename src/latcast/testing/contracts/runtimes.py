@@ -35,13 +35,13 @@ every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 
 
 def contract_inputs(graph: Graph, seed: int = 7) -> list[np.ndarray]:
-    """Inputs that differ from those a session starts with."""
+    """Return inputs that differ from those a session starts with."""
     return random_inputs(graph, seed=seed)
 
 
 @cache
 def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
-    """What ONNX Runtime computes in fp32 with every optimisation off, on :func:`contract_inputs`."""
+    """Compute outputs with ONNX Runtime in fp32 without optimisation, on :func:`contract_inputs`."""
     import onnxruntime
 
     graph = CONTRACT_NETWORKS[network]()
@@ -53,12 +53,12 @@ def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Pearson's, over all elements."""
+    """Return Pearson's correlation over all elements."""
     return float(np.corrcoef(a.ravel().astype(np.float64), b.ravel().astype(np.float64))[0, 1])
 
 
 def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
-    """Largest absolute difference over the largest expected magnitude."""
+    """Return the largest absolute difference over the largest expected magnitude."""
     return float(np.abs(actual - expected).max() / np.abs(expected).max())
 
 
@@ -66,7 +66,7 @@ def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
 def loaded(
     runtime: Runtime, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False
 ) -> Iterator[Session]:
-    """A session that is closed in any case."""
+    """Yield a session that is closed in any case."""
     session = runtime.load(graph, threads=threads, precision=precision, profile=profile)
     try:
         yield session
@@ -75,7 +75,7 @@ def loaded(
 
 
 def unknown_operator_graph() -> Graph:
-    """One ReLU and an operator that no runtime and no writer knows."""
+    """Return a ReLU and an operator that no runtime and no writer knows."""
     b = GraphBuilder("unknown_operator")
     x = b.relu(b.input((1, 4, 8, 8)))
     graph = b.finish(x)
@@ -85,7 +85,7 @@ def unknown_operator_graph() -> Graph:
 
 
 def inconsistent_graph() -> Graph:
-    """A convolution whose weight is for 2 input channels, on an input of 4."""
+    """Return a convolution whose weight is for 2 input channels, on an input of 4."""
     b = GraphBuilder("inconsistent")
     graph = b.finish(b.conv(b.input((1, 4, 8, 8)), 8, 3))
     (weight,) = graph.weights
@@ -123,7 +123,7 @@ class RuntimeContract:
     """Whether the runtime can tell the kernels it executed; where not, asking must raise RuntimeFailure."""
 
     def threads_of(self, session: Session) -> int | None:
-        """The number of threads that the loaded session really uses, or None where the library does not say."""
+        """Return the number of threads that the loaded session really uses, or None where the library does not say."""
         return None
 
     @pytest.fixture
@@ -135,18 +135,18 @@ class RuntimeContract:
         return runtime
 
     def graph(self, network: str, precision: str = "fp32") -> Graph:
-        """The network, or a skip where the subclass says that the runtime cannot express it."""
+        """Return the network, or a skip where the subclass says that the runtime cannot express it."""
         if network in self.unsupported or (precision == "int8" and network in self.unsupported_int8):
             pytest.skip(f"{self.runtime_name} has no {precision} form of {network}")
         return CONTRACT_NETWORKS[network]()
 
     def needs_outputs(self) -> None:
-        """Skips a test of outputs where there are none."""
+        """Skip a test of outputs where the runtime has none."""
         if not self.hands_outputs_over:
             pytest.skip(f"{self.runtime_name} does not tell what it computes")
 
     def check_outputs(self, session: Session, network: str) -> None:
-        """Outputs of :func:`contract_inputs` equal the reference, where there are any."""
+        """Check that outputs of :func:`contract_inputs` equal the reference, where the runtime has outputs."""
         if self.hands_outputs_over:
             assert relative_error(session.outputs()[0], reference_outputs(network)[0]) <= self.tolerance
 
@@ -337,7 +337,7 @@ class RuntimeContract:
     # What it executed
 
     def executed(self, runtime: Runtime, graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
-        """The executed kernels of a graph, with what holds of all of them already checked."""
+        """Return the executed kernels of a graph, with what holds of all of them already checked."""
         if not self.profiles:
             pytest.skip(f"{runtime.name} cannot tell what it executed")
         with loaded(runtime, graph, precision=precision, profile=True) as session:
@@ -353,7 +353,7 @@ class RuntimeContract:
         return kernels
 
     def check_cover(self, graph: Graph, kernels: tuple[ExecutedKernel, ...]) -> None:
-        """Every node is in exactly one kernel, or is one that may vanish; nothing else is named."""
+        """Check that every node is in exactly one kernel or may vanish, and that nothing else is named."""
         listed = Counter(name for kernel in kernels for name in kernel.nodes)
         known = {node.name for node in graph.nodes}
         assert set(listed) <= known, f"kernels name {sorted(set(listed) - known)}, which the graph does not have"

@@ -42,7 +42,7 @@ MOST_CHARACTERS = 10_000
 
 
 def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
-    """The runs whose output a file holds, each with the reader for it.
+    """Return the runs whose output a file holds, each with the reader for it.
 
     Raises:
         DatasetError: The file cannot be read, or no tool is recognised.
@@ -124,7 +124,7 @@ class ToolOutputs:
 
 
 def output_files(paths: Iterable[Path]) -> list[Path]:
-    """Files, and of folders the ``.txt`` and ``.log`` files in them; of a kit's folder those of its results.
+    """Return files, and for folders the ``.txt`` and ``.log`` files in them; for a kit's folder those of its results.
 
     Raises:
         DatasetError: A folder holds none.
@@ -157,7 +157,7 @@ def _measurements(reader: ToolReader, section: Section, named: NetworkNames, pla
 
 
 def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platform: Platform | None = None) -> ToolOutputs:
-    """Reads files with the output of tools.
+    """Read files with the output of tools.
 
     Args:
         files: Each of one run or several.

@@ -62,7 +62,7 @@ class KitManifest:
         return {network.name: network.reference for network in self.networks}
 
     def write(self, folder: Path) -> None:
-        """Writes the manifest into a kit's folder."""
+        """Write the manifest into a kit's folder."""
         document = {
             "schema": SCHEMA_VERSION,
             "kit": "latcast signature",
@@ -74,7 +74,7 @@ class KitManifest:
 
     @classmethod
     def read(cls, folder: Path) -> KitManifest:
-        """Reads a kit's manifest.
+        """Read a kit's manifest.
 
         Args:
             folder: The kit's.

@@ -33,7 +33,7 @@ class NetworkNames:
         self._references: dict[tuple[str, ...], Reference] = {}
 
     def reference(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
-        """Which network was run.
+        """Return the network that was run.
 
         Raises:
             DatasetError: None is known by that name.
@@ -73,7 +73,7 @@ class NetworkNames:
         return published
 
     def executed(self, timing: Timing, reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
-        """The profiled operators, with the nodes that they compute; without nodes, and that is noted, where they do not fit."""
+        """Return the profiled operators with the nodes that they compute; where they do not fit, without, and note it."""
         if not timing.profile:
             return ()
         try:
@@ -85,7 +85,7 @@ class NetworkNames:
 
 
 def _names(reader: ToolReader, section: Section, timing: Timing) -> list[str]:
-    """What the network may be called: as the kit's script or the tool says, else as the file is called."""
+    """Return the network's possible names: the kit script's or the tool's, else the file's."""
     said = section.header.get("network") or (network_name(timing.network) if timing.network else "")
     # A tool prints paths. What a person wrote, timm/resnet50, is one only where it ends as files of models do.
     if timing.network and not reader.runtimes and said == PurePath(timing.network).name:
@@ -94,7 +94,7 @@ def _names(reader: ToolReader, section: Section, timing: Timing) -> list[str]:
 
 
 def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Sequence[str]) -> Path | None:
-    """The model's file where it is at hand: as the tool names it, in the current folder, or beside what the tool printed."""
+    """Find the model's file: as the tool names it, in the current folder, or beside the tool's output."""
     printed = [timing.network, network_name(timing.network, endings=())] if timing.network else []
     for text in (*printed, *(f"{name}{ending}" for name in names for ending in reader.endings)):
         for folder in (Path(), section.file.parent):
@@ -107,7 +107,7 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
 def tool_measurement(
     reader: ToolReader, section: Section, timing: Timing, networks: NetworkNames, platform: Platform | None
 ) -> Measurement:
-    """A record of the one schema.
+    """Return a record of the one schema.
 
     Raises:
         DatasetError: Network or platform are not known, or the platform is another one than the output says.
@@ -131,7 +131,7 @@ def tool_measurement(
 
 
 def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Platform:
-    """The platform that the output, and the kit's script before it, name."""
+    """Return the platform that the output, and the kit's script before it, name."""
     header = section.header
     device = device_name(header.get("device", ""))
     runtime = header.get("runtime") or next(iter(reader.runtimes), "")
@@ -162,7 +162,7 @@ def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
 
 
 def _checked_platform(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
-    """The platform that the user names, where the output says nothing else."""
+    """Return the platform that the user names, where the output says nothing else."""
     if reader.runtimes and not any(
         platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes
     ):

@@ -24,7 +24,7 @@ class CsvReader:
         return tuple(cell.strip().lower() for cell in text.split(",")) == HEADER
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         found = _rows(section, section.lines[1:], _cells)
         if not found:
             raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
@@ -45,7 +45,7 @@ class JsonLinesReader:
             return False
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         return _rows(section, section.lines, _members)
 
 

@@ -77,7 +77,7 @@ class UscImporter:
     title = "Li et al., PEVA 2024: qed-usc/mobile-ml-benchmark, commit 40ba833 or later; MIT"
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
         refusals = Refusals(strict=strict)
         sources, absent = _layout(folder)
         files: dict[str, FileSummary] = {}
@@ -106,7 +106,7 @@ class UscImporter:
         return Imported(tuple(complete), files, absent, tuple(refusals.found), tuple(notes))
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`."""
+        """Add nodes; see :class:`latcast.datasets.importers.DatasetImporter`."""
         from latcast.datasets.importers.usc.built import Builder, with_nodes
 
         builder = Builder(watch)
@@ -120,7 +120,7 @@ class UscImporter:
         return replace(imported, measurements=tuple(measurements), notes=(*imported.notes, *notes))
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`."""
+        """Compare the networks; see :class:`latcast.datasets.importers.DatasetImporter`."""
         from latcast.datasets.importers.usc.built import check_networks
 
         return check_networks(imported.measurements, watch)
@@ -131,7 +131,7 @@ _Subject = tuple[str, str, str]
 
 
 def _layout(folder: Path) -> tuple[dict[Path, SourceFile], tuple[str, ...]]:
-    """The files that are there, those of the newer layout before the others, and the names of those that are not.
+    """Return the files that are there, those of the newer layout before the others, and the names of those that are not.
 
     Raises:
         DatasetError: There is none, or files of both layouts lie side by side and would be read twice.
@@ -161,7 +161,7 @@ def _with_kernels(kind: str, measurement: Measurement, executed: Mapping[_Subjec
 
 
 def _on_cpus(executed: Mapping[_Subject, tuple[ExecutedKernel, ...]]) -> list[str]:
-    """Says that operations on CPUs are kept and not used."""
+    """Note that operations on CPUs are kept and not used."""
     count = sum(len(kernels) for (platform, _, _), kernels in executed.items() if not _is_gpu(platform))
     if not count:
         return []
@@ -176,7 +176,7 @@ def _is_gpu(platform: str) -> bool:
 
 
 def _leave_out_permuted(executed: dict[_Subject, tuple[ExecutedKernel, ...]]) -> list[str]:
-    """Removes what cannot be trusted, and says so."""
+    """Remove the permuted latencies, and note it."""
     permuted = [subject for subject in executed if subject[0] == PERMUTED_PLATFORM]
     count = sum(len(executed.pop(subject)) for subject in permuted)
     if not count:
@@ -188,7 +188,7 @@ def _leave_out_permuted(executed: dict[_Subject, tuple[ExecutedKernel, ...]]) ->
 
 
 def _unused(executed: Mapping[_Subject, tuple[ExecutedKernel, ...]], found: Sequence[tuple[str, Measurement]]) -> list[str]:
-    """Says which operations belong to no measured network."""
+    """Note the operations of networks that were not measured as a whole."""
     measured = {(item.platform, kind, item.reference.name) for kind, item in found}
     alone = sorted({subject[2] for subject in executed if subject not in measured})
     if not alone:

@@ -45,7 +45,7 @@ class Builder:
         self._graphs: dict[str, Graph | None] = {}
 
     def graph(self, reference: Reference) -> Graph | None:
-        """The network, or None where it cannot be built."""
+        """Return the network, or None where it cannot be built."""
         if reference.key not in self._graphs:
             self._graphs[reference.key] = self._build(reference)
         return self._graphs[reference.key]
@@ -64,7 +64,7 @@ class Builder:
 
 
 def check_networks(measurements: Iterable[Measurement], watch: Callable[[str], None]) -> NetworkCheck:
-    """Compares FLOPs and size of each network, as each file states them, with the network as it is built here."""
+    """Compare FLOPs and size of each network, as each file states them, with the network as it is built here."""
     builder = Builder(watch)
     figures: dict[str, NetworkFigures] = {}
     for measurement in measurements:
@@ -132,7 +132,7 @@ class _Step:
 
 
 def with_nodes(executed: Sequence[ExecutedKernel], graph: Graph) -> tuple[ExecutedKernel, ...]:
-    """The kernels with the names of the nodes that each computes; none where no node is left that it may be."""
+    """Return the kernels with the names of the nodes that each computes; none where no node is left that it may be."""
     return _Matching(graph).of(executed)
 
 
@@ -163,7 +163,7 @@ class _Matching:
         return tuple(matched)
 
     def _next(self, signature: Signature) -> _Step | None:
-        """The first step of this signature that no kernel has yet."""
+        """Return the first step of this signature that no kernel has yet."""
         waiting = self.waiting[signature]
         while waiting:
             step = waiting.popleft()
@@ -190,7 +190,7 @@ class _Matching:
         return kind, (source[1], channels, size, kernel_size, stride, int(cast(int, node.attributes.get("group", 1))))
 
     def _with_fused(self, first: _Step, kernel: ExecutedKernel) -> list[_Step]:
-        """The first step and what the kernel's name says is computed with it, as far as the graph agrees."""
+        """Return the first step and what the kernel's name says is computed with it, as far as the graph agrees."""
         steps = [first]
         name = parse_kernel_name(kernel.name)
         if _is_shared(kernel):

@@ -49,7 +49,7 @@ _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 def scenario_platform(
     framework: str, device: str, cores: str, precision: str, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> str:
-    """The platform id of a scenario; ``runtimes`` has the framework's runtime and version.
+    """Return the platform id of a scenario; ``runtimes`` has the framework's runtime and version.
 
     ``quant`` is int8 on CPUs. ``float`` is fp32 on CPUs and fp16 on GPUs: TFLite's benchmark tool and PyTorch's Vulkan
     backend were run so (Li et al. §4.3.1), and PyTorch's Metal backend keeps activations in 16-bit images.
@@ -80,7 +80,7 @@ class Scenario:
 def read_scenarios(
     header: Sequence[str], framework: str, skip: int, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> list[Scenario]:
-    """The scenarios of a table of whole networks.
+    """Return the scenarios of a table of whole networks.
 
     Args:
         header: Names of all columns.
@@ -157,7 +157,7 @@ class Networks:
 
 
 def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, source: str = SOURCE["source"]) -> Networks:
-    """Reads a file of whole networks.
+    """Read a file of whole networks.
 
     Args:
         file: The file.
@@ -202,7 +202,7 @@ def _environment(platform: str, source: str) -> dict[str, Any]:
 def _measurements(
     row: Row, scenarios: Sequence[Scenario], reference: Reference, place: str, environments: Mapping[str, dict[str, Any]]
 ) -> list[Measurement]:
-    """The row's measurements; scenarios without a value give none.
+    """Return the row's measurements; scenarios without a value give none.
 
     Raises:
         Malformed: A number is none, or a standard deviation stands without its mean.

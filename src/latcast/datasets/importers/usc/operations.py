@@ -52,7 +52,7 @@ class KernelName:
 
 
 def parse_kernel_name(name: str) -> KernelName:
-    """Takes a name apart; PyTorch's (``vulkan.addmm``) have no numbers.
+    """Take a name apart; PyTorch's (``vulkan.addmm``) have no numbers.
 
     Raises:
         Malformed: A name of TFLite without numbers.
@@ -108,7 +108,7 @@ class Features:
         return whole
 
     def as_recorded(self) -> Configuration:
-        """Every feature that is a whole number, under its own name."""
+        """Return every feature that is a whole number, under its own name."""
         whole = {name.lower(): str(value) for name, value in self._values.items() if isinstance(name, str)}
         return {name: int(text) for name, text in whole.items() if text.isdecimal()}
 
@@ -152,7 +152,7 @@ OPERATIONS: Mapping[str, Mapping[str, Names]] = {
 
 
 def _configuration(of: Features, names: Names | None) -> Configuration:
-    """The numbers of a row under our names; as recorded where the operation is unknown."""
+    """Return the numbers of a row under our names; as recorded where the operation is unknown."""
     if names is None:
         return of.as_recorded()
     if names is _TORCH_POOLING and "kernel_size" not in of:
@@ -170,7 +170,7 @@ class _Columns:
 
 
 def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str]]) -> list[_Columns]:
-    """Of GPUs pairs of ``device|gpu|float`` and ``device|gpu|kernel``, of CPUs ``device|cores|float`` or ``device|cores|quant``.
+    """Return the columns: on GPUs pairs ``device|gpu|float``, ``device|gpu|kernel``; on CPUs ``device|cores|float`` or ``quant``.
 
     Raises:
         Malformed: A column is none of them.
@@ -212,7 +212,7 @@ class Operations:
 def read_operations(
     file: Path, framework: str, refusals: Refusals, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> Operations:
-    """Reads a file of operations.
+    """Read a file of operations.
 
     Args:
         file: The file.
@@ -249,7 +249,7 @@ def read_operations(
 
 
 def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, ExecutedKernel]:
-    """The row's kernel on each platform that it was measured on."""
+    """Return the row's kernel on each platform that it was measured on."""
     network, operation, feature = row.cells[:3]
     if not network:
         raise Malformed("the name of the network is empty")
@@ -275,7 +275,7 @@ def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, Exe
 
 
 def _join_shared(kernels: list[ExecutedKernel]) -> list[ExecutedKernel]:
-    """The kernels with those that compute two operations once.
+    """Return the kernels with those that compute two operations once.
 
     Apple's GPUs run a depthwise convolution and the pointwise one behind it as one kernel, which the file lists under each of
     the two, with two readings of the same time: their mean stands here, and the configuration is the depthwise one with the
