@@ -67,13 +67,7 @@ def opened(store: Store | str | os.PathLike[str]) -> Iterator[Store]:
 
 def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     """Return where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
-    parts = [
-        kind,
-        settings.place,
-        settings.runtime,
-        settings.unit or f"cpu{settings.threads}",
-        settings.precision,
-    ]
+    parts = [kind, settings.place, settings.runtime, settings.unit or f"cpu{settings.threads}", settings.precision]
     return made(measurements_folder()) / ("-".join(part for part in parts if part) + ".sqlite")
 
 

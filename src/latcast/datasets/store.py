@@ -44,7 +44,7 @@ from latcast.records import Measurement, Platform, Reference
 def measurement_id(measurement: Measurement) -> str:
     """Return a hash (32 hex digits) of what was observed: subject, platform, runs, time, error.
 
-    How the runs were normalised does not enter, nor does the name: the same observation is the same record.
+    Normalisation and name do not enter: the same observation is the same record.
     """
     observed = [
         measurement.platform,
@@ -102,10 +102,7 @@ class Store:
 
     @contextmanager
     def held_open(self) -> Iterator[None]:
-        """Keep a connection, for whoever adds records one by one; of use in the thread that began it.
-
-        SQLite copies its log into the file when the last connection is closed, which takes far longer than adding a record.
-        """
+        """Keep a connection open in this thread: closing SQLite's last one copies its log, far slower than adding a record."""
         with self._translated("open"):
             connection = self._engine.connect()
         with connection:
@@ -114,47 +111,30 @@ class Store:
     # Writing
 
     def add(self, measurement: Measurement) -> bool:
-        """Commit one record.
-
-        Returns:
-            False where the store held it already.
-        """
+        """Commit one record; return False where the store held it already."""
         return self.add_all([measurement]) == 1
 
     def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commit many records at once.
-
-        Returns:
-            How many of them were new.
+        """Commit many records at once; return the number of new ones.
 
         Raises:
             LatcastError: A platform id is malformed; nothing is added then.
         """
         with self._writing("add to") as session:
-            return len(self._insert(session, measurements))
-
-    def _insert(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
-        """Add records inside a transaction; returns the ids of those that were new."""
-        new = {measurement_id(item): item for item in measurements}
-        for known in _existing(session, MeasurementRow.id, list(new)):
-            del new[known]
-        self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
-        references = {item.reference.key: item.reference for item in new.values()}
-        self._add_missing(session, ReferenceRow.key, references, reference_row)
-        environment_keys = {key: environment_id(item.environment) for key, item in new.items()}
-        environments = {environment_keys[key]: item.environment for key, item in new.items()}
-        self._add_missing(session, EnvironmentRow.id, environments, environment_row)
-        session.flush()
-        if new:
-            rows = [measurement_values(key, item, environment_keys[key]) for key, item in new.items()]
-            session.execute(insert(Base.metadata.tables[MeasurementRow.__tablename__]), rows)
-        return list(new)
-
-    def _add_missing(
-        self, session: Session, column: Any, wanted: Mapping[str, Any], make_row: Callable[[str, Any], Base]
-    ) -> None:
-        known = set(_existing(session, column, list(wanted)))
-        session.add_all(make_row(key, value) for key, value in wanted.items() if key not in known)
+            new = {measurement_id(item): item for item in measurements}
+            for known in _existing(session, MeasurementRow.id, list(new)):
+                del new[known]
+            _add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
+            references = {item.reference.key: item.reference for item in new.values()}
+            _add_missing(session, ReferenceRow.key, references, reference_row)
+            environment_keys = {key: environment_id(item.environment) for key, item in new.items()}
+            environments = {environment_keys[key]: item.environment for key, item in new.items()}
+            _add_missing(session, EnvironmentRow.id, environments, environment_row)
+            session.flush()
+            if new:
+                rows = [measurement_values(key, item, environment_keys[key]) for key, item in new.items()]
+                session.execute(insert(Base.metadata.tables[MeasurementRow.__tablename__]), rows)
+            return len(new)
 
     # Reading
 
@@ -171,12 +151,10 @@ class Store:
         """Yield records in order of time.
 
         Args:
-            platform: Only of this platform id.
-            role: Only "network" or only "kernel".
-            space: Only of references in this space; one that ends in ``/`` stands for all below it (``"kernel/"``).
-            keys: Only of references with these keys.
-            failed: Whether to give failed ones too.
-            as_taken: Give latencies as they were normalised when taken. Otherwise all records of a host are normalised
+            platform, role, keys: Only those of this platform id, role, keys of references.
+            space: Only those of this space; one that ends in ``/`` stands for all below it (``"kernel/"``).
+            failed: Whether to include failed ones.
+            as_taken: Whether to keep the normalisation of when they were taken. Otherwise all records of a host are normalised
                 with the quiet time known now, so that they compare.
         """
         query = _filtered(select(MeasurementRow), platform, role, space).order_by(MeasurementRow.taken_at, MeasurementRow.id)
@@ -209,17 +187,11 @@ class Store:
 
     def tallies(self, platform: str, role: str) -> dict[str, Tally]:
         """Return reference key to the number of its records on a platform, good and failed."""
-        query = (
-            select(
-                MeasurementRow.reference_key,
-                func.count(MeasurementRow.id),
-                func.count(MeasurementRow.error),
-            )
-            .where(MeasurementRow.platform_id == platform, MeasurementRow.role == role)
-            .group_by(MeasurementRow.reference_key)
-        )
+        query = select(MeasurementRow.reference_key, func.count(MeasurementRow.id), func.count(MeasurementRow.error))
+        query = query.where(MeasurementRow.platform_id == platform, MeasurementRow.role == role)
         with self._reading() as session:
-            return {key: Tally(count - failed, failed) for key, count, failed in session.execute(query)}
+            rows = session.execute(query.group_by(MeasurementRow.reference_key))
+            return {key: Tally(count - failed, failed) for key, count, failed in rows}
 
     def keys(self, *, platform: str | None = None, role: str | None = None, space: str | None = None) -> set[str]:
         """Return the keys of references that have a good record."""
@@ -234,7 +206,10 @@ class Store:
         )
         with self._reading() as session:
             rows = session.execute(query.group_by(PlatformRow.id).order_by(PlatformRow.id))
-            return {self._checked_platform(row[0]): row[1] for row in rows}
+            try:
+                return {Platform.parse(str(row[0])).id: row[1] for row in rows}
+            except LatcastError as problem:
+                raise DatasetError(f"{self.location}: {problem}") from problem
 
     def references(self, *, platform: str | None = None, space: str | None = None) -> list[Reference]:
         """Return the references with a record, by name."""
@@ -245,12 +220,6 @@ class Store:
                 return [stored_reference(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
             except MeasurementError as problem:
                 raise DatasetError(f"{self.location}: {problem}") from problem
-
-    def _checked_platform(self, found: object) -> str:
-        try:
-            return Platform.parse(str(found)).id
-        except LatcastError as problem:
-            raise DatasetError(f"{self.location}: {problem}") from problem
 
     def __len__(self) -> int:
         with self._reading() as session:
@@ -309,7 +278,8 @@ class Store:
         try:
             yield
         except (SQLAlchemyError, UnicodeDecodeError) as problem:
-            raise DatasetError(f"cannot {doing} the store {self.location}: {_first_line(problem)}") from problem
+            reason = str(problem).strip().splitlines()[0]
+            raise DatasetError(f"cannot {doing} the store {self.location}: {reason}") from problem
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[Session]:
@@ -323,8 +293,9 @@ class Store:
             yield session
 
 
-def _first_line(problem: Exception) -> str:
-    return str(problem).strip().splitlines()[0]
+def _add_missing(session: Session, column: Any, wanted: Mapping[str, Any], make_row: Callable[[str, Any], Base]) -> None:
+    known = set(_existing(session, column, list(wanted)))
+    session.add_all(make_row(key, value) for key, value in wanted.items() if key not in known)
 
 
 def _existing(session: Session, column: Any, keys: Sequence[str]) -> list[str]:

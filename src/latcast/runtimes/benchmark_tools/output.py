@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from latcast.errors import DatasetError
 from latcast.records import LEAST_MS, MOST_MS
@@ -15,7 +15,7 @@ MOST_LISTED = 10
 """Lines whose numbers an error lists."""
 
 MOST_REFUSED = 20
-"""Lines after which no more of a file are looked at: finding the names most like an unknown one takes up to 100 ms."""
+"""Refused lines after which reading stops: finding the nearest names of an unknown one is slow."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,34 @@ class Section:
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def refused_together(problems: Sequence[tuple[DatasetError, Line]]) -> DatasetError:
-    """Return one error for several refused lines: the first one's message, and the numbers of the others."""
-    (first, _), *others = problems
-    if not others:
-        return first
-    numbers = [str(line.number) for _, line in others]
-    listed = ", ".join(numbers[:MOST_LISTED]) + (" ..." if len(numbers) > MOST_LISTED else "")
-    least = "at least " if len(problems) >= MOST_REFUSED else ""
-    return DatasetError(f"{first}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {listed}")
+_Part, _Read = TypeVar("_Part"), TypeVar("_Read")
+
+
+def read_all(parts: Iterable[tuple[Line, _Part]], read: Callable[[_Part], _Read]) -> list[_Read]:
+    """Return ``read(part)`` of each part, which stands in a line.
+
+    Raises:
+        DatasetError: ``read`` refused a part: its message, and the numbers of other refused lines.
+    """
+    found: list[_Read] = []
+    problems: list[DatasetError] = []
+    numbers: list[str] = []
+    for line, part in parts:
+        try:
+            found.append(read(part))
+        except DatasetError as problem:
+            problems.append(problem)
+            numbers.append(str(line.number))
+            if len(problems) == MOST_REFUSED:
+                break
+    if len(problems) > 1:
+        others = numbers[1:]
+        listed = ", ".join(others[:MOST_LISTED]) + (" ..." if len(others) > MOST_LISTED else "")
+        least = "at least " if len(problems) >= MOST_REFUSED else ""
+        raise DatasetError(f"{problems[0]}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {listed}")
+    if problems:
+        raise problems[0]
+    return found
 
 
 @dataclass(frozen=True)

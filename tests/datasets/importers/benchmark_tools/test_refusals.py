@@ -60,7 +60,7 @@ def test_output_cut_off_anywhere_is_refused_with_file_and_line_or_was_whole_alre
 
 @pytest.mark.parametrize("text", ["", "hello\n", "CONV_2D 3.0 ms\n", "adb: device offline\n"])
 def test_output_of_no_known_tool_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DatasetError, match=r"squeezenet1_1.txt:1: no output of a tool that is known; expected that of TFLite's"):
+    with pytest.raises(DatasetError, match=r"squeezenet1_1.txt:1: no output of a known tool; expected that of TFLite's"):
         read_outputs([written(tmp_path, text)], kit=KIT)
 
 
@@ -255,16 +255,16 @@ class TestManifest:
         assert KitManifest.read(tmp_path) == written
 
     def test_a_folder_that_is_no_kit_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match=r"is no kit: cannot read manifest.json"):
+        with pytest.raises(DatasetError, match=r"is not a kit: cannot read manifest.json"):
             KitManifest.read(tmp_path)
 
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
             ('{"schema": 99}', "is of schema 99, this latcast reads 1; update latcast"),
-            ('{"schema": 1}', "is no manifest of a kit: 'networks'"),
-            ("[]", "is no manifest of a kit"),
-            ("{", "is no kit"),
+            ('{"schema": 1}', "is not a manifest of a kit: 'networks'"),
+            ("[]", "is not a manifest of a kit"),
+            ("{", "is not a kit"),
         ],
     )
     def test_a_manifest_that_is_none_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import Malformed
-from latcast.datasets.importers.usc.networks import Networks, Scenario, read_networks, read_scenarios, scenario_platform
+from latcast.datasets.importers.table import Malformed, Parsed
+from latcast.datasets.importers.usc.networks import Scenario, read_networks, read_scenarios, scenario_platform
 from latcast.errors import DatasetError
 from latcast.records import Platform, Reference
 
@@ -70,7 +70,7 @@ def test_columns_that_are_no_scenarios_are_refused(columns: list[str], reason: s
 HEADER = "model,FLOPS,size,pixel4|gpu|float|mean,pixel4|gpu|float|std,s10|4small|quant|mean,s10|4small|quant|std\n"
 
 
-def read(tmp_path: Path, rows: str, *, header: str = HEADER, kind: str = "cnn", refusals: Refusals | None = None) -> Networks:
+def read(tmp_path: Path, rows: str, *, header: str = HEADER, kind: str = "cnn", refusals: Refusals | None = None) -> Parsed:
     file = tmp_path / f"tflite_{kind}_e2e.csv"
     file.write_text(header + rows)
     return read_networks(file, "tflite", kind, refusals or Refusals(strict=True))

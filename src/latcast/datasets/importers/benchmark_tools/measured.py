@@ -1,9 +1,9 @@
-"""From a tool's timing to a measurement: which network it was, and on which platform."""
+"""Measurements from tools' timings: their network and their platform."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
@@ -21,11 +21,7 @@ PLATFORM_FORM = "device/runtime-version/unit/precision"
 
 
 class NetworkNames:
-    """Networks by what tools call them: those of a kit, published ones, files, and ncnn's own.
-
-    Args:
-        kit: The kit that was run, if one was.
-    """
+    """Networks by tools' names for them: those of the kit that was run, published ones, files, and ncnn's own."""
 
     def __init__(self, kit: KitManifest | None) -> None:
         self.kit = kit
@@ -36,7 +32,7 @@ class NetworkNames:
         """Return the network that was run.
 
         Raises:
-            DatasetError: None is known by that name.
+            DatasetError: No network of that name is known.
         """
         key = (reader.name, str(section.file), section.header.get("network", ""), timing.network or "")
         if key not in self._references:
@@ -107,10 +103,10 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
 def tool_measurement(
     reader: ToolReader, section: Section, timing: Timing, networks: NetworkNames, platform: Platform | None
 ) -> Measurement:
-    """Return a record of the one schema.
+    """Return the record of a timing.
 
     Raises:
-        DatasetError: Network or platform are not known, or the platform is another one than the output says.
+        DatasetError: Network or platform are not known, or the output contradicts the platform.
     """
     header = section.header
     where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
@@ -140,7 +136,13 @@ def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Pl
         raise section.refused(
             f"the output does not say which {missing} it is of; name the platform with --on {PLATFORM_FORM}", timing.line
         )
-    unit = header.get("unit") or _unit(section, timing, header)
+    said = header.get("threads", "")
+    threads = timing.threads or (int(said) if said.isdecimal() else 0)
+    unit = header.get("unit") or ("gpu" if timing.gpu else f"cpu{threads}{timing.cores}")
+    if unit.startswith("cpu0"):
+        raise section.refused(
+            f"the output does not say on how many threads it ran; name the platform with --on {PLATFORM_FORM}", timing.line
+        )
     version = timing.version or header.get("version") or UNSTATED
     precision = "int8" if header.get("precision") == "int8" else timing.precision or header.get("precision") or "fp32"
     try:
@@ -149,20 +151,8 @@ def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Pl
         raise section.refused(str(problem), timing.line) from problem
 
 
-def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
-    if timing.gpu:
-        return "gpu"
-    said = header.get("threads", "")
-    threads = timing.threads or (int(said) if said.isdecimal() else 0)
-    if threads < 1:
-        raise section.refused(
-            f"the output does not say on how many threads it ran; name the platform with --on {PLATFORM_FORM}", timing.line
-        )
-    return f"cpu{threads}{timing.cores}"
-
-
 def _checked_platform(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
-    """Return the platform that the user names, where the output says nothing else."""
+    """Return the platform that the user names, unless the output contradicts it."""
     if reader.runtimes and not any(
         platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes
     ):
