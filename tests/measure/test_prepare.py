@@ -47,5 +47,5 @@ def test_wheels_are_looked_for_under_the_names_that_fit_the_machine() -> None:
 def test_what_cannot_be_prepared_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match=r"names a Python of your own, which is left alone; prepare ssh://pi@board$"):
         prepare("ssh://pi@board?python=/opt/python")
-    with pytest.raises(MeasurementError, match="is no address of a device"):
+    with pytest.raises(MeasurementError, match="is not an address of a device"):
         prepare("adb:0A1B")

@@ -283,13 +283,13 @@ def test_what_stands_in_the_way_is_said_in_one_line(
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("ssh://", "is no address"),
-        ("ssh://-oProxyCommand=date", "is no address"),
-        ("ssh://pi@board:port", "is no address"),
-        ("ssh://pi@board/some/path", "is no address"),
-        ("ssh://pi@board?pyton=x", "is no address"),
+        ("ssh://", "not an address"),
+        ("ssh://-oProxyCommand=date", "not an address"),
+        ("ssh://pi@board:port", "not an address"),
+        ("ssh://pi@board/some/path", "not an address"),
+        ("ssh://pi@board?pyton=x", "not an address"),
         ("ssh://pi:secret@board", "holds no password"),
-        ("ssh://pi$(date)@board", "is no address"),
+        ("ssh://pi$(date)@board", "not an address"),
     ],
 )
 def test_a_malformed_address_is_refused(address: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What a measurement was taken in: the machine, its software, the settings, and the moment.
+"""The environment of a measurement: the machine, its software, the settings, and the moment.
 
 The first three stay the same for a whole campaign and have an id, a hash of their content; the moment (time, load,
 frequency, process) belongs to one measurement.
@@ -58,7 +58,7 @@ def affinity() -> tuple[int, ...]:
 def cpu_description() -> Mapping[str, Any]:
     """Return the model and instruction sets of the CPU, as the kernel reports them.
 
-    ARM kernels print numbers instead of a name: then ``model`` is made of implementer and parts, one part per kind of core.
+    ARM kernels print numbers instead of a name: ``model`` then has the implementer and one part for each kind of core.
     """
     text = _read("/proc/cpuinfo") or ""
     found: dict[str, list[str]] = {}
@@ -123,13 +123,7 @@ def _virtualisation() -> list[str]:
 
 
 def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
-    """Return this machine's name in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
-    name.
-
-    Args:
-        model_file: Where a board's model stands.
-        host: Its host name; empty asks the system.
-    """
+    """Return this machine's name in shared platform ids: a board's model (``raspberry-pi-5-model-b``), else the host name."""
     model = (_read(model_file) or "").strip("\0")
     text = re.sub(r" rev\b.*", "", model.lower()) or (host or platform.node()).lower().partition(".")[0]
     return device_name(text) or "device"
@@ -138,30 +132,21 @@ def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "")
 def host_environment() -> dict[str, Any]:
     """Return the machine and its operating system; nothing in it names the machine or its user."""
     system = platform.uname()
+    memory_kb = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo") or "", re.MULTILINE)
+    huge_pages = re.search(r"\[(.+?)\]", _read("/sys/kernel/mm/transparent_hugepage/enabled") or "")  # always [madvise] never
     return {
         "cpu": dict(cpu_description()),
         "cpus": os.cpu_count(),
         "cpu_quota": _cpu_quota(),
-        "memory_bytes": _memory_bytes(),
+        "memory_bytes": int(memory_kb[1]) * 1024 if memory_kb else None,
         "system": system.system,
         "kernel": system.release,
         "machine": system.machine,
         "virtualisation": _virtualisation(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
-        "transparent_hugepages": _chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "transparent_hugepages": huge_pages[1] if huge_pages else None,
     }
-
-
-def _memory_bytes() -> int | None:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo") or "", re.MULTILINE)
-    return int(found.group(1)) * 1024 if found else None
-
-
-def _chosen(text: str | None) -> str | None:
-    """Return the word in brackets: ``"always [madvise] never"`` gives ``"madvise"``."""
-    found = re.search(r"\[(.+?)\]", text or "")
-    return found.group(1) if found else None
 
 
 def describe_environment(
@@ -172,12 +157,12 @@ def describe_environment(
     Args:
         threads: Threads the runtime was asked for.
         cpus: CPUs the process was pinned to, or None where it was not.
-        packages: Distributions to name the version of, besides latcast's own.
-        settings: Whatever else was chosen for the runs.
+        packages: Distributions to report the version of, besides latcast's own.
+        settings: Further settings of the runs.
     """
     versions = {name: package_version(name) for name in (*_REPORTED_PACKAGES, *packages)}
     variables = {
-        # Of files only the name: their folders say nothing about speed and may name a person.
+        # Files without their folders, which say nothing about speed and may name a person.
         name: os.path.basename(value) if os.sep in value else value
         for name, value in sorted(os.environ.items())
         if _REPORTED_VARIABLES.match(name)
@@ -196,12 +181,7 @@ def describe_environment(
 
 
 def describe_moment(cpus: Sequence[int] = (), frequencies_mhz: Sequence[float] = ()) -> dict[str, Any]:
-    """Load now, and the clock frequency.
-
-    Args:
-        cpus: Those that ran.
-        frequencies_mhz: What they were read to run at meanwhile; without any the frequency is that of now.
-    """
+    """Return load now, and the clock frequency of the CPUs: the given readings, or without any one taken now."""
     known = frequencies_mhz or [each for each in (frequency_mhz(cpus or (0,)) or stated_mhz(cpus or (0,)),) if each]
     return {
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,

@@ -4,9 +4,8 @@ Client to worker (key ``request``): ``hello``, ``open``, ``calibrate``, ``measur
 ``hello`` (its code and its clock), ``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or
 profiled: a worker that falls silent after it failed with this subject), ``measured``, ``idle`` (a request is done).
 
-Between two machines a link may be cut without either end being told. There the client says ``hello`` first, with the longest
-silence (``silence_s``) after which the worker ends, or it would disturb the one that follows it; and sends an empty line from
-time to time.
+Between two machines a link may be cut without notice at either end. There the client says ``hello`` first, with the longest
+silence (``silence_s``) after which the worker ends, so that it does not disturb the next one; and sends empty lines between.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from latcast.measure.environment import package_version
 Message = Mapping[str, Any]
 
 SILENCE_S = 60.0
-"""After which a worker on another machine takes its client for lost; the client says something every sixth of it."""
+"""Silence after which a worker on another machine takes its client for lost; the client sends every sixth of it."""
 
 SILENCE_STATUS = 96
-"""With which a worker ends then, should the client be there after all."""
+"""Exit status of a worker that ends for silence."""
 
 
 @cache

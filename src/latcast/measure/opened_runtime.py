@@ -27,12 +27,10 @@ class OpenedRuntime:
     """A runtime at one setting, ready to measure on.
 
     Attributes:
-        runtime: The runtime.
-        platform: Its platform.
         instruments: Clock, probe and pre-emption counter.
         priority: Makes the context in which rounds run.
         environment: Machine, software and settings.
-        cpus: What the process is pinned to.
+        cpus: CPUs that the process is pinned to.
     """
 
     runtime: Runtime
@@ -78,8 +76,8 @@ def open_runtime(
 ) -> OpenedRuntime:
     """Pin this process, import the runtime and describe the environment; arguments as in ``WorkerSettings``.
 
-    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does. ``system`` is where
-    the kernel shows the CPUs' clocks.
+    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does. ``system`` is the
+    folder in which the kernel shows the CPUs' clocks.
 
     Raises:
         MeasurementError: The process cannot be pinned or prioritised as asked, or a module cannot be imported.
@@ -95,7 +93,10 @@ def open_runtime(
         # Before the runtime is imported: thread pools size themselves by what they may use.
         scheduling.pin(chosen)
     for module in imports:
-        _import(module)
+        try:
+            importlib.import_module(module)
+        except ImportError as problem:
+            raise MeasurementError(f"the worker cannot import '{module}' ({problem}); is it on PYTHONPATH?") from problem
     found = get_runtime(runtime)
     if isinstance(found, DeviceRuntime):
         asked = found.place(asked)
@@ -106,7 +107,7 @@ def open_runtime(
         raise RuntimeFailure(reason)
     if precision not in found.precisions:
         raise RuntimeFailure(f"{found.name} cannot run {precision} here; it can run {', '.join(found.precisions)}")
-    # A runtime that plays recorded runs back brings its own clock, and no state of this host disturbs what it plays.
+    # A runtime that plays recorded runs back brings its own clock, and the state of this host does not matter.
     own_clock = getattr(found, "clock", None)
     clock: Clock = own_clock if isinstance(own_clock, Clock) else SystemClock()
     played = not isinstance(clock, SystemClock)
@@ -143,13 +144,6 @@ def open_runtime(
         environment=environment,
         cpus=chosen or (),
     )
-
-
-def _import(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except ImportError as problem:
-        raise MeasurementError(f"the worker cannot import '{module}' ({problem}); is it on PYTHONPATH?") from problem
 
 
 def _priority(realtime: bool, threads: int) -> Callable[[], AbstractContextManager[None]]:

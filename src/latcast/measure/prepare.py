@@ -1,7 +1,7 @@
 """An environment for workers on a machine that ssh reaches: a virtual environment with latcast as it is here, and runtimes.
 
-latcast itself is carried: a wheel is made of the running package, without the shipped predictors, which nothing there needs. What
-it depends on comes from the index that pip there uses, or is carried too, for a device without network.
+latcast itself is carried: a wheel is made of the running package, without the shipped predictors. Its dependencies come from the
+index that pip there uses, or are carried too, for a device without network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -66,11 +66,10 @@ class Prepared:
     """A device on which workers can run.
 
     Attributes:
-        address: Its address.
         python: Version of the Python there.
-        latcast: Which code it has: :func:`latcast.measure.messages.code_id`.
+        latcast: Its code: :func:`latcast.measure.messages.code_id`.
         runtimes: Runtime to the version of its library there.
-        carried_bytes: What was sent.
+        carried_bytes: Bytes that were sent.
     """
 
     address: str
@@ -98,11 +97,11 @@ def prepare(
     Args:
         address: ``ssh://user@host``.
         runtimes: Names of the runtimes to install there.
-        python: The interpreter there that the environment is made of; empty for the ``python3`` on its path.
-        carry: Fetch the wheels here, by pip for the Python there, and carry them: for a device without network.
-        wheels: A folder of wheels to carry instead of fetching any; what is not in it must be installed there.
-        system_packages: Whether the environment sees what is installed for that Python already (``apt install python3-numpy``).
-        watch: Told at every step, with the share done from 0 to 1.
+        python: The interpreter there for the environment; empty for the ``python3`` on its path.
+        carry: Whether to fetch the wheels here, by pip for the Python there, and carry them: for a device without network.
+        wheels: A folder of wheels to carry instead of fetching any; other packages must be installed there.
+        system_packages: Whether the environment sees packages of that Python (``apt install python3-numpy``).
+        watch: Called at every step, with the share done from 0 to 1.
 
     Raises:
         UnknownNameError: No such runtime.
@@ -222,8 +221,10 @@ def latcast_wheel() -> tuple[str, bytes]:
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             listed.append(f"{name},sha256={digest},{len(data)}")
 
-        for file in _files(package):
-            add(f"latcast/{file.relative_to(package).as_posix()}", file.read_bytes())
+        for file in sorted(package.rglob("*")):
+            name = file.relative_to(package).as_posix()
+            if file.is_file() and "__pycache__" not in file.parts and not name.startswith(_LEFT_OUT):
+                add(f"latcast/{name}", file.read_bytes())
         add(
             f"{inside}/METADATA",
             (about.read_text("METADATA") or f"Metadata-Version: 2.1\nName: latcast\nVersion: {version}\n").encode(),
@@ -232,13 +233,6 @@ def latcast_wheel() -> tuple[str, bytes]:
         add(f"{inside}/entry_points.txt", b"[console_scripts]\nlatcast = latcast.cli.main:run\n")
         wheel.writestr(zipfile.ZipInfo(f"{inside}/RECORD"), "\n".join([*listed, f"{inside}/RECORD,,", ""]))
     return f"latcast-{version}-py3-none-any.whl", content.getvalue()
-
-
-def _files(package: Path) -> Iterator[Path]:
-    for file in sorted(package.rglob("*")):
-        name = file.relative_to(package).as_posix()
-        if file.is_file() and "__pycache__" not in file.parts and not name.startswith(_LEFT_OUT):
-            yield file
 
 
 def wheel_platforms(machine: str, libc: Sequence[str]) -> list[str]:

@@ -1,13 +1,13 @@
-"""A short fixed piece of work that tells how fast the host is at this moment.
+"""A short fixed piece of work that measures the host's speed at this moment.
 
-Shared machines change speed by tens of per cent within seconds (neighbours on the same core, on the same memory bus), and
-no statistic of raw runs repairs that. So every burst of runs stands between two readings of a probe, and
+Shared machines change speed by tens of per cent within seconds (neighbours on the same core, on the same memory bus), which no
+statistic of raw runs repairs. So every burst of runs stands between two readings of a probe, and
 :mod:`latcast.measure.statistics` divides the host's state out. The probe has two parts, because the two states change
 independently: ``compute`` stays in the first cache level, ``memory`` streams through more than a core's own caches hold.
-It needs numpy alone, so it works wherever the package does and whatever instruction sets the CPU is limited to.
+It needs numpy alone, so it works wherever the package does.
 
 A host has one quiet time for each key of its probe, so that figures of different processes and days compare. A calibration
-that finds the host faster than known replaces it; small differences do not, or every process would have its own.
+replaces it where the host is clearly faster.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ PROBE_VERSION = 2
 QUIET_QUANTILE = 0.2
 """Share of a calibration's bursts that are faster than the quiet time."""
 
-
 _DISPLACING_BYTES = 8 << 20
 """More than the caches of one core hold."""
-
 
 _PAGE_BYTES = 4096
 
 
 class Probe(Protocol):
-    """Something that reads the host's speed."""
+    """A measure of the host's speed."""
 
     parts: tuple[str, ...]
-    """Names of what a reading holds."""
+    """Names of the times of a reading."""
 
     key: str
     """Equal for readings that are comparable: same work, same machine, same instruction sets."""
@@ -79,7 +77,7 @@ class HostProbe:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._now_ms = (clock or SystemClock()).now_ms
-        # Everything on page boundaries: where the allocator happens to put a matrix changes its product's time by 15 %.
+        # Everything on page boundaries: the place of a matrix in memory changes its product's time.
         matrix, vector = (self._MATRIX, self._MATRIX), (self._VECTOR,)
         self._left, self._right, self._product = (_aligned(matrix, value) for value in (1.0001, 0.0155, 0.0))
         self._factor, self._term, self._result = (_aligned(vector, value) for value in (1.0001, 0.5, 0.0))
@@ -88,9 +86,7 @@ class HostProbe:
         self.key = probe_key()
 
     def read_ms(self) -> tuple[float, ...]:
-        # Each part first runs untimed: what ran before leaves caches, TLB and the core's vector clock in different states,
-        # and the reading must tell the host's state alone. (Without, a reading after a network is 2.5 times one after a
-        # small kernel; with it, 1.1 times.)
+        # Each part first runs untimed: previous work leaves caches, TLB and the core's vector clock in different states.
         self._compute()
         compute_ms = min(self._timed_ms(self._compute), self._timed_ms(self._compute))
         self._stream()
@@ -142,8 +138,8 @@ def probe_key() -> str:
 def calibrate_probe(probe: Probe, *, bursts: int = 30, readings_per_burst: int = 5, pause_s: float = 0.01) -> tuple[float, ...]:
     """Measure the probe's time on a quiet host, from many readings spread over about half a second.
 
-    Caches are displaced before each reading, as they are when the probe is read around the runs of a network. Of each burst
-    the median counts, of the bursts a low quantile: fast moments of the host, but not single lucky readings.
+    Caches are displaced before each reading, as by the runs of a network. The result is a low quantile of the bursts' medians:
+    fast moments of the host, but not single lucky readings.
 
     Returns:
         Quiet times of the parts in milliseconds.
@@ -184,11 +180,7 @@ def settle(known: QuietTime | None, found: Sequence[float]) -> QuietTime:
 
 
 def checked_quiet_ms(values: object) -> QuietTime:
-    """Check and return quiet times from a file or a store.
-
-    Raises:
-        MeasurementError: They are no list of times above 0.
-    """
+    """Return quiet times from a file or a store; raise a MeasurementError for anything but times above 0."""
     found = listed("the probe's quiet times", values)
     check_ms("the probe's quiet times", found, above_zero=True)
     return tuple(float(value) for value in found)
@@ -200,11 +192,7 @@ def default_quiet_times_path() -> Path:
 
 
 class QuietTimesFile:
-    """Quiet times in a JSON file, for measurements outside a campaign.
-
-    Args:
-        path: The file; by default in the user's cache. It is made when first needed.
-    """
+    """Quiet times in a JSON file, by default in the user's cache, for measurements outside a campaign."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or default_quiet_times_path()
@@ -219,7 +207,10 @@ class QuietTimesFile:
             with replacing(self.path) as draft:
                 draft.write_text(json.dumps(known, indent=1), encoding="utf-8")
         except OSError as problem:
-            raise self._unusable(problem) from problem
+            raise MeasurementError(
+                f"cannot keep the probe's quiet time in {self.path}: {problem.strerror}; "
+                "set XDG_CACHE_HOME to a folder that can be written"
+            ) from problem
 
     def _read(self) -> dict[str, QuietTime]:
         if not self.path.exists():
@@ -231,11 +222,5 @@ class QuietTimesFile:
             return {key: checked_quiet_ms(values) for key, values in found.items()}
         except MeasurementError as problem:
             raise MeasurementError(
-                f"{self.path} is not a file of quiet times ({problem}); delete it, the probe is then calibrated anew"
+                f"{self.path} is not a file of quiet times ({problem}); delete it, the probe is then calibrated again"
             ) from problem
-
-    def _unusable(self, problem: OSError) -> MeasurementError:
-        return MeasurementError(
-            f"cannot keep the probe's quiet time in {self.path}: {problem.strerror}; "
-            "set XDG_CACHE_HOME to a folder that can be written"
-        )

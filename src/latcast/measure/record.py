@@ -36,20 +36,12 @@ def finished(
     weights: Sequence[float] = (),
     environment: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """Return the record of a subject that ran.
+    """Return the record of a subject that ran; a failed one where the runs took no time, as the runtime then did nothing.
 
     Args:
         log: Its runs and the probe's readings.
-        platform: Platform id.
-        reference: What ran.
-        role: "network" or "kernel".
-        parts: Names of the probe's parts.
-        quiet_ms: The parts' quiet times.
-        weights: The parts' exponents for this subject.
-        environment: What it ran in.
-
-    Returns:
-        A failed record where the runs took no time at all: then the runtime did nothing.
+        platform, reference, role, environment: As in :class:`Measurement`.
+        parts, quiet_ms, weights: Names, quiet times and exponents of the probe's parts.
     """
     runs = np.asarray(log.runs_ms)
     raw_ms = float(np.median(runs))

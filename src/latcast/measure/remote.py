@@ -22,11 +22,11 @@ class Measurer(Protocol):
 
     @property
     def platform(self) -> Platform:
-        """What it measures."""
+        """The platform that it measures."""
 
     @property
     def lanes(self) -> int:
-        """How many batches it can measure at a time."""
+        """Number of batches that it can measure at a time."""
 
     @property
     def quiet_ms(self) -> tuple[float, ...]:
@@ -62,10 +62,7 @@ class RemoteClient:
     """Measures on one platform through the workers of a scheduler that offer it. A context manager.
 
     Every batch is a task: it goes to a worker that is free, and to another if that is lost. A worker keeps its probe's quiet time
-    in a file of its own and writes it into each record.
-
-    Args:
-        settings: The platform and the scheduler.
+    in a file and writes it into each record.
 
     Raises:
         ClusterError: The scheduler does not answer, or none of its workers offers the platform.
@@ -139,13 +136,13 @@ def _bare(settings: WorkerSettings) -> WorkerSettings:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one task measures.
+    """The subjects of one task.
 
     Attributes:
         settings: The platform.
         turn: Batches of different turns are measured by different processes.
         plan: As JSON.
-        items: Reference as JSON, role, and of a file its packed graph, of each.
+        items: Reference as JSON, role, and the packed graph of a file, for each.
     """
 
     settings: WorkerSettings
@@ -156,7 +153,7 @@ class Batch:
 
 @dataclass
 class _Host:
-    """What a worker's process knows of its machine, and the measuring client that it keeps open."""
+    """CPUs and priority of a worker's process, and the measuring client that it keeps open."""
 
     cpus: tuple[int, ...] | None = None
     realtime: bool = False
@@ -179,7 +176,7 @@ _HOST = _Host()
 
 
 def describe_host(cpus: tuple[int, ...] | None, realtime: bool) -> None:
-    """Print, in a worker's process, its CPUs and its scheduling priority."""
+    """Set, in a worker's process, the CPUs and the priority of its measurements."""
     _HOST.cpus, _HOST.realtime = cpus, realtime
 
 

@@ -1,4 +1,4 @@
-"""Keeping the operating system's scheduler out of the timed runs: pinning, priority, and seeing pre-emption."""
+"""Control of the operating system's scheduler in timed runs: pinning, priority, and counts of pre-emption."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def placed(unit: str, cpus: tuple[int, ...] | None) -> tuple[str, tuple[int, ...
 
     Args:
         unit: As in platform ids: ``cpu2``, ``2large``, ``gpu``.
-        cpus: What the user chose; None chooses, nothing pins to none.
+        cpus: The user's choice; None chooses automatically, an empty tuple pins to none.
 
     Raises:
         MeasurementError: Fewer CPUs than threads.
@@ -84,9 +84,8 @@ def realtime_permitted() -> bool:
 def realtime() -> Iterator[None]:
     """Run this process's threads before all ordinary ones, first in first out, until the context ends.
 
-    All threads there are by then, because some runtimes compute in one of their own while the caller waits. For rounds of far
-    less than a second only: nothing else gets this CPU meanwhile, and the kernel throttles a thread that stays at a real-time
-    priority for a second.
+    This takes all existing threads, because some runtimes compute in another one while the caller waits. For rounds of far less
+    than a second only: nothing else gets this CPU, and the kernel throttles a thread after a second at a real-time priority.
 
     Raises:
         PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).
@@ -116,10 +115,7 @@ def _schedule(threads: Sequence[int], policy: int, priority: int) -> None:
 
 
 def preemption_counter() -> Callable[[], int]:
-    """Return a function that tells how often this process's threads have been made to wait for another process so far.
-
-    Where the system does not count, the function always says 0, and no run is taken for a disturbed one.
-    """
+    """Return a function that counts the pre-emptions of this process so far; always 0 where the system does not count."""
     try:
         import resource
     except ImportError:
