@@ -290,10 +290,10 @@ def test_outputs_are_logical_whatever_order_the_file_has(runtime: LiteRt) -> Non
 
 
 def test_a_file_whose_shapes_are_not_the_graphs_is_refused(runtime: LiteRt) -> None:
-    from latcast.runtimes.litert import LiteRtSession
+    from latcast.runtimes.litert import LiteRtCpuSession
 
     graph = graph_of(CASES["conv"])
     network = replace(write_tflite(graph), input_orders=((0, 1, 2, 3),))
 
     with pytest.raises(RuntimeFailure, match="shapes"):
-        LiteRtSession(graph, network, threads=1, profile=False)
+        LiteRtCpuSession(graph, network, threads=1, profile=False)

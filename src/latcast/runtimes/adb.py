@@ -1,7 +1,7 @@
-"""A phone behind ``adb``: commands and files, what it is, and the state that it is in.
+"""A phone reached by ``adb``: commands, files, hardware facts, and its state.
 
-Nothing is installed on the phone and nothing there needs root: all happens in one folder of ``/data/local/tmp``, which is emptied
-when the runtime is done with it.
+Nothing is installed on the phone and nothing needs root: all happens in one folder of ``/data/local/tmp``, which is emptied when
+the runtime is done.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from latcast.errors import RuntimeFailure
 from latcast.runtimes.cores import Cores
 
 SCHEME = "adb:"
-"""What the address of a phone begins with."""
+"""Beginning of a phone's address."""
 
 FOLDER = "/data/local/tmp/latcast"
 """The one place where the shell's user may write and start programs."""
 
 COMMAND_TIMEOUT_S = 90.0
-"""Of one command: a burst of a slow network, its loading included."""
+"""Longest command: a burst of a slow network, its loading included."""
 
 RETURN_TIMEOUT_S = 30.0
-"""How long a phone that went away is waited for."""
+"""Longest wait for a phone that went away."""
 
 _ENDED = re.compile(r"^latcast-status=(\d+)\s*\Z", re.MULTILINE)
 
@@ -39,7 +39,7 @@ _GONE = re.compile(
     r"device '.*' not found|no devices/emulators found|device offline|device still |error: closed|protocol fault"
     r"|cannot connect to daemon|connection reset|device not found"
 )
-"""What adb says of a phone that it cannot reach, or no longer."""
+"""adb's messages about a phone that it cannot reach, or no longer."""
 
 _UNTOLD = re.compile(r"unauthorized|no permissions|more than one device")
 
@@ -49,7 +49,7 @@ PROPERTIES = (
     "ro.product.manufacturer", "ro.product.model", "ro.soc.model", "ro.board.platform", "ro.hardware.egl",
     "ro.build.version.release", "ro.product.cpu.abi",
 )  # fmt: skip
-"""Of Android's properties, those that say what the phone is, and nothing of its owner."""
+"""Android's properties that describe the hardware, not the owner."""
 
 _FACTS = f"""getprop
 echo "kernel $(uname -r)"
@@ -73,12 +73,12 @@ class PhoneGone(RuntimeFailure):
 
 @dataclass(frozen=True)
 class PhoneFacts:
-    """What a phone says it is.
+    """The hardware facts of a phone.
 
     Attributes:
         properties: Android's, by name.
         kernel: Version.
-        gles: What the driver of OpenGL ES calls the GPU: "Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0"; empty where hidden.
+        gles: OpenGL ES's name of the GPU: "Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0"; empty where hidden.
         cores: Its CPUs by kind.
     """
 
@@ -99,12 +99,12 @@ class PhoneFacts:
 
 @dataclass(frozen=True)
 class PhoneState:
-    """How hot and how fast a phone is at a moment; None where it does not say.
+    """The heat and the clocks of a phone at a moment; None where it does not report them.
 
     Attributes:
         thermal_status: Android's, from 0 (none) over 1 (light) to 6 (shutdown).
-        clocks_mhz: Of each CPU, now.
-        limits: Of each CPU, the share of its highest clock that it may have now.
+        clocks_mhz: CPU to its clock now.
+        limits: CPU to the share of its highest clock that it may have now.
     """
 
     thermal_status: int | None = None
@@ -122,23 +122,14 @@ class PhoneState:
 
 
 class Adb:
-    """One phone.
-
-    Args:
-        serial: As ``adb devices`` lists it; empty for the only one.
-        executable: ``adb``; the variable ``ADB`` names another.
-    """
+    """One phone, by its serial number in ``adb devices`` (empty for the only one); the variable ``ADB`` names another adb."""
 
     def __init__(self, serial: str = "", executable: str = "") -> None:
         self.serial = serial
         self._adb = [executable or os.environ.get("ADB", "adb"), *(["-s", serial] if serial else [])]
 
     def check(self) -> None:
-        """Make sure that the phone is there and lets itself be commanded.
-
-        Raises:
-            RuntimeFailure: It is not; the message says what to do.
-        """
+        """Raise a RuntimeFailure, with what to do, if the phone is not there or takes no commands."""
         state = self._call("get-state", timeout_s=COMMAND_TIMEOUT_S).strip()
         if state != "device":
             raise PhoneGone(f"the phone {self.serial} is in the state '{state}'; expected 'device': restart it as usual")
@@ -162,12 +153,7 @@ class Adb:
         return output
 
     def push(self, files: Mapping[str, bytes], folder: str) -> None:
-        """Write files into a folder of the phone.
-
-        Raises:
-            PhoneGone: The phone went away meanwhile.
-            RuntimeFailure: There is no space, or it may not be written there.
-        """
+        """Write files into a folder of the phone; raises as :meth:`shell` does."""
         with tempfile.TemporaryDirectory(prefix="latcast-adb-") as place:
             for name, data in files.items():
                 Path(place, name).write_bytes(data)
@@ -184,7 +170,7 @@ class Adb:
             return Path(place, "file").read_bytes()
 
     def wait(self) -> bool:
-        """Wait for a phone that went away; whether it came back."""
+        """Wait for a phone that went away; return whether it came back."""
         deadline = time.monotonic() + RETURN_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
@@ -199,7 +185,7 @@ class Adb:
         return read_facts(self.shell(_FACTS))
 
     def state(self) -> PhoneState:
-        """Return how it is now."""
+        """Read the phone's state."""
         return read_state(self.shell(_STATE))
 
     def run(self, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> tuple[str, PhoneState]:
@@ -242,7 +228,7 @@ def missing_adb(executable: str) -> str:
 
 
 def folder_name() -> str:
-    """Return a folder of the phone that no other run uses; it says whose it is."""
+    """Return a folder of the phone that no other run uses; its name holds machine and process."""
     return f"{FOLDER}-{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
@@ -251,23 +237,18 @@ def left_behind(folders: Sequence[str]) -> list[str]:
     found = []
     for folder in folders:
         owner = re.fullmatch(rf"{re.escape(FOLDER)}-{_machine()}-(\d+)-[0-9a-f]{{8}}", folder)
-        if owner is not None and not _lives(int(owner[1])):
-            found.append(folder)
+        if owner is not None:
+            try:
+                os.kill(int(owner[1]), 0)
+            except ProcessLookupError:
+                found.append(folder)
+            except OSError:
+                continue  # another user's process
     return found
 
 
 def _machine() -> str:
     return hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def quoted(*words: str) -> str:
@@ -285,7 +266,7 @@ def read_facts(printed: str) -> PhoneFacts:
         {name: said[name] for name in PROPERTIES if said.get(name)},
         next((line.partition(" ")[2] for line in lines if line.startswith("kernel ")), ""),
         next((line.partition("GLES:")[2].strip() for line in lines if line.startswith("GLES:")), ""),
-        # One that is off may hide its capacity; what more of them tell counts.
+        # A CPU that is off may hide its capacity, so the figure that more of them report counts.
         Cores.of_speeds(capacities if len(capacities) >= len(clocks) else clocks),
     )
 

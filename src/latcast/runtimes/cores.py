@@ -1,8 +1,8 @@
-"""Which CPUs of a device are of one kind, and which of them a unit of a platform id means.
+"""The kinds of CPUs of a device, and the CPUs that a unit of a platform id means.
 
 Phones, and many boards, have cores of two or three kinds. Threads on cores of different kinds wait for the slowest, and the
-system moves them as it likes, so that a latency would tell of neither: one measurement runs on cores of one kind, and the
-platform id says which (``2large``). Where all cores are alike it says how many (``cpu2``).
+system moves them, so one measurement runs on cores of one kind, which the platform id names (``2large``). Where all cores are
+equal it has their number (``cpu2``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from latcast.errors import RuntimeFailure
 from latcast.records import CORE_SIZES, Unit
 
 _ALIKE = 0.1
-"""Cores whose speeds differ by less are of one kind: computers let some of their cores clock a little higher than others."""
+"""Relative difference of speeds up to which cores are of one kind: some computers clock a few cores a little higher."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Cores:
             allowed: The CPUs that may be used; all where None.
 
         Returns:
-            The unit's name in the platform id, and its CPUs; none for what is no CPU, or where nothing is known of them.
+            The unit's name in the platform id, and its CPUs; none for other units, or where the CPUs are unknown.
 
         Raises:
             RuntimeFailure: The device has no such cores, or they would be of different kinds.
@@ -94,7 +94,7 @@ class Cores:
         if not fitting:
             raise RuntimeFailure(
                 f"{text} would mix cores of different kinds, whose slowest decides: the device has {self}; "
-                f"name a set of one kind: {', '.join(self._largest_sets())}"
+                f"name a set of one kind: {', '.join(f'{len(kind)}{size}' for size, kind in self.named().items())}"
             )
         sizes = {kind: size for size, kind in self.named().items()}
         chosen = next((kind for kind in reversed(fitting) if kind in sizes), None)
@@ -134,9 +134,6 @@ class Cores:
             raise RuntimeFailure(f"the device has no {text}: it has {self}")
         return kind[-count:]
 
-    def _largest_sets(self) -> list[str]:
-        return [f"{len(kind)}{size}" for size, kind in self.named().items()]
-
 
 def mask(cpus: tuple[int, ...]) -> str:
     """Return CPUs as ``taskset`` takes them, in hexadecimal."""
@@ -144,11 +141,7 @@ def mask(cpus: tuple[int, ...]) -> str:
 
 
 def local_cores(folder: Path = Path("/sys/devices/system/cpu")) -> Cores:
-    """Return the CPUs of the machine that this runs on, as Linux describes them; none where it does not.
-
-    Args:
-        folder: Holds ``cpu0``, ``cpu1``...
-    """
+    """Return the CPUs of this machine, as Linux describes them in a folder with ``cpu0``, ``cpu1``...; else none."""
     numbers = sorted(int(each.name[3:]) for each in folder.glob("cpu[0-9]*") if each.name[3:].isdigit())
     for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         speeds = {}

@@ -9,7 +9,7 @@ from latcast.graph.ir import Graph, Node
 from latcast.records import ExecutedKernel
 
 VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
-"""Operators that change no value; where one is not a kernel of its own it was eliminated."""
+"""Operators that change no value; without a separate kernel they were eliminated."""
 
 
 def duplicates(graph: Graph) -> Mapping[str, str]:
@@ -43,9 +43,9 @@ def dynamic_nodes(graph: Graph) -> list[Node]:
 class Assignment:
     """Assigns the nodes of a graph to kernels, each node once, in the order in which kernels run.
 
-    A runtime usually names only some of the operators that a kernel computes, the last one among them. What leads to those
-    and belongs to no earlier kernel belongs to this one. Two sorts of nodes belong to none: those that depend on weights
-    alone were computed when the network was loaded, and duplicates of an assigned node were computed with it.
+    A runtime usually names only some of the operators that a kernel computes, the last one among them. Nodes that lead to those
+    and belong to no earlier kernel belong to this one. Two sorts of nodes belong to none: those that depend on weights alone were
+    computed when the network was loaded, and duplicates of an assigned node were computed with it.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -1,7 +1,7 @@
-"""MNN's native modules, called without their prints: what imports them, and the converter.
+"""MNN's native modules without their prints, and its converter of ONNX files.
 
-A model comes in as an ONNX file through MNN's own converter. The converter is the C module ``_tools``; the Python package
-around it (``MNN.tools``) is never imported, because it installs packages and reports its use over the network by itself.
+The converter is the C module ``_tools``; the Python package around it (``MNN.tools``) is never imported, because it installs
+packages and reports its use over the network.
 """
 
 from __future__ import annotations
@@ -61,13 +61,7 @@ def imported(name: str) -> ModuleType:
 
 
 def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = ()) -> Path:
-    """Write an ONNX file as one of MNN's.
-
-    Args:
-        graph: For error messages.
-        model: The ONNX file.
-        folder: Where to write, empty.
-        options: Further arguments of ``mnnconvert``.
+    """Write an ONNX file as one of MNN's into an empty folder; ``options`` are further arguments of ``mnnconvert``.
 
     Raises:
         UnsupportedOperatorError: MNN has no form of an operator; the message names the nodes.

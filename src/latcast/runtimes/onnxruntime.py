@@ -17,8 +17,8 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
-from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, kernel_events, kernels_of, read_optimised
-from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
+from latcast.runtimes.onnxruntime_kernels import assign_nodes, kernel_events, kernels_of, read_optimised
+from latcast.runtimes.session import UnitRuntime, check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with ONNX Runtime"
 
@@ -46,15 +46,7 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
 
 
 def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entries: Mapping[str, Any]) -> Any:
-    """Return a native session at the default optimisation level.
-
-    Args:
-        graph: For error messages.
-        model: The file.
-        threads: Of the one inference that runs at a time.
-        provider: What computes; the CPU takes what a GPU's cannot.
-        entries: Further properties of the session's options.
-    """
+    """Return a native session at the default optimisation level; ``entries`` are further properties of its options."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -62,11 +54,11 @@ def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entrie
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    # Only errors: it warns of optimised models that are for this machine alone, which is what is wanted.
+    # Only errors: it warns of optimised models that fit this machine alone, as wanted.
     options.log_severity_level = 3
-    # Made-up weights give numbers too small to be normal (masked scores after a softmax), on which a processor computes many
-    # times slower: how many there are depends on values, which no forecast reads, so they count as zero. ONNX Runtime takes
-    # this from the first session of a process, and for the thread that makes it.
+    # Made-up weights give denormal numbers (masked scores after a softmax), which a processor computes many times slower. Their
+    # number depends on values, which no forecast reads, so they count as zero. ONNX Runtime takes this from the first session of
+    # a process, and for the thread that makes it.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     for name, value in entries.items():
         setattr(options, name, value)
@@ -105,7 +97,7 @@ class OnnxRuntimeSession:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """What computes: those that could be loaded."""
+        """The providers that could be loaded."""
         return tuple(self._session.get_providers())
 
     def run(self) -> None:
@@ -129,9 +121,11 @@ class OnnxRuntimeSession:
         """
         check_profiling(self.graph, self._model is not None, runs)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
+            import onnx
+
             model_path = Path(folder, "optimised.onnx")
             events = self._profiled_events(folder, model_path, runs)
-            optimised = _read_model(model_path)
+            optimised = read_optimised(onnx.load(str(model_path)))
         assign_nodes(self.graph, optimised)
         return kernels_of(events, optimised, runs)
 
@@ -161,24 +155,10 @@ class OnnxRuntimeSession:
         self._model = None
 
 
-def _read_model(path: Path) -> list[OptimisedNode]:
-    import onnx
-
-    return read_optimised(onnx.load(str(path)))
-
-
-class OnnxRuntime:
+class OnnxRuntime(UnitRuntime):
     """ONNX Runtime's provider for a kind of unit at its default optimisation level: the CPU, or CUDA."""
 
     name = "onnxruntime"
-    units = ("cpu", "gpu")
-
-    def __init__(self, unit: str = "cpu") -> None:
-        self._unit = unit
-
-    def on(self, unit: str) -> OnnxRuntime:
-        """Return the same on another kind of unit."""
-        return OnnxRuntime(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:

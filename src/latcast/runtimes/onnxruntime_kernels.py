@@ -1,10 +1,9 @@
-"""Which of a graph's nodes each kernel of ONNX Runtime computes.
+"""The nodes of a graph that each kernel of ONNX Runtime computes.
 
-ONNX Runtime runs an optimised copy of the model. The names in it survive in three ways: most tensors keep theirs (a fused
-node writes the last tensor of what it fused), a node that got a new layout is named after the tensor it wrote
-(``relu_0_out_nchwc``) or after the node it was (``conv_0_token_1``), and a fusion appends its own name to the node's
-(``matmul_0/MatMulAddFusion``). So the tensor that a kernel ends with is found first; the kernel then computes everything
-that leads there from what earlier kernels computed.
+ONNX Runtime runs an optimised copy of the model. Names survive in three ways: most tensors keep theirs (a fused node writes the
+last tensor of its parts), a node with a new layout is named after the tensor it wrote (``relu_0_out_nchwc``) or its former node
+(``conv_0_token_1``), and a fusion appends its own name to the node's (``matmul_0/MatMulAddFusion``). So the tensor that a kernel
+ends with is found first; the kernel then computes everything between the results of earlier kernels and that tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _CLAMPS = ("Relu", "Clip")
 
 @dataclass
 class OptimisedNode:
-    """A node of the optimised model, and what was found out about it."""
+    """A node of the optimised model, linked to its neighbours, with the nodes of the graph that it computes."""
 
     name: str
     op_type: str
@@ -151,7 +150,7 @@ class _Names:
         return self._from_node_name(kernel, index) or self._from_idiom(kernel)
 
     def _from_idiom(self, kernel: OptimisedNode) -> str | None:
-        """Return the result of the idiom that a fusion with a name of its own replaced, from what it reads."""
+        """Return the result of the idiom that a fusion replaced, from its input."""
         if kernel.op_type != "Gelu":
             return None
         return self.gelu_outputs.get(self.known.get(kernel.inputs[0], kernel.inputs[0]))
@@ -173,7 +172,7 @@ class _Names:
                 maker = self.graph.producers.get(after)
                 if maker is None:
                     continue
-                # The mover is then the graph's own, under another name.
+                # A mover of the same kind is the graph's own, under another name.
                 return maker.inputs[0] if maker.op_type == reader.op_type else after
         return None
 

@@ -18,18 +18,18 @@ from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
 from latcast.records import ExecutedKernel
 from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.openvino_kernels import assign_nodes, read_executed
-from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
+from latcast.runtimes.session import UnitRuntime, check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with OpenVINO"
 
 DEVICES = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU"}
-"""Kind of unit to what OpenVINO calls it."""
+"""Kind of unit to OpenVINO's name."""
 
 PROFILE_WARMUPS = 3
 """Runs before the profiled ones: the first generates code."""
 
 _PRECISION_HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
-"""What is computed in where the file says float32. Without a hint, a CPU that has bfloat16 uses it."""
+"""Precision to the type for the file's float32. Without a hint, a CPU that has bfloat16 uses it."""
 
 
 @cache
@@ -102,9 +102,9 @@ class OpenVinoSession:
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
         """Return the primitives of the executed model as OpenVINO counts them.
 
-        OpenVINO keeps one sum of whole microseconds a primitive and reports its truncated mean, so a latency here is the
-        mean over the runs (not their median), to about 1 µs; over all runs so far, where there were enough. What never took
-        a microsecond reads 0; views and layout changes among those are left out, as they may have been done in place.
+        OpenVINO keeps one sum of whole microseconds a primitive and reports its truncated mean, so a latency is the mean over the
+        runs (not their median), to about 1 µs; over all runs so far, where there were enough. Shorter primitives read 0; views
+        and layout changes among those are left out, as they may have been done in place.
         """
         check_profiling(self.graph, self._profile, runs)
         primitives = read_executed(self._compiled.get_runtime_model())
@@ -127,7 +127,7 @@ class OpenVinoSession:
             return {name: (mean + 0.5 if mean > 0 else 0.0) * self._runs for name, mean in means.items()}
 
         if self._runs >= PROFILE_WARMUPS + runs:
-            # The counters ran along while the network was timed: their mean over the very runs that were timed.
+            # The counters also ran while the network was timed.
             return {name: total / self._runs / 1e3 for name, total in totals_us().items()}
         for _ in range(PROFILE_WARMUPS):
             self.run()
@@ -142,18 +142,11 @@ class OpenVinoSession:
         self._compiled = None
 
 
-class OpenVino:
+class OpenVino(UnitRuntime):
     """OpenVINO's plugin for a kind of unit, tuned for the latency of one inference."""
 
     name = "openvino"
     units = ("cpu", "gpu", "npu")
-
-    def __init__(self, unit: str = "cpu") -> None:
-        self._unit = unit
-
-    def on(self, unit: str) -> OpenVino:
-        """Return the same on another kind of unit."""
-        return OpenVino(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""Which of a graph's nodes each primitive of OpenVINO's CPU plugin computes.
+"""The nodes of a graph that each primitive of OpenVINO's CPU plugin computes.
 
-A primitive lists the layers that were fused into it, by the names they had after OpenVINO's own rewriting: nodes of the file
-under their names (a network's last ones under their tensor's), parts of them with something appended
-(``conv_1/WithoutBiases``), and made-up names for what a rewriting produced (``Multiply_3647`` is a convolution with a folded
-batch normalisation). The made-up ones are recovered from the others: see :class:`~.kernel_assignment.Assignment`.
+A primitive lists the layers that were fused into it, by their names after OpenVINO's own rewriting: nodes of the file under their
+names (a network's last ones under their tensor's), parts of them with a suffix (``conv_1/WithoutBiases``), and generated names
+for rewritten ones (``Multiply_3647`` is a convolution with a folded batch normalisation). The generated ones are recovered from
+the others: see :class:`~.kernel_assignment.Assignment`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _OUTPUTS = frozenset({"Output", "Result"})
 _OPERATOR_OF_LAYER: Mapping[str, str] = {
     "Multiply": "Mul", "Add": "Add", "Subtract": "Sub", "Divide": "Div", "Transpose": "Transpose", "Convolution": "Conv",
 }  # fmt: skip
-"""OpenVINO's names of operators to the graph's, where rewriting is known to leave one behind without its name."""
+"""OpenVINO's names of operators that may lose their name in rewriting to the graph's."""
 
 
 @dataclass
 class Primitive:
-    """A node of OpenVINO's executed model, and what was found out about it."""
+    """A node of OpenVINO's executed model, with its readers and the nodes of the graph that it computes."""
 
     name: str
     kind: str
@@ -97,7 +97,7 @@ def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
 
 
 def _return_rewritten(types: Mapping[str, str], primitives: Sequence[Primitive]) -> None:
-    """Give an operator that was renamed back from the primitive that reads it."""
+    """Move a renamed operator back from the primitive that reads it."""
     for primitive in primitives:
         if primitive.nodes:
             continue

@@ -1,7 +1,7 @@
-"""The runtimes' own benchmark tools as a phone runs them: which files they take, how they are called, what their output says.
+"""The runtimes' own benchmark tools on a phone: their files, their command lines, their output.
 
-A tool is what the user points to, built by others; latcast writes the network, calls the tool and reads what it prints. Where a
-tool prints single runs, they are its latencies; where it prints a median or a mean of a burst, that stands for each run of it.
+The user provides a tool; latcast writes the network, calls the tool and reads its output. Where a tool prints single runs, they
+are its latencies; where it prints a median or a mean of a burst, that stands for each run of it.
 """
 
 from __future__ import annotations
@@ -25,26 +25,20 @@ from latcast.runtimes.benchmark_tools.readers import NcnnReader, OnnxruntimeRead
 from latcast.runtimes.benchmark_tools.tflite import INSIDE, TfliteReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import WHOLE_DELEGATE, executed_in
 from latcast.runtimes.kernel_assignment import joined
-from latcast.runtimes.session import checked_inputs
+from latcast.runtimes.session import checked_inputs, dequantised, quantised
 
 if TYPE_CHECKING:
     from latcast.graph.writers.tflite import TfliteNetwork
-    from latcast.graph.writers.tflite.flatbuffer import Quantisation
+    from latcast.graph.writers.tflite.flatbuffer import TfliteTensor
     from latcast.runtimes.mnn_kernels import MnnCall
 
 LONGEST_BURST_S = 10.0
-"""What a tool is told to stop after, where it can be told."""
+"""Time limit that is given to tools that take one."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How a network runs on a phone.
-
-    Attributes:
-        unit: Kind of unit: cpu, gpu or npu.
-        threads: Of one inference.
-        precision: As in platform ids.
-    """
+class ToolSetting:
+    """The kind of unit (cpu, gpu or npu), the threads of one inference, and the precision of a network on a phone."""
 
     unit: str = "cpu"
     threads: int = 1
@@ -56,8 +50,8 @@ class Burst:
     """Timed runs, one after another.
 
     Attributes:
-        runs_ms: Of each run; where the tool prints none of them, its typical figure for each.
-        least_ms: Of the fastest run, which other processes disturb least.
+        runs_ms: Time of each run, or the tool's typical figure for each.
+        least_ms: Time of the fastest run, which other processes disturb least.
     """
 
     runs_ms: tuple[float, ...]
@@ -68,7 +62,7 @@ class ToolNetwork(Protocol):
     """A network written for a tool at one setting."""
 
     files: Mapping[str, bytes]
-    """To be put on the phone, by name; inputs excepted."""
+    """Files for the phone, by name, without inputs."""
 
     def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
         """Return the files that hold inputs; none where the tool fills them itself."""
@@ -87,7 +81,7 @@ class ToolNetwork(Protocol):
         """Return the command that times the operators.
 
         Raises:
-            RuntimeFailure: The tool does not tell of operators.
+            RuntimeFailure: The tool does not time operators.
         """
 
     def profile_files(self) -> Sequence[str]:
@@ -105,7 +99,7 @@ class ToolNetwork(Protocol):
         """Return the command that computes the outputs once, and the file that it leaves them in.
 
         Raises:
-            RuntimeFailure: The tool does not hand outputs over.
+            RuntimeFailure: The tool does not output them.
         """
 
     def outputs(self, data: bytes) -> list[np.ndarray]:
@@ -116,7 +110,7 @@ class PhoneTool(Protocol):
     """A benchmark tool of a runtime."""
 
     program: str
-    """What the file is called."""
+    """Name of the file."""
 
     runtime: str
     """As in platform ids."""
@@ -125,12 +119,12 @@ class PhoneTool(Protocol):
     """Kind of unit to the precisions there."""
 
     profiles: bool
-    """Whether it tells the time of operators."""
+    """Whether it times operators."""
 
     def missing(self) -> str | None:
         """Return what this machine lacks to write networks for it, or None."""
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def write(self, graph: Graph, setting: ToolSetting) -> ToolNetwork:
         """Write a network, with made-up weights.
 
         Raises:
@@ -145,13 +139,13 @@ def section(program: str, printed: str) -> Section:
 
 
 def read_burst(reader: ToolReader, printed: str, runs: int) -> Burst:
-    """Return a burst of which a tool prints figures alone."""
+    """Return a burst of a tool that prints only figures."""
     (timing,) = reader.read(section(reader.name, printed))
     return Burst((timing.latency_ms,) * runs, timing.figures_ms.get("min", timing.latency_ms))
 
 
 class _WithoutOutputs:
-    """What tools share that neither take inputs nor hand outputs over."""
+    """A network of a tool that neither takes inputs nor outputs results."""
 
     program: str
 
@@ -162,10 +156,10 @@ class _WithoutOutputs:
         return ()
 
     def computing(self, program: str) -> tuple[str, str]:
-        raise RuntimeFailure(f"{self.program} does not hand over what it computes")
+        raise RuntimeFailure(f"{self.program} does not output its results")
 
     def outputs(self, data: bytes) -> list[np.ndarray]:
-        raise RuntimeFailure(f"{self.program} does not hand over what it computes")
+        raise RuntimeFailure(f"{self.program} does not output its results")
 
 
 # TFLite
@@ -182,19 +176,20 @@ class TfliteTool:
     def missing(self) -> str | None:
         return None
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def write(self, graph: Graph, setting: ToolSetting) -> ToolNetwork:
         from latcast.graph.writers.tflite import write_tflite
 
         return _TfliteNetwork(graph, write_tflite(graph, precision="int8" if setting.precision == "int8" else "fp32"), setting)
 
 
-def _affine(quantisation: Quantisation) -> tuple[float, float]:
-    """Return scale and zero point of a tensor that has one of each."""
-    return float(quantisation.scales.ravel()[0]), float(quantisation.zero_points.ravel()[0])
+def _scale_and_zero_point(tensor: TfliteTensor) -> tuple[float, float]:
+    """Return scale and zero point of a tensor that has one of each; 0 and 0 where it is not quantised."""
+    found = tensor.quantisation
+    return (0.0, 0.0) if found is None else (float(found.scales.ravel()[0]), float(found.zero_points.ravel()[0]))
 
 
 class _TfliteNetwork:
-    def __init__(self, graph: Graph, network: TfliteNetwork, setting: Setting) -> None:
+    def __init__(self, graph: Graph, network: TfliteNetwork, setting: ToolSetting) -> None:
         self._graph = graph
         self._network = network
         self._setting = setting
@@ -207,11 +202,8 @@ class _TfliteNetwork:
             zip(checked_inputs(self._graph, arrays), self._network.input_orders, model.inputs, strict=True)
         ):
             tensor = model.tensors[index]
-            values = array.transpose(order)
-            if tensor.quantisation is not None:
-                scale, zero_point = _affine(tensor.quantisation)
-                values = np.clip(np.round(values / scale) + zero_point, -128, 127)
-            found[f"input{number}.bin"] = np.ascontiguousarray(values, tensor.type.name.lower()).tobytes()
+            values = quantised(array.transpose(order), *_scale_and_zero_point(tensor), tensor.type.name.lower())
+            found[f"input{number}.bin"] = values.tobytes()
         return found
 
     def _command(self, program: str, runs: int, warmups: int, *options: str) -> str:
@@ -266,10 +258,8 @@ class _TfliteNetwork:
             size = int(np.prod(tensor.shape, dtype=int)) * kind.itemsize
             if at + size > len(data):
                 raise RuntimeFailure(f"benchmark_model wrote {len(data)} bytes of outputs; expected at least {at + size}")
-            values = np.frombuffer(data[at : at + size], kind).reshape(tensor.shape).astype(np.float32)
-            if tensor.quantisation is not None:
-                scale, zero_point = _affine(tensor.quantisation)
-                values = (values - np.float32(zero_point)) * np.float32(scale)
+            raw = np.frombuffer(data[at : at + size], kind).reshape(tensor.shape)
+            values = dequantised(raw, *_scale_and_zero_point(tensor))
             results.append(np.ascontiguousarray(values.transpose(np.argsort(order))))
             at += size
         return results
@@ -289,7 +279,7 @@ class NcnnTool:
     def missing(self) -> str | None:
         return None
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def write(self, graph: Graph, setting: ToolSetting) -> ToolNetwork:
         from latcast.graph.writers.ncnn import to_ncnn
 
         param, _ = to_ncnn(graph, precision=setting.precision)
@@ -299,10 +289,10 @@ class NcnnTool:
 class _NcnnNetwork(_WithoutOutputs):
     program = NcnnTool.program
 
-    def __init__(self, graph: Graph, param: str, setting: Setting) -> None:
+    def __init__(self, graph: Graph, param: str, setting: ToolSetting) -> None:
         self._graph = graph
         self._setting = setting
-        # The tool makes the weights up itself.
+        # The tool generates the weights itself.
         self.files: Mapping[str, bytes] = {"network.ncnn.param": param.encode()}
 
     def timing(self, program: str, runs: int, warmups: int) -> str:
@@ -319,10 +309,10 @@ class _NcnnNetwork(_WithoutOutputs):
         return read_burst(NcnnReader(), printed, runs)
 
     def profiling(self, program: str, runs: int) -> str:
-        raise RuntimeFailure("benchncnn does not tell how long each layer takes; kernels are timed alone there")
+        raise RuntimeFailure("benchncnn does not time layers; kernels are timed alone there")
 
     def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
-        raise RuntimeFailure("benchncnn does not tell how long each layer takes")
+        raise RuntimeFailure("benchncnn does not time layers")
 
 
 # MNN
@@ -350,14 +340,14 @@ class MnnTool:
 
         return not_available()
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def write(self, graph: Graph, setting: ToolSetting) -> ToolNetwork:
         return _MnnNetwork(graph, setting)
 
 
 class _MnnNetwork(_WithoutOutputs):
     program = MnnTool.program
 
-    def __init__(self, graph: Graph, setting: Setting) -> None:
+    def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         import tempfile
 
         from latcast.graph.writers.onnx import to_onnx
@@ -445,7 +435,7 @@ class OnnxruntimeTool:
     def missing(self) -> str | None:
         return unavailable("reading profiles of ONNX Runtime", "onnx")
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def write(self, graph: Graph, setting: ToolSetting) -> ToolNetwork:
         from latcast.graph.writers.onnx import to_onnx
 
         return _OnnxruntimeNetwork(graph, to_onnx(graph, precision=setting.precision), setting)
@@ -454,7 +444,7 @@ class OnnxruntimeTool:
 class _OnnxruntimeNetwork(_WithoutOutputs):
     program = OnnxruntimeTool.program
 
-    def __init__(self, graph: Graph, model: bytes, setting: Setting) -> None:
+    def __init__(self, graph: Graph, model: bytes, setting: ToolSetting) -> None:
         self._graph = graph
         self._setting = setting
         self.files: Mapping[str, bytes] = {"network.onnx": model}
@@ -495,7 +485,7 @@ class _OnnxruntimeNetwork(_WithoutOutputs):
 
 
 ATTRIBUTED = 0.95
-"""Share of the operators' time whose nodes are to be known."""
+"""Least share of the operators' time with known nodes."""
 
 
 def attributed(kernels: Sequence[ExecutedKernel]) -> float:

@@ -1,4 +1,4 @@
-"""What a runtime must be able to do to be measured and predicted, and the clock that it is timed with."""
+"""The interfaces of runtimes, their sessions and clocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Runtime(Protocol):
     """An inference framework at the installed version, on the CPU.
 
     One that also runs on other units names their kinds in ``units`` ("cpu", "gpu", "npu"), and its ``on(kind)`` returns a runtime
-    of the same name there. A session may have ``moment()``: what was seen of the device while it ran, for its record.
+    of the same name there. A session may have ``moment()``, which returns observations of the device for its record.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Runtime(Protocol):
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Those it can run here: a subset of :data:`latcast.records.PRECISIONS`."""
+        """The precisions that it can run here, of :data:`latcast.records.PRECISIONS`."""
 
     def available(self) -> str | None:
         """Return None where it can run here, else the reason and the command that mends it."""
@@ -76,7 +76,7 @@ class Runtime(Protocol):
 
 @runtime_checkable
 class DeviceRuntime(Runtime, Protocol):
-    """A runtime that drives another device than the machine it is loaded on, by a clock of its own."""
+    """A runtime that drives another device than the machine it is loaded on, with its own clock."""
 
     clock: Clock
 

@@ -1,4 +1,4 @@
-"""Readers of what ``benchncnn``, ``onnxruntime_perf_test`` and ``benchmark_app`` print."""
+"""Readers of the output of ``benchncnn``, ``onnxruntime_perf_test`` and ``benchmark_app``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NETWORK = re.compile(r"\s*(\S+)\s+min = +(\d+\.\d\d)  max = +(\d+\.\d\d)  avg =
 _CUT = re.compile(r"\s*\S+\s+min = .*")
 
 WARM_UPS, GPU_WARM_UPS = 8, 10
-"""What the tool does before it takes the time."""
+"""Untimed runs of benchncnn."""
 
 
 class NcnnReader:
@@ -94,7 +94,7 @@ class OnnxruntimeReader:
         for line in section.lines:
             text = line.text.strip()
             begun = begun or self.begins(text)
-            # What is set after that is of the next run.
+            # Settings after the beginning belong to the next run.
             if not begun and (found := _ORT_THREADS.fullmatch(text)):
                 threads = int(found[1]) or None
             elif found := _ORT_RUNS.fullmatch(text):

@@ -1,8 +1,8 @@
-"""Which nodes of a network's graph each line of a TFLite profile computes.
+"""The nodes of a network's graph that each line of a TFLite profile computes.
 
 A line of TFLite's own operators names the operator's outputs and its index in the file. XNNPACK's lines name the kernel alone;
-within each part of the network that it runs they are laid beside the operators in order
-(:func:`latcast.runtimes.litert_kernels.align`). A GPU's lines name what was fused, and are laid beside our own kernels. A
+within each part of the network that it runs they are aligned with the operators in order
+(:func:`latcast.runtimes.litert_kernels.align`). A GPU's lines name the fused operations, and are aligned with our own kernels. A
 delegate that does not report its kernels computes everything in its part.
 """
 
@@ -40,13 +40,13 @@ _FUSED_ACTIVATION: Mapping[str, str] = {
     "ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions", "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions", "CONCATENATION": "ConcatenationOptions",
 }  # fmt: skip
-"""Operators that may carry an activation to the table of options that says so."""
+"""Operators that may carry an activation to the table of options that holds it."""
 
 
 def executed_by(profile: Sequence[ProfiledOperator], reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
     """Return the kernels of a network that a reference names: see :func:`executed_in`.
 
-    Of a ``.tflite`` file the operators are the file's, of any other network those of latcast's writer.
+    The operators are those of a ``.tflite`` file, or for any other network those of latcast's writer.
 
     Raises:
         RuntimeFailure: The lines do not fit the network; the message says where.
@@ -62,13 +62,8 @@ def executed_in(
 ) -> tuple[ExecutedKernel, ...]:
     """Return the lines as executed kernels, in order of execution, with the nodes that they compute.
 
-    A line that stands for calls in several parts of the network becomes one kernel for each, of the mean latency.
-
-    Args:
-        profile: The lines as they were printed.
-        graph: The network.
-        model: The operators that ran, each with the nodes of the graph that it computes.
-        platform: Where it ran.
+    A line for calls in several parts of the network becomes one kernel for each, of the mean latency. ``model`` has the operators
+    that ran, each with the nodes of the graph that it computes.
 
     Raises:
         RuntimeFailure: The lines do not fit the network; the message says where.
@@ -90,7 +85,7 @@ def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[Ex
     line_of = dict(zip(_operators(own, model), own, strict=True))
     parts = list(partitions(model, set(line_of)))
     if inside:
-        # Where a delegate tells of its inside, a line of all of it repeats that.
+        # Where a delegate reports its kernels, a line of all of it repeats them.
         told = [line for line in profile if line.name.startswith(INSIDE) or not WHOLE_DELEGATE.fullmatch(line.kind)]
         of_parts = _of_xnnpack(inside, told, model, parts)
     else:
@@ -147,7 +142,7 @@ def _of_xnnpack(
 ) -> list[list[ExecutedKernel]]:
     """Return the kernels of each delegated part.
 
-    Lines of TFLite's own operators stand between the parts. A kernel that has its name and number in several parts shares the
+    Lines of TFLite's own operators stand between the parts. A kernel with the same name and number in several parts shares the
     line in the first of them.
     """
     delegated: list[Sequence[int]] = []
@@ -192,10 +187,9 @@ def _reading(
     """Return the lines of one part's kernels, and the nodes of each.
 
     Args:
-        model: The file.
-        indices: The part's operators.
+        model, indices: The file, and the part's operators.
         fresh: Lines that are printed with it: each is a kernel of it.
-        shared: Lines of earlier parts with calls left, which may be.
+        shared: Lines of earlier parts with calls left, which may be kernels of it too.
         everything: Whether all shared ones must be, as it is the last part.
     """
     at = {line.index: (line,) for line in fresh}
@@ -224,7 +218,7 @@ def _reading(
 def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform) -> tuple[ExecutedKernel, ...]:
     """Match the delegate's kernels with ours, by its names for them; between agreeing ones those of one operation in turn.
 
-    Which kernels a GPU runs depends on its family: where the device does not tell it, the one counts that agrees best.
+    A GPU's kernels depend on its family: where the device does not tell it, the one that agrees best counts.
     """
     labels = [LINK.join(_ORDINAL.sub("", part) for part in line.kind.split(LINK)) for line in inside]
     rules = platform_rules(platform)
@@ -235,7 +229,7 @@ def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform
 
 
 def _beside(labels: Sequence[str], graph: Graph, rules: FusionRules) -> tuple[float, list[tuple[str, ...]]]:
-    """Return how well kernels under some rules agree with the delegate's, and the nodes of each of the latter."""
+    """Return the agreement of kernels under some rules with the delegate's, and the nodes of each of the latter."""
     kernels = [kernel for kernel in find_kernels(graph, rules) if not kernel.free]
     wanted = executed_names(graph, kernels, rules)
     matcher = SequenceMatcher(None, labels, wanted, autojunk=False)
