@@ -1,4 +1,4 @@
-"""Figures: how one is begun, looks and is written; bars, curves and Pareto fronts of plain numbers."""
+"""Figures: new ones, their style and files; bars, curves and Pareto fronts of plain numbers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ from latcast.extras import require
 from latcast.records import milliseconds
 
 COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
-"""Of series, in their order."""
+"""Colours of series, in their order."""
 
 DOTS_PER_INCH = 110
 
 
 def check_drawable(purpose: str = "drawing figures") -> None:
-    """Raise if figures cannot be drawn; for commands that work long before they draw.
-
-    Raises:
-        MissingExtraError: Matplotlib is not installed.
-    """
+    """Raise a MissingExtraError without Matplotlib; for commands that work long before they draw."""
     require(purpose, "matplotlib")
 
 
@@ -39,7 +35,7 @@ def new_figure(width: float, height: float, title: str = "", *, purpose: str = "
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
-        """Notebooks show it by themselves; of a plain figure they do so only where pyplot was set up."""
+        """A figure that notebooks show without pyplot."""
 
         def _repr_png_(self) -> bytes:
             image = io.BytesIO()
@@ -90,10 +86,10 @@ def save(figure: Any, folder: Path, name: str, *, dots_per_inch: int = DOTS_PER_
 
 
 PALE = 0.25
-"""Opacity of bands and of what lies behind a front."""
+"""Opacity of bands and of points that are not on a front."""
 
 MOST_NAMED = 12
-"""Points of a front that are named."""
+"""Most named points of a front."""
 
 
 def bars(
@@ -107,11 +103,10 @@ def bars(
     """Draw horizontal bars, the first on top, each with its number; a line over a bar is its interval.
 
     Args:
-        names: Of the bars.
-        latency_ms: Their lengths; below 0 to the left.
-        bounds_ms: Low and high of each; None where there is none.
-        title: Above them.
-        axis: Title of the axis.
+        names: Labels of the bars.
+        latency_ms: Their lengths; negative ones point left.
+        bounds_ms: Low and high of each, or None.
+        title, axis: Titles of the figure and of the axis.
     """
     figure = new_figure(7.5, 1.2 + 0.28 * len(names), title)
     axes = figure.add_subplot()
@@ -145,10 +140,8 @@ def curves(
 
     Args:
         at: The sizes, (points,).
-        series: Name of each curve to its latencies, lower and upper bounds in milliseconds, each (points,); NaN where there
-            is none.
-        title: Above them.
-        below: What the size is.
+        series: Name of each curve to its latencies, lower and upper bounds in milliseconds, each (points,); NaN where unknown.
+        title, below: Titles of the figure and of the size's axis.
     """
     figure = new_figure(7.5, 4.5, title)
     axes = figure.add_subplot()
@@ -217,25 +210,26 @@ def pareto(
 
 
 MOST_LETTERS = 44
+"""Longest label."""
 
 
 def _shortened(name: str) -> str:
-    """Return a name as a label: the end of a long one, where its kind stands."""
+    """Return a name as a label: of a long one the end, which holds its kind."""
     return name if len(name) <= MOST_LETTERS else "…" + name[1 - MOST_LETTERS :]
 
 
 class Drawable(Protocol):
-    """What has a picture of itself."""
+    """A result that can be drawn."""
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any: ...
 
 
 def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draw what latcast found: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
+    """Draw a result: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
 
     Args:
-        found: What has a ``plot`` of its own, which is called; or a list of predictions, drawn beside each other, or of sweeps
-            of one network, drawn over each other.
+        found: A result with a method ``plot``; or a list of predictions, drawn beside each other, or of sweeps of one network,
+            drawn over each other.
         path: A PNG, or another format by its suffix; nothing is written where None.
 
     Returns:
@@ -259,12 +253,12 @@ def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = 
         raise LatcastError("nothing to draw: the list is empty")
     together = getattr(type(found[0]), "plot_all", None)
     if together is None:
-        raise LatcastError(f"several of type {type(found[0]).__name__} are no one picture; draw each")
+        raise LatcastError(f"several of type {type(found[0]).__name__} cannot be drawn together; draw each")
     return together(found, path)
 
 
 def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
-    """Return the figure, also written to a file where one is given; what every ``plot`` returns."""
+    """Return the figure, also written to a file where one is given."""
     if path is not None:
         write(figure, path)
     return figure

@@ -1,4 +1,4 @@
-"""Folders of the user: what is kept, and what may be deleted at any time. None of them need exist.
+"""The user's folders: data that is kept, and a cache that may be deleted at any time. None of them need exist.
 
 ``$LATCAST_HOME`` holds everything where it is set. Otherwise data is in ``latcast`` in ``$XDG_DATA_HOME`` (``~/.local/share``)
 and the cache in ``latcast`` in ``$XDG_CACHE_HOME`` (``~/.cache``).
@@ -33,28 +33,25 @@ def cache_folder() -> Path:
 
 
 def made(folder: Path) -> Path:
-    """Return a folder, made where it is not there.
-
-    Raises:
-        LatcastError: It cannot be made or written to.
-    """
+    """Make a folder where it is missing, and return it; raise a LatcastError if it cannot be made or written to."""
+    reason: str | None = "it is read-only"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise _unusable(folder, problem.strerror) from problem
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _unusable(folder, "it is read-only")
-    return folder
+        reason = problem.strerror
+    else:
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise LatcastError(
+        f"cannot write to {folder}: {reason}; choose another place, or set LATCAST_HOME to a folder that can be written"
+    )
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield where to write what replaces a file in one step when the context ends; readers see the old file or the new one.
+    """Yield the path of a draft that replaces a file in one step when the context ends; it is removed after an error.
 
-    Nothing is left of it after an error. The folder must exist.
-
-    Raises:
-        OSError: The file cannot be replaced.
+    Readers see the old file or the new one. The folder must exist; raises an OSError where the file cannot be replaced.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -62,12 +59,6 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _unusable(folder: Path, reason: str | None) -> LatcastError:
-    return LatcastError(
-        f"cannot write to {folder}: {reason}; choose another place, or set LATCAST_HOME to a folder that can be written"
-    )
 
 
 def bundles_folder() -> Path:
@@ -86,7 +77,7 @@ def rules_folder() -> Path:
 
 
 def remember_measurements(place: str | os.PathLike[str]) -> None:
-    """Note where measurements were kept last; without a word where the user's folder cannot be written."""
+    """Note the last store of measurements; do nothing where the user's folder cannot be written."""
     with suppress(LatcastError, OSError):
         note = made(data_folder()) / _LAST
         with replacing(note) as draft:
@@ -94,7 +85,7 @@ def remember_measurements(place: str | os.PathLike[str]) -> None:
 
 
 def last_measurements() -> Path | None:
-    """Return where measurements were kept last; None where none were, or they are gone."""
+    """Return the last store of measurements; None where there was none, or it is gone."""
     with suppress(OSError, UnicodeDecodeError):
         found = Path((data_folder() / _LAST).read_text(encoding="utf-8").rstrip("\n"))
         return found if found.is_file() else None

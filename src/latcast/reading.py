@@ -1,7 +1,7 @@
 """Files that strangers wrote, read with limits: of size (after unpacking too), of depth, and of what their numbers may be.
 
-Whatever holds gzip, JSON, lines of JSON, TOML, CSV, zip or safetensors goes through here. A reader then checks what the
-values mean. The limits are in docs/commands.md too.
+All gzip, JSON, lines of JSON, TOML, CSV, zip and safetensors are read here; the callers check the values. The limits are in
+docs/commands.md too.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import numpy as np
 from latcast.errors import LatcastError
 
 MOST_BYTES = 64_000_000
-"""Of a file that is read whole, unpacked. JSON of this size takes up to 24 times as much memory."""
+"""Largest unpacked file that is read whole; JSON of this size takes up to 24 times as much memory."""
 
 MOST_LINE_BYTES = 16_000_000
-"""Of one line, for files that are read line by line and may be of any size."""
+"""Longest line of files that are read line by line, of any size."""
 
 MOST_BLANK_LINES = 100_000
 
@@ -38,23 +38,21 @@ MOST_ROWS = 1_000_000
 """Most rows of a CSV file; each becomes an object of some hundred bytes."""
 
 MOST_TOML_BYTES, MOST_DOTS = 200_000, 1000
-"""Most bytes of TOML, and dots in a line of it: Python takes time in proportion to the square of the parts of a key. Budgets and
-profiles of devices have a few hundred bytes."""
+"""Most bytes of TOML, and dots in a line of it: parsing takes quadratic time in the parts of a key."""
 
 MOST_RATIO, FREE_BYTES = 100, 16_000_000
-"""A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
-25 times at most, zeros a thousand."""
+"""Largest ratio of unpacked to packed gzip, for more than this many unpacked bytes; measurements reach 25."""
 
 MOST_VALUES = 8_000_000
 """Most brackets, braces and commas of a JSON text; two characters become a list of 56 bytes."""
 
 MOST_DEPTH = 40
-"""Of lists and objects within each other."""
+"""Deepest nesting of lists and objects."""
 
 MOST_INTEGER = 2**63 - 1
 
 MOST_TENSORS, MOST_HEADER_BYTES, MOST_DIMENSIONS = 10_000, 4_000_000, 8
-"""Of a safetensors file; those that latcast writes have 340 tensors and a header of 80 kB at most."""
+"""Limits of a safetensors file; latcast's have up to 340 tensors and a header of 80 kB."""
 
 _DTYPES: Mapping[str, str] = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
@@ -74,15 +72,10 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_BYTES) -> bytes:
-    """Return a file's content, unpacked where it is gzip.
-
-    Args:
-        path: A regular file; pipes and devices are refused.
-        error: What to raise.
-        most_bytes: Larger content is refused.
+    """Return a regular file's content, unpacked where it is gzip.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is damaged or too large.
+        LatcastError: As ``error``: the file cannot be read, is damaged, or larger than ``most_bytes``.
     """
     parts, total = [], 0
     for part in _chunks(path, error):
@@ -121,15 +114,10 @@ def read_json(path: Path, *, error: type[LatcastError]) -> Any:
 
 
 def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> Any:
-    """Return a JSON value whose numbers are finite, whose integers fit 64 bits, and which is not nested too deep.
-
-    Args:
-        data: UTF-8 where bytes.
-        place: Where it stands, for messages.
-        error: What to raise.
+    """Return a JSON value with finite numbers, integers of 64 bits, and limited nesting, from UTF-8 or text.
 
     Raises:
-        LatcastError: As ``error``.
+        LatcastError: As ``error``, beginning with ``place``.
     """
     try:
         text = data if isinstance(data, str) else str(data, "utf-8-sig")
@@ -144,7 +132,7 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
     except UnicodeEncodeError as problem:
         raise error(f"{place}: a text with half a character (a lone surrogate), expected Unicode") from problem
     except RecursionError as problem:
-        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such JSON") from problem
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected at most that") from problem
     except MemoryError as problem:
         raise error(f"{place}: takes more memory than there is") from problem
     except ValueError as problem:
@@ -157,21 +145,20 @@ def read_toml(path: Path, *, error: type[LatcastError]) -> dict[str, Any]:
     """Return a TOML file, with the limits on depth and integers that JSON has.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is larger than :data:`MOST_TOML_BYTES`, or is no TOML.
+        LatcastError: As ``error``: the file cannot be read, is larger than :data:`MOST_TOML_BYTES`, or is not TOML.
     """
     return parse_toml(read_bytes(path, error=error, most_bytes=MOST_TOML_BYTES), str(path), error=error)
 
 
 def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[str, Any]:
     """Parse TOML in UTF-8; see :func:`read_toml`."""
-    # Python 3.10 has it as a package of its own, with the same names.
     if max(line.count(b".") for line in data.split(b"\n")) > MOST_DOTS:
         raise error(f"{place}: found a line with more than {MOST_DOTS} dots, expected at most that")
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # the same under another name
     try:
         found: dict[str, Any] = toml.loads(data.decode("utf-8-sig"), parse_float=_float)
     except RecursionError as problem:
-        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such TOML") from problem
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected at most that") from problem
     except ValueError as problem:  # also of an integer of more digits than Python takes
         raise error(f"{place}: not TOML ({problem})") from problem
     _refuse_deep(found, place, error)
@@ -184,7 +171,7 @@ def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequen
     """Return the rows of a CSV file in UTF-8 that are not empty, with the numbers of the lines on which they end.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is no CSV, or has more than :data:`MOST_ROWS` rows.
+        LatcastError: As ``error``: the file cannot be read, is not CSV, or has more than :data:`MOST_ROWS` rows.
     """
     rows: list[tuple[int, Sequence[str]]] = []
     try:
@@ -201,11 +188,10 @@ def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequen
 
 
 def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zipfile.ZipFile:
-    """Return a zip of plain files, each once, stored or deflated. None is unpacked yet; what reading one may raise is
-    :data:`UNREADABLE_ZIP`.
+    """Open a zip of plain files, each once, stored or deflated; reading a member may raise :data:`UNREADABLE_ZIP`.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is no zip, or has members of another kind or too many.
+        LatcastError: As ``error``: the file cannot be read, is not a zip, or has members of another kind or too many.
     """
     require_regular(path, error=error)
     try:
@@ -274,16 +260,7 @@ def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dic
 
 
 def require_regular(path: Path, *, error: type[LatcastError], what: str = "") -> None:
-    """Refuse what is no file; opening a pipe would wait for ever.
-
-    Args:
-        path: The file.
-        error: What to raise.
-        what: Put before the path in messages: "measurements from ".
-
-    Raises:
-        LatcastError: As ``error``: there is no such file, or it is a folder, a pipe or a device.
-    """
+    """Raise ``error`` for a missing file, a folder, a pipe (opening one would block) or a device; ``what`` precedes the path."""
     try:
         status = path.stat()
     except (OSError, ValueError) as problem:
@@ -297,8 +274,11 @@ def _chunks(path: Path, error: type[LatcastError]) -> Iterator[bytes]:
     require_regular(path, error=error)
     total = 0
     try:
-        with path.open("rb") as file, _unpacked(path, file) as stream:
-            packed = stream is not file
+        with path.open("rb") as file:
+            # JSON never begins with gzip's first bytes.
+            packed = path.suffix == ".gz" or file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=file) if packed else file
             while part := stream.read(_CHUNK_BYTES):
                 total += len(part)
                 # Of what was read so far: a file may hold the same portion many times.
@@ -310,13 +290,6 @@ def _chunks(path: Path, error: type[LatcastError]) -> Iterator[bytes]:
                 yield part
     except (OSError, EOFError, zlib.error) as problem:
         raise error(f"cannot read {path}: {_reason(problem)}") from problem
-
-
-def _unpacked(path: Path, file: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """Return the file itself, or what is packed in it, by its name or its first bytes: JSON never begins so."""
-    begins = file.read(len(_GZIP))
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" or begins == _GZIP else file
 
 
 def _reason(problem: Exception) -> str:

@@ -80,8 +80,8 @@ def test_empty_lines_are_skipped(tmp_path: Path) -> None:
         (json.dumps(record(warmup_runs=2**31)), "rounds and warmup_runs must be whole numbers"),
         (json.dumps(record(role="whole")), "role 'whole', expected one of network, kernel"),
         (json.dumps(record(environment=[1])), "environment is a list"),
-        (json.dumps(record(environment={"moment": []})), "environment whose moment is no object"),
-        (json.dumps(record(environment={"moment": {"worker": [1]}})), "moment.worker is no text"),
+        (json.dumps(record(environment={"moment": []})), "environment whose moment is not"),
+        (json.dumps(record(environment={"moment": {"worker": [1]}})), "moment.worker is not"),
         (
             json.dumps(record(environment={"settings": {"probe": {"key": "a", "quiet_ms": [0]}}})),
             "quiet_ms must be numbers above 0",

@@ -409,7 +409,7 @@ class TestAStrangersFile:
             ('runs = \'{"runs_ms": [2.0], "rounds": [0, 1]}\'', "1 runs_ms but 2 rounds"),
             ('runs = \'{"platform": "x"}\'', "runs with a field 'platform'"),
             ("executed = '[3]'", "a int where an object was expected"),
-            ("moment = '[3]'", "moment is no object"),
+            ("moment = '[3]'", "moment is not an object"),
         ],
     )
     def test_a_record_that_is_none_is_named(self, change: str, reason: str, file: Path) -> None:

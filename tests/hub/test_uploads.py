@@ -67,7 +67,7 @@ def test_blank_lines_are_skipped() -> None:
         (with_(warmup_runs=-1), "rounds and warmup_runs must be"),
         (with_(variation=-0.1), "variation is -0.1"),
         (with_(executed=[{"name": "a"}]), "no 'kind'"),
-        (with_(environment={"moment": 3}), "whose moment is no object"),
+        (with_(environment={"moment": 3}), "whose moment is"),
         (with_(environment={str(index): "x" * 3000 for index in range(25)}), "environment of more than"),
         (with_(reference={"space": "resnet", "parameters": 3}), "parameters is a int"),
         (with_(reference={"space": "../etc", "parameters": {}}), "no name of a space"),

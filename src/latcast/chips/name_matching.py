@@ -1,7 +1,7 @@
-"""How names of chips and devices are compared: case, blanks, hyphens and underscores do not count, whole words do.
+"""The comparison of names of chips and devices by whole words, without case, blanks, hyphens and underscores.
 
 "pixel_4" and "Pixel 4" are one name; "855" is not in "QCS8550", nor "nano" in "NanoPi": a name begins and ends where words do.
-"Redmi Note 8" is not meant by "Redmi Note 8 Pro", since "Pro" makes it another one's name.
+"Redmi Note 8" is not in "Redmi Note 8 Pro", since "Pro" makes it another device's name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BRANDS = frozenset(
         renesas rockchip samsung snapdragon spacemit sunway tesla tiger unisoc vivo xeon xiaomi""",
     )
 )
-"""First words without which people name a chip or a device as well."""
+"""First words that people leave out of names."""
 
 _QUALIFIERS = frozenset(
     re.findall(
@@ -28,21 +28,21 @@ _QUALIFIERS = frozenset(
         prime pro r s se super t ti turbo ultra w x xl z""",
     )
 )
-"""Words that make the name before them another one's."""
+"""Words that make the name before them another device's."""
 
 _LEAST = 5
-"""Letters and digits of a name that is looked for inside of a longer text; shorter ones ("855", "M1") must be the whole text."""
+"""Fewest letters and digits of a name that is looked for in longer texts; shorter ones ("855", "M1") must be the whole text."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """A text as names are compared.
+    """A text in the form in which names are compared.
 
     Attributes:
-        text: Small letters, digits and ``+``, without what separates them.
+        text: Lower-case letters, digits and ``+``, without separators.
         words: The text's words.
-        starts: Where in ``text`` each begins.
-        attached: Whether no bracket, comma or the like stands before it.
+        starts: Begin of each word in ``text``.
+        attached: Whether no bracket, comma or similar sign stands before it.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Words:
             begin = self.text.find(name.text, begin + 1)
 
     def qualified(self, end: int) -> bool:
-        """Return whether the word that begins there makes the name before it another one's."""
+        """Return whether the word that begins there makes the name before it another device's."""
         if end == len(self.text):
             return False
         place = self.starts.index(end)
@@ -103,15 +103,12 @@ def joined(name: str) -> str:
 
 
 def is_telling(name: str, plain: str) -> bool:
-    """Return whether a name, as it is written and as :func:`joined` gives it, is looked for inside of longer texts.
-
-    It has letters and digits, or several words.
-    """
+    """Return whether a name (as written, and :func:`joined`) is looked for in longer texts: it has digits, or several words."""
     return len(plain) >= _LEAST and not plain.isdigit() and (not plain.isalpha() or len(plain) < len(name))
 
 
 def ways_to_write(name: str) -> Iterator[str]:
-    """Yield a name, and how else people write it: without its brand, "sd" for Snapdragon."""
+    """Yield a name and its other spellings: without its brand, "sd" for Snapdragon."""
     yield name
     first, _, rest = name.lower().partition(" ")
     if rest and first in _BRANDS:

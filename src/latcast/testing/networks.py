@@ -111,12 +111,8 @@ _ACTIVATIONS = (None, "relu", "relu6", "hard_swish", "hard_sigmoid", "sigmoid", 
 def random_network(seed: int, *, steps: int = 8) -> Graph:
     """Return a connected convolutional network of common operators on maps of 16x16 or smaller, the same for the same seed.
 
-    Every step takes one of the last tensors, not always the very last, so that tensors are read several times; whatever is
-    left unread in the end is an output.
-
-    Args:
-        seed: Decides everything.
-        steps: Blocks of one to nine operators.
+    Every step (a block of one to nine operators) takes one of the last tensors, not always the very last, so that some are read
+    several times; unread ones are outputs.
     """
     rng = np.random.default_rng(seed)
     b = GraphBuilder(f"random_{seed}")

@@ -1,4 +1,4 @@
-"""The contract of GPU interfaces: what every session must do, whatever it runs on."""
+"""The contract of GPU interfaces."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ WORKLOADS = [
     ),
 ]
 SIZES = (WorkGroup(4, 2, 1), WorkGroup(3, 5, 2), WorkGroup(3, 5, 1))
-"""All but the first divide no grid; an engine's kernel may allow no more than one item along an axis."""
+"""Sizes of which only the first divides the grids; an engine's kernel may allow only one item along an axis."""
 
 
 class GpuInterfaceContract:
-    """What holds of every GPU interface; skipped where it has no device."""
+    """The tests of a GPU interface; skipped where it has no device."""
 
     interface_name: ClassVar[str]
     """Name in :data:`latcast.workgroups.gpu_interfaces.GPU_INTERFACES`."""

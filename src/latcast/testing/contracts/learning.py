@@ -21,7 +21,7 @@ def made_up_kernels(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 class RegressorContract:
-    """What holds of every regressor."""
+    """The tests of a regressor."""
 
     regressor_name: ClassVar[str]
     """Name in :data:`latcast.predictors.regressors.regressor.REGRESSORS`."""
@@ -93,7 +93,7 @@ def made_up_latencies(devices: int = 12, networks: int = 9, seed: int = 0) -> np
 
 
 class SelectionContract:
-    """What holds for any way to choose networks."""
+    """The tests of a selection of signature networks."""
 
     selection_name: ClassVar[str]
     nested: ClassVar[bool] = True
@@ -118,7 +118,7 @@ class SelectionContract:
 
     def test_a_longer_signature_begins_with_the_shorter_one(self, select: SignatureSelection) -> None:
         if not self.nested:
-            pytest.skip("this selection chooses each size anew")
+            pytest.skip("this selection chooses each size on its own")
         table = made_up_latencies()
 
         assert select(table, 6)[:3] == select(table, 3)
@@ -140,7 +140,7 @@ class SelectionContract:
     def test_a_device_or_two_are_enough(self, select: SignatureSelection, devices: int) -> None:
         assert len(set(select(made_up_latencies(devices), 4))) == 4
 
-    def test_networks_that_are_all_alike_are_no_hindrance(self, select: SignatureSelection) -> None:
+    def test_equal_networks_can_all_be_chosen(self, select: SignatureSelection) -> None:
         table = np.repeat(made_up_latencies()[:, :1], 6, axis=1)
 
         assert sorted(select(table, 6)) == [0, 1, 2, 3, 4, 5]
