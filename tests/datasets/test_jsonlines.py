@@ -89,7 +89,7 @@ def test_empty_lines_are_skipped(tmp_path: Path) -> None:
         (json.dumps(record(probe_parts_ms={"memory": [1.0]})), "2 runs_ms but 1 probe_parts_ms 'memory'"),
         (json.dumps(record(reference={"space": "resnet", "parameters": []})), "parameters is a list"),
         (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [], "latency_ms": -1}])), "latency_ms of an executed"),
-        (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [1], "latency_ms": 1}])), "whose name is no text"),
+        (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [1], "latency_ms": 1}])), "whose name is not"),
         (json.dumps(record(taken_at="\ud800")), "half a character"),
         (json.dumps(record(latency_ms=0.0)), "latency_ms is 0.0 and error is null"),
     ],
