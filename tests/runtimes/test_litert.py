@@ -12,7 +12,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.tflite import write_tflite
 from latcast.records import ExecutedKernel
 from latcast.runtimes import litert_native
-from latcast.runtimes.litert import LiteRt, _middle_mean
+from latcast.runtimes.litert import LiteRt
 from latcast.runtimes.litert_kernels import TABLE_KERNEL, _is_chain, attribute
 from latcast.runtimes.litert_native import ProfiledEvent
 from latcast.runtimes.protocol import Session
@@ -233,17 +233,6 @@ def test_an_operator_outside_the_delegate_is_found_by_its_index() -> None:
     assert [found.nodes for found in attribute(model, events)] == [["exp_0"], ["pow_0"]]
     with pytest.raises(RuntimeFailure, match="EXP"):
         attribute(model, events[1:])
-
-
-# Times
-
-
-def test_the_middle_half_of_the_runs_is_averaged() -> None:
-    # Of eight runs the two quickest and the two slowest do not count.
-    times = np.array([[1.0, 100.0, 3.0, 4.0, 5.0, 6.0, 0.0, 90.0]]).T
-
-    assert _middle_mean(times).tolist() == [4.5]
-    assert _middle_mean(np.array([[7.0, 2.0]])).tolist() == [7.0, 2.0]
 
 
 # Versions and sessions

@@ -121,20 +121,24 @@ class Store:
             LatcastError: A platform id is malformed; nothing is added then.
         """
         with self._writing("add to") as session:
-            new = {measurement_id(item): item for item in measurements}
-            for known in _existing(session, MeasurementRow.id, list(new)):
-                del new[known]
-            _add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
-            references = {item.reference.key: item.reference for item in new.values()}
-            _add_missing(session, ReferenceRow.key, references, reference_row)
-            environment_keys = {key: environment_id(item.environment) for key, item in new.items()}
-            environments = {environment_keys[key]: item.environment for key, item in new.items()}
-            _add_missing(session, EnvironmentRow.id, environments, environment_row)
-            session.flush()
-            if new:
-                rows = [measurement_values(key, item, environment_keys[key]) for key, item in new.items()]
-                session.execute(insert(Base.metadata.tables[MeasurementRow.__tablename__]), rows)
-            return len(new)
+            return len(self._insert(session, measurements))
+
+    def _insert(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
+        """Add records inside a transaction; return the ids of new ones."""
+        new = {measurement_id(item): item for item in measurements}
+        for known in _existing(session, MeasurementRow.id, list(new)):
+            del new[known]
+        _add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
+        references = {item.reference.key: item.reference for item in new.values()}
+        _add_missing(session, ReferenceRow.key, references, reference_row)
+        environment_keys = {key: environment_id(item.environment) for key, item in new.items()}
+        environments = {environment_keys[key]: item.environment for key, item in new.items()}
+        _add_missing(session, EnvironmentRow.id, environments, environment_row)
+        session.flush()
+        if new:
+            rows = [measurement_values(key, item, environment_keys[key]) for key, item in new.items()]
+            session.execute(insert(Base.metadata.tables[MeasurementRow.__tablename__]), rows)
+        return list(new)
 
     # Reading
 

@@ -68,7 +68,7 @@ class LiteRtCpuSession:
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         arrays = checked_inputs(self.graph, inputs)
         self._inputs = [
-            quantised(array.transpose(order), *detail["quantization"], detail["dtype"])
+            quantised(array.transpose(order), detail["quantization"], detail["dtype"])
             for array, order, detail in zip(arrays, self._network.input_orders, self._input_details, strict=True)
         ]
         for detail, array in zip(self._input_details, self._inputs, strict=True):
@@ -77,7 +77,7 @@ class LiteRtCpuSession:
     def outputs(self) -> list[np.ndarray]:
         results = []
         for detail, order in zip(self._output_details, self._network.output_orders, strict=True):
-            values = dequantised(self._interpreter.get_tensor(detail["index"]), *detail["quantization"])
+            values = dequantised(self._interpreter.get_tensor(detail["index"]), detail["quantization"])
             results.append(np.ascontiguousarray(values.transpose(np.argsort(order))))
         return results
 

@@ -202,7 +202,7 @@ class _TfliteNetwork:
             zip(checked_inputs(self._graph, arrays), self._network.input_orders, model.inputs, strict=True)
         ):
             tensor = model.tensors[index]
-            values = quantised(array.transpose(order), *_scale_and_zero_point(tensor), tensor.type.name.lower())
+            values = quantised(array.transpose(order), _scale_and_zero_point(tensor), tensor.type.name.lower())
             found[f"input{number}.bin"] = values.tobytes()
         return found
 
@@ -259,7 +259,7 @@ class _TfliteNetwork:
             if at + size > len(data):
                 raise RuntimeFailure(f"benchmark_model wrote {len(data)} bytes of outputs; expected at least {at + size}")
             raw = np.frombuffer(data[at : at + size], kind).reshape(tensor.shape)
-            values = dequantised(raw, *_scale_and_zero_point(tensor))
+            values = dequantised(raw, _scale_and_zero_point(tensor))
             results.append(np.ascontiguousarray(values.transpose(np.argsort(order))))
             at += size
         return results

@@ -96,15 +96,17 @@ def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
     return arrays
 
 
-def quantised(values: np.ndarray, scale: float, zero_point: float, dtype: DTypeLike) -> np.ndarray:
-    """Return int8 values of real ones; with a scale of 0 the values themselves, in ``dtype``."""
+def quantised(values: np.ndarray, affine: tuple[float, float], dtype: DTypeLike) -> np.ndarray:
+    """Return int8 values of real ones by scale and zero point; with a scale of 0 the values themselves, in ``dtype``."""
+    scale, zero_point = affine
     if scale:
         values = np.clip(np.round(values / scale) + zero_point, -128, 127)
     return np.ascontiguousarray(values, dtype=dtype)
 
 
-def dequantised(values: np.ndarray, scale: float, zero_point: float) -> np.ndarray:
-    """Return the real values of quantised ones, float32; with a scale of 0 the values themselves."""
+def dequantised(values: np.ndarray, affine: tuple[float, float]) -> np.ndarray:
+    """Return the real values of quantised ones, float32, by scale and zero point; with a scale of 0 the values themselves."""
+    scale, zero_point = affine
     real = values.astype(np.float32)
     return (real - np.float32(zero_point)) * np.float32(scale) if scale else real
 

@@ -47,7 +47,8 @@ class Section:
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-_Part, _Read = TypeVar("_Part"), TypeVar("_Read")
+_Part = TypeVar("_Part")
+_Read = TypeVar("_Read")
 
 
 def read_all(parts: Iterable[tuple[Line, _Part]], read: Callable[[_Part], _Read]) -> list[_Read]:

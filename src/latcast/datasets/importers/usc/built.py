@@ -157,7 +157,8 @@ class _Matching:
     def assign(self, executed: Sequence[ExecutedKernel]) -> tuple[ExecutedKernel, ...]:
         matched = []
         for kernel in executed:
-            waiting, steps = self.waiting[_signature_of_kernel(kernel)], []
+            waiting = self.waiting[_signature_of_kernel(kernel)]
+            steps: list[_Step] = []
             while waiting and not steps:
                 first = waiting.popleft()
                 if first.nodes[0].name not in self.taken:
