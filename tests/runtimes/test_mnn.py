@@ -13,19 +13,18 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.mnn import Mnn, MnnSession
 from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
 from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
-from tests.runtimes.fusions import fused
+from tests.runtimes.fusions import check_cover, fused
 
 WINOGRAD_MEMORY_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd's algorithm."""
@@ -186,23 +185,6 @@ def test_a_closed_session_says_so() -> None:
     for ask in (session.run, session.outputs, session.executed_kernels):
         with pytest.raises(RuntimeFailure, match="closed"):
             ask()
-
-
-@needs_mnn
-def test_no_profiled_run_is_refused() -> None:
-    with (
-        loaded(Mnn(), CONTRACT_NETWORKS["conv_stack"](), profile=True) as session,
-        pytest.raises(RuntimeFailure, match="at least 1"),
-    ):
-        session.executed_kernels(runs=0)
-
-
-def test_without_the_library_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "MNN", None)
-    monkeypatch.setitem(sys.modules, "_tools", None)
-    assert "latcast[mnn]" in (Mnn().available() or "")
-    with pytest.raises(MissingExtraError, match="MNN"):
-        Mnn().load(CONTRACT_NETWORKS["conv_stack"]())
 
 
 @needs_mnn
@@ -383,11 +365,7 @@ def test_few_channels_in_a_group_become_depthwise_convolutions() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_networks_are_covered_by_their_kernels(seed: int) -> None:
     graph = random_network(seed)
-    listed = [name for kernel in executed(graph) for name in kernel.nodes]
-    assert len(listed) == len(set(listed))
-    same = duplicates(graph)
-    computed = {same[name] for name in listed}
-    assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
+    check_cover(graph, executed(graph))
 
 
 @needs_mnn

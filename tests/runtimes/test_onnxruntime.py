@@ -16,12 +16,11 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
-from tests.runtimes.fusions import CONVOLUTIONS, fused
+from tests.runtimes.fusions import CONVOLUTIONS, check_cover, fused
 
 
 class TestOnnxRuntime(RuntimeContract):
@@ -167,11 +166,7 @@ def test_random_networks_are_computed_right_and_covered_by_their_kernels(seed: i
         session.run()
         outputs = session.outputs()
         kernels = session.executed_kernels(runs=1)
-    listed = [name for kernel in kernels for name in kernel.nodes]
-    assert len(listed) == len(set(listed))
-    same = duplicates(graph)
-    computed = {same[name] for name in listed}
-    assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
+    check_cover(graph, kernels)
     if precision == "fp32":
         import onnxruntime
 

@@ -19,8 +19,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from latcast.measure.frequency import frequency_mhz, stated_mhz
 from latcast.records import device_name
+
+SYS = Path("/sys")
+PROCESSORS = Path("/proc/cpuinfo")
 
 MOMENT = "moment"
 """Key of the part of an environment that differs from one measurement to the next."""
@@ -31,7 +33,7 @@ _REPORTED_VARIABLES = re.compile(
 )
 
 
-def _read(path: str) -> str | None:
+def _read(path: str | Path) -> str | None:
     """Read a small system file; None where it does not exist or cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
@@ -178,6 +180,44 @@ def describe_environment(
             **settings,
         },
     }
+
+
+def fixed_khz(cpus: Sequence[int], root: Path = SYS) -> int | None:
+    """Return the one frequency that an administrator fixed all of these CPUs to; None where there is none."""
+    fixed = set()
+    for cpu in cpus:
+        folder = root / f"devices/system/cpu/cpu{cpu}/cpufreq"
+        least, most, hardware_least, hardware_most = (
+            _number(folder / name) for name in ("scaling_min_freq", "scaling_max_freq", "cpuinfo_min_freq", "cpuinfo_max_freq")
+        )
+        fixed.add(most if least == most and hardware_least != hardware_most else None)
+    return fixed.pop() if len(fixed) == 1 else None
+
+
+def frequency_mhz(cpus: Sequence[int], root: Path = SYS) -> float | None:
+    """Return the mean frequency of some CPUs now, read from the system's frequency scaling; None where it has none."""
+    readings = [_number(root / f"devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in cpus]
+    known = [khz for khz in readings if khz]
+    return sum(known) / len(known) / 1e3 if known else None
+
+
+def stated_mhz(cpus: Sequence[int], processors: Path = PROCESSORS) -> float | None:
+    """Return the mean frequency of some CPUs in the list of processors; all that a virtual machine shows."""
+    found: dict[int, float] = {}
+    number = -1
+    for line in (_read(processors) or "").splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "processor" and value.isdigit():
+            number = int(value)
+        elif key == "cpu MHz" and re.fullmatch(r"\d+(\.\d+)?", value):
+            found[number] = float(value)
+    known = [found[cpu] for cpu in cpus if cpu in found]
+    return sum(known) / len(known) if known else None
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path) or ""
+    return int(text) if text.isdecimal() else None
 
 
 def describe_moment(cpus: Sequence[int] = (), frequencies_mhz: Sequence[float] = ()) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.measure import environment as env
-from latcast.measure import frequency, scheduling
+from latcast.measure import scheduling
 from latcast.measure.probe import HostProbe
 from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
@@ -72,7 +72,7 @@ def open_runtime(
     probe: bool = True,
     imports: Sequence[str] = (),
     unit: str = "",
-    system: Path = frequency.SYS,
+    system: Path = env.SYS,
 ) -> OpenedRuntime:
     """Pin this process, import the runtime and describe the environment; arguments as in ``WorkerSettings``.
 
@@ -119,10 +119,10 @@ def open_runtime(
     if device is None:
         device = getattr(found, "device_name", env.own_device_name)()
     own_cpus = kind == "cpu" and not played and not isinstance(found, DeviceRuntime)
-    fixed_khz = frequency.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
+    fixed_khz = env.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
     if fixed_khz is not None:
         name, plus, others = asked.partition("+")
-        asked = f"{name}@{frequency.gigahertz(fixed_khz)}{plus}{others}"
+        asked = f"{name}@{round(fixed_khz / 1e6, 3):g}GHz{plus}{others}"
     environment = env.describe_environment(
         threads=threads,
         cpus=chosen or None,
@@ -138,7 +138,7 @@ def open_runtime(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), asked, precision),
         instruments=Instruments(
-            clock, host_probe, preemptions, lambda: frequency.frequency_mhz(chosen, system) if chosen and own_cpus else None
+            clock, host_probe, preemptions, lambda: env.frequency_mhz(chosen, system) if chosen and own_cpus else None
         ),
         priority=_priority(realtime, threads),
         environment=environment,

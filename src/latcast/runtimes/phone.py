@@ -28,7 +28,7 @@ from latcast.graph.ir import Graph
 from latcast.records import UNSTATED, ExecutedKernel, Unit, device_name
 from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, left_behind, quoted
 from latcast.runtimes.cores import mask
-from latcast.runtimes.phone_tools import TOOLS, Burst, PhoneTool, ToolNetwork, ToolSetting, attributed
+from latcast.runtimes.phone_tools import TOOLS, Burst, ToolNetwork, ToolSetting, attributed
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
 from latcast.runtimes.throttling import ThrottleWatch
 
@@ -80,14 +80,14 @@ class PhoneRuntime:
     """One tool on one phone.
 
     Args:
-        tool: The tool.
+        tool: The networks of a tool.
         serial: The phone's, as ``adb devices`` lists it; empty for the only one.
         tools: The folder with the tool, built for Android, and the shared libraries that it needs.
         sleep: Waits for some seconds.
     """
 
     def __init__(
-        self, tool: PhoneTool, serial: str = "", tools: Path | None = None, sleep: Callable[[float], None] = time.sleep
+        self, tool: type[ToolNetwork], serial: str = "", tools: Path | None = None, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.name = tool.runtime
         self.clock = BurstClock()
@@ -206,7 +206,7 @@ class PhoneRuntime:
         return self._opened(graph, ToolSetting(self._unit, threads, precision), profile=profile)
 
     def _opened(self, graph: Graph, setting: ToolSetting, *, profile: bool = False) -> PhoneSession:
-        session = PhoneSession(self, graph, self._tool.write(graph, setting), profile=profile)
+        session = PhoneSession(self, graph, self._tool(graph, setting), profile=profile)
         try:
             session.open()
         except BaseException:

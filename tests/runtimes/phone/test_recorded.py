@@ -16,7 +16,7 @@ STOCK = Path(__file__).parents[2] / "datasets" / "importers" / "benchmark_tools"
 
 
 def written(runtime: str, unit: str = "cpu") -> ToolNetwork:
-    return TOOLS[runtime].write(CONTRACT_NETWORKS["residual"](), ToolSetting(unit))
+    return TOOLS[runtime](CONTRACT_NETWORKS["residual"](), ToolSetting(unit))
 
 
 @pytest.mark.parametrize(

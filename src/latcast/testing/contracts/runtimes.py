@@ -371,6 +371,10 @@ class RuntimeContract:
         with loaded(runtime, self.graph("conv_stack"), profile=True) as session, pytest.raises(RuntimeFailure):
             session.executed_kernels()
 
+    def test_no_profiled_run_is_refused(self, runtime: Runtime) -> None:
+        with loaded(runtime, self.graph("conv_stack"), profile=True) as session, pytest.raises(RuntimeFailure):
+            session.executed_kernels(runs=0)
+
     def test_kernels_need_a_session_loaded_for_profiling(self, runtime: Runtime) -> None:
         with loaded(runtime, self.graph("conv_stack")) as session, pytest.raises(RuntimeFailure, match="profile"):
             session.executed_kernels()
