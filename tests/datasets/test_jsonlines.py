@@ -137,7 +137,7 @@ def test_an_interrupted_export_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_bounded_file_keeps_what_was_added_last(tmp_path: Path) -> None:
+def test_a_bounded_file_keeps_the_newest_records(tmp_path: Path) -> None:
     file = tmp_path / "last.jsonl"
     records = [Measurement("a/b-1/cpu1/fp32", Reference("a", {"b": index}), latency_ms=1.0 + index) for index in range(7)]
 

@@ -111,7 +111,7 @@ class TestAdding:
         assert store.add(measurement(environment=environment(worker="w2")))
         assert len(store) == 3
 
-    def test_how_it_was_normalised_makes_no_other_record(self, store: Store) -> None:
+    def test_another_normalisation_is_the_same_record(self, store: Store) -> None:
         store.add(probed((0.01, 0.02)))
         assert not store.add(probed((0.008, 0.02)))
 
@@ -120,7 +120,7 @@ class TestAdding:
         assert store.add_all(records) == 1200
         assert store.add_all(records) == 0
 
-    def test_a_platform_that_is_none_adds_nothing(self, store: Store) -> None:
+    def test_a_malformed_platform_adds_nothing(self, store: Store) -> None:
         with pytest.raises(LatcastError, match="not a platform id"):
             store.add_all([measurement(), measurement(1, platform="my phone")])
         assert len(store) == 0
@@ -323,7 +323,7 @@ class TestOpening:
         with pytest.raises(DatasetError, match="schema 99, this latcast reads up to 1; update latcast"):
             Store(path)
 
-    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
+    def test_a_file_of_another_format_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "notes.txt"
         path.write_text("these are notes, " * 100)
         with pytest.raises(DatasetError, match=r"cannot open the store .*notes\.txt: .*not a database"):
@@ -340,11 +340,11 @@ class TestOpening:
             ("sqlite://://x", "cannot open the store"),
         ],
     )
-    def test_a_url_that_leads_nowhere_is_refused(self, url: str, expected: str) -> None:
+    def test_an_unusable_url_is_refused(self, url: str, expected: str) -> None:
         with pytest.raises(DatasetError, match=expected):
             Store(url)
 
-    def test_a_driver_that_is_missing_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_driver_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "psycopg", None)
 
         with pytest.raises(MissingExtraError, match=r"database postgresql needs .*pip install 'latcast\[server\]'"):
@@ -367,7 +367,7 @@ class TestOpening:
         }  # fmt: skip
 
 
-def test_the_id_is_of_what_was_observed() -> None:
+def test_the_id_depends_on_the_observation() -> None:
     first = measurement(1)
     assert measurement_id(first) == measurement_id(replace(first, latency_ms=1.0, executed=()))
     assert measurement_id(first) == measurement_id(replace(first, reference=replace(first.reference, name="another name")))
@@ -415,20 +415,20 @@ class TestAStrangersFile:
         assert reason in str(problem.value)
 
     @pytest.mark.parametrize("value", ["'[0]'", "'[-1.0]'", "'{}'", "'[\"a\"]'", "'[1e999]'"])
-    def test_a_quiet_time_that_is_none_is_refused(self, value: str, file: Path) -> None:
+    def test_a_malformed_quiet_time_is_refused(self, value: str, file: Path) -> None:
         self.execute(file, f"INSERT INTO quiet_times VALUES ('abc', {value})")
 
         with Store(file) as opened, pytest.raises(DatasetError):
             list(opened.measurements())
 
-    def test_a_platform_that_is_none_is_refused(self, file: Path) -> None:
+    def test_a_malformed_platform_is_refused(self, file: Path) -> None:
         self.execute(file, "INSERT INTO platforms VALUES (x'1b', 'a', 'b', 'c', 'd', 'e')")
 
         with Store(file) as opened, pytest.raises(DatasetError, match="is not a platform id"):
             opened.platforms()
 
     @pytest.mark.parametrize("version", ["'two'", "'-1'", "'2'"])
-    def test_a_version_that_is_none_or_newer_is_refused(self, version: str, file: Path) -> None:
+    def test_a_malformed_or_newer_version_is_refused(self, version: str, file: Path) -> None:
         self.execute(file, f"UPDATE properties SET value = {version}")
 
         with pytest.raises(DatasetError, match="has schema"):
@@ -443,13 +443,13 @@ class TestAStrangersFile:
             "ALTER TABLE measurements ADD COLUMN large TEXT AS (hex(zeroblob(100000000)))",
         ],
     )
-    def test_what_computes_while_it_is_read_is_refused(self, statement: str, file: Path) -> None:
+    def test_views_triggers_and_computed_columns_are_refused(self, statement: str, file: Path) -> None:
         self.execute(file, statement)
 
         with pytest.raises(DatasetError, match="computes what is read; expected plain tables"):
             Store(file)
 
-    def test_bytes_that_are_no_database_any_more_are_refused(self, file: Path) -> None:
+    def test_a_damaged_database_is_refused(self, file: Path) -> None:
         data = bytearray(file.read_bytes())
         data[100:4096] = bytes(3996)
         file.write_bytes(data)

@@ -12,7 +12,7 @@ from latcast.errors import MeasurementError, UnknownNameError
 from latcast.measure.prepare import latcast_wheel, prepare, requirements, wheel_platforms
 
 
-def test_a_wheel_holds_the_code_and_not_what_only_predicting_needs() -> None:
+def test_a_wheel_holds_the_code_without_the_shipped_predictors() -> None:
     name, content = latcast_wheel()
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         assert wheel.testzip() is None
@@ -26,7 +26,7 @@ def test_a_wheel_holds_the_code_and_not_what_only_predicting_needs() -> None:
     assert [line.split(",")[0] for line in recorded.splitlines()] == inside
 
 
-def test_only_what_measuring_needs_is_installed() -> None:
+def test_only_packages_for_measuring_are_installed() -> None:
     found = requirements(["onnxruntime", "litert"])
     names = [text.split(">")[0].split("<")[0] for text in found]
     assert {"numpy", "onnx", "onnxruntime", "ai-edge-litert"} <= set(names)

@@ -66,7 +66,7 @@ def test_padding_convolution_batch_norm_and_relu_are_one_kernel(runtime: LiteRt)
     ]
 
 
-def test_a_relu_after_a_sum_is_a_kernel_of_its_own_although_the_file_fuses_it(runtime: LiteRt) -> None:
+def test_a_relu_after_a_sum_is_a_separate_kernel_although_the_file_fuses_it(runtime: LiteRt) -> None:
     graph = graph_of(CASES["add_relu"])
 
     assert len(write_tflite(graph).model.operators) == 1
@@ -135,7 +135,7 @@ def test_a_mean_of_squares_is_one_kernel_of_both_operators(runtime: LiteRt) -> N
     assert kernels[1].kind.startswith("Mean Squared")
 
 
-def test_what_xnnpack_does_not_know_runs_outside_and_splits_the_network(runtime: LiteRt) -> None:
+def test_operators_unknown_to_xnnpack_run_outside_and_split_the_network(runtime: LiteRt) -> None:
     b = GraphBuilder("split")
     x = b.conv(image(b), 6, 3)
     powered = b.op("Pow", [b.op("Exp", [x])[0], b.constant(1.5, dtype="float32")])[0]

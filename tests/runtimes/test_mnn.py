@@ -73,7 +73,7 @@ def one_operator(op_type: str) -> Graph:
 
 @needs_mnn
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_without_its_approximations_it_computes_what_the_reference_does(network: str, tmp_path: Path) -> None:
+def test_without_approximations_it_equals_the_reference(network: str, tmp_path: Path) -> None:
     graph = CONTRACT_NETWORKS[network]()
     model = convert(graph, to_onnx(graph), tmp_path, ["--useGeluApproximation", "0"])
     session = MnnSession(graph, model, threads=1, profile=False, hints=[(WINOGRAD_MEMORY_LEVEL, 0)])
@@ -173,7 +173,7 @@ def test_a_network_whose_values_are_not_finite_is_refused() -> None:
 
 
 @needs_mnn
-def test_what_is_no_model_is_refused_with_the_converters_words(tmp_path: Path) -> None:
+def test_a_malformed_model_is_refused_with_the_converters_words(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match=r"made nothing of 'conv_stack': .*not onnx model"):
         convert(CONTRACT_NETWORKS["conv_stack"](), b"no model", tmp_path)
 
@@ -188,7 +188,7 @@ def test_a_closed_session_says_so() -> None:
 
 
 @needs_mnn
-def test_another_module_in_the_converters_place_is_no_converter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_module_named_as_the_converter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "_tools", ModuleType("_tools"))
     with pytest.raises(RuntimeFailure, match="not MNN's converter"):
         Mnn().load(CONTRACT_NETWORKS["conv_stack"]())
@@ -202,7 +202,7 @@ def assigned(graph: Graph, calls: Sequence[MnnCall]) -> list[tuple[str, str, lis
     return [(kernel.kind, " ".join(kernel.nodes), kernel.calls) for kernel in assign_nodes(graph, calls)]
 
 
-def test_a_convolution_takes_in_what_follows_without_a_name() -> None:
+def test_a_convolution_takes_the_following_operators_without_a_name() -> None:
     b = GraphBuilder("made_up")
     x = b.conv_bn(b.input((1, 3, 8, 8)), 4, 3)
     graph = b.finish(b.relu(b.add(x, b.sigmoid(x))))
@@ -223,7 +223,7 @@ def test_a_convolution_takes_in_what_follows_without_a_name() -> None:
     assert assigned(graph, calls[:4])[-1] == ("BinaryOp", "add_0 relu_1", [3])
 
 
-def test_moves_before_an_operator_are_told_apart_by_their_shapes() -> None:
+def test_moves_before_an_operator_are_separated_by_their_shapes() -> None:
     b = GraphBuilder("made_up")
     x = b.concat([b.relu(b.input((1, 2, 4, 6))), b.sigmoid(b.input((1, 2, 4, 6)))])
     graph = b.finish(b.sigmoid(b.transpose(x, (0, 2, 3, 1))))
@@ -342,7 +342,7 @@ FUSED = {
 
 @known_fusions
 @pytest.mark.parametrize("network", sorted(FUSED))
-def test_it_fuses_what_was_seen_to_be_fused(network: str) -> None:
+def test_it_fuses_as_recorded(network: str) -> None:
     assert fused(executed(CONTRACT_NETWORKS[network]())) == FUSED[network]
 
 

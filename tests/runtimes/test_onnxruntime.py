@@ -44,7 +44,7 @@ def executed(graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...
 
 
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_the_reference_of_the_contract_is_what_onnx_itself_computes(network: str) -> None:
+def test_the_reference_of_the_contract_equals_onnx_itself(network: str) -> None:
     from onnx.reference import ReferenceEvaluator
 
     graph = CONTRACT_NETWORKS[network]()
@@ -101,13 +101,13 @@ FUSED_INT8 = {
 
 @known_fusions
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_what_is_fused_in_fp32(network: str) -> None:
+def test_fusions_in_fp32(network: str) -> None:
     assert fused(executed(CONTRACT_NETWORKS[network]())) == FUSED_FP32[network]
 
 
 @known_fusions
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_what_is_fused_in_int8(network: str) -> None:
+def test_fusions_in_int8(network: str) -> None:
     assert fused(executed(CONTRACT_NETWORKS[network](), "int8")) == FUSED_INT8[network]
 
 

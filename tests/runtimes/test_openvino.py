@@ -66,7 +66,7 @@ LINEAR_HEAD_WITHOUT_AVX512_IN_INT8 = {"conv_0 batchnormalization_0 relu_0", "gem
 @known_fusions
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("network", sorted(FUSED))
-def test_convolutions_fuse_alike_in_fp32_and_int8(network: str, precision: str) -> None:
+def test_convolutions_fuse_equally_in_fp32_and_int8(network: str, precision: str) -> None:
     expected = FUSED[network]
     if (network, precision) == ("linear_head", "int8") and "avx512" not in cpu_description()["flags"]:
         expected = LINEAR_HEAD_WITHOUT_AVX512_IN_INT8
@@ -105,7 +105,7 @@ def test_layout_changes_have_no_nodes() -> None:
 
 
 @needs_openvino
-def test_what_depends_on_weights_alone_is_no_kernel() -> None:
+def test_nodes_of_weights_alone_are_not_kernels() -> None:
     names = [kernel.name for kernel in executed(CONTRACT_NETWORKS["transformer_block"]())]
     assert not [name for name in names if name.endswith("/transpose_b")]
 

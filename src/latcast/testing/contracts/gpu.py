@@ -95,7 +95,7 @@ class GpuInterfaceContract:
         assert sweep.times_ms.shape == (len(sizes), 3)
         assert (sweep.sizes, sweep.failed) == (sizes, {})
 
-    def test_what_the_kernels_cannot_compute_is_refused(self, found: tuple[GpuInterface, int]) -> None:
+    def test_a_batch_is_refused_by_the_kernels(self, found: tuple[GpuInterface, int]) -> None:
         interface, index = found
         with pytest.raises(MeasurementError, match="one image"):
             interface.session(index, replace(self._given(PLAIN), batch=2))

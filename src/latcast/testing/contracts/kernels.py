@@ -222,7 +222,7 @@ class SamplerContract:
         assert len({row for rows in found for row in rows}) == sum(map(len, found)) >= 40
 
     @every_type
-    def test_what_was_observed_is_never_suggested(self, make: Callable[..., Sampler], type_name: str) -> None:
+    def test_observed_kernels_are_never_suggested(self, make: Callable[..., Sampler], type_name: str) -> None:
         known = make(type_name).suggest(25)
         sampler = make(type_name)
 
@@ -230,7 +230,7 @@ class SamplerContract:
 
         assert set(known).isdisjoint(sampler.suggest(40))
 
-    def test_what_cannot_be_measured_is_not_suggested_again(self, make: Callable[..., Sampler]) -> None:
+    def test_kernels_that_cannot_be_measured_are_not_suggested_again(self, make: Callable[..., Sampler]) -> None:
         known = make("conv").suggest(10)
         sampler = make("conv")
 
@@ -246,7 +246,7 @@ class SamplerContract:
         assert set(first) != set(other)
 
     @every_type
-    def test_errors_lead_to_valid_suggestions_too(self, make: Callable[..., Sampler], type_name: str) -> None:
+    def test_errors_lead_to_valid_suggestions(self, make: Callable[..., Sampler], type_name: str) -> None:
         space, sampler = space_of(type_name), make(type_name)
         known = sampler.suggest(20)
         sampler.observe(known, latency_ms=[1.0] * len(known))
@@ -260,7 +260,7 @@ class SamplerContract:
         assert [row for row in found if not space.contains(row)] == []
 
     @every_type
-    def test_its_state_is_its_seed_and_what_it_was_told(self, make: Callable[..., Sampler], type_name: str) -> None:
+    def test_its_state_is_its_seed_and_its_observations(self, make: Callable[..., Sampler], type_name: str) -> None:
         known = make(type_name).suggest(30)
         errors = [0.5 if index % 3 else 0.01 for index in range(len(known))]
         suggestions = []

@@ -36,7 +36,7 @@ class RegressorContract:
     def test_it_has_the_name_under_which_it_is_found(self) -> None:
         assert REGRESSORS.get(self.regressor_name).kind == self.regressor_name
 
-    def test_it_predicts_what_it_was_not_trained_on(self, fitted: Regressor) -> None:
+    def test_it_predicts_kernels_outside_its_training(self, fitted: Regressor) -> None:
         features, latency_ms = made_up_kernels(seed=1)
 
         predicted = fitted.predict(features)
@@ -46,7 +46,7 @@ class RegressorContract:
         assert (predicted > 0).all()
         assert np.median(np.abs(predicted / latency_ms - 1)) <= self.most_error
 
-    def test_far_from_its_training_it_is_positive_too(self, fitted: Regressor) -> None:
+    def test_far_from_its_training_it_is_positive(self, fitted: Regressor) -> None:
         features, _ = made_up_kernels()
 
         assert (fitted.predict(np.concatenate([0 * features, 1e4 * features])) > 0).all()

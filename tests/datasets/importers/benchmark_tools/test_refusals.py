@@ -74,7 +74,7 @@ def test_a_run_that_was_announced_and_wrote_something_else_is_refused(tmp_path: 
         read_outputs([written(tmp_path, text)], kit=KIT)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"\x00\xff\xfe\x93")
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         ("onnxruntime_perf_test.txt", "P50 Latency: 0.0167086", "P50 Latency: inf", "16: the median is inf"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(tmp_path: Path, name: str, old: str, new: str, reason: str) -> None:
+def test_impossible_values_are_refused(tmp_path: Path, name: str, old: str, new: str, reason: str) -> None:
     text = recorded(name)
     assert old in text
 
@@ -147,7 +147,7 @@ class TestPlatformsFromTheKit:
 
         assert found == "my_pixel-4/tflite-2.17/cpu1/int8"
 
-    def test_a_version_that_nobody_says_is_unstated(self, tmp_path: Path) -> None:
+    def test_a_missing_version_is_unstated(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, "device=rpi5") == "rpi5/tflite-unstated/cpu1/fp32"
 
     def test_named_cores_are_the_unit(self, tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ class TestPlatformsFromTheKit:
         with pytest.raises(DatasetError, match="does not say which device it is of; name the platform with --on device/"):
             self.read(tmp_path, "network=squeezenet1_1")
 
-    def test_without_threads_too(self, tmp_path: Path) -> None:
+    def test_without_threads_the_platform_must_be_named(self, tmp_path: Path) -> None:
         text = recorded("onnxruntime_perf_test.txt").replace("Setting intra_op_num_threads to 1\n", "")
         file = written(tmp_path, f"# latcast device=board\n{text}")
 
         with pytest.raises(DatasetError, match="does not say on how many threads it ran"):
             read_outputs([file], kit=KIT)
 
-    def test_a_unit_that_is_none_is_refused(self, tmp_path: Path) -> None:
+    def test_a_malformed_unit_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match="is not a platform id"):
             self.read(tmp_path, "device=s10 unit=/")
 
@@ -206,7 +206,7 @@ def test_a_log_of_several_runs_gives_all_of_them(tmp_path: Path) -> None:
     assert [each.latency_ms for each in found] == pytest.approx([23.905, 47.81])
 
 
-def test_runs_of_several_tools_in_one_log_are_told_apart(tmp_path: Path) -> None:
+def test_a_log_may_hold_runs_of_several_tools(tmp_path: Path) -> None:
     header = "# latcast network=squeezenet1_1 device=board threads=1\n"
     text = "".join(header + recorded(name) for name in ("tflite.txt", "onnxruntime_perf_test.txt", "benchmark_app.txt"))
 
@@ -220,7 +220,7 @@ def test_runs_of_several_tools_in_one_log_are_told_apart(tmp_path: Path) -> None
     ]
 
 
-def test_windows_shells_and_terminals_do_no_harm(tmp_path: Path) -> None:
+def test_utf16_and_windows_line_ends_are_read(tmp_path: Path) -> None:
     file = tmp_path / "squeezenet1_1.txt"
     file.write_bytes(recorded("tflite.txt").replace("\n", "\r\n").encode("utf-16"))
 
@@ -254,7 +254,7 @@ class TestManifest:
 
         assert KitManifest.read(tmp_path) == written
 
-    def test_a_folder_that_is_no_kit_is_refused(self, tmp_path: Path) -> None:
+    def test_a_folder_without_a_manifest_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"is not a kit: cannot read manifest.json"):
             KitManifest.read(tmp_path)
 
@@ -267,7 +267,7 @@ class TestManifest:
             ("{", "is not a kit"),
         ],
     )
-    def test_a_manifest_that_is_none_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:
+    def test_a_malformed_manifest_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:
         (tmp_path / "manifest.json").write_text(text)
 
         with pytest.raises(DatasetError, match=reason):
@@ -284,7 +284,7 @@ class TestManifest:
         ('{"model":' * 1000, "found the header"),
     ],
 )
-def test_more_than_any_tool_prints_is_not_looked_at(text: str, reason: str, tmp_path: Path) -> None:
+def test_files_beyond_the_limits_are_refused(text: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
 

@@ -39,7 +39,7 @@ def test_a_scenario_is_a_platform(framework: str, scenario: str, platform: str, 
         ("pixel4|1large|half", "'half' is no precision of 1large; expected float or quant"),
     ],
 )
-def test_a_scenario_that_there_is_not_is_refused(scenario: str, reason: str) -> None:
+def test_an_unknown_scenario_is_refused(scenario: str, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         scenario_platform("tflite", *scenario.split("|"))
 
@@ -62,7 +62,7 @@ def test_means_and_deviations_find_each_other() -> None:
         (["pixel4|gpu|float|mean", "pixel4|gpu|float|std", "pixel4|gpu|float|mean"], "stands there twice"),
     ],
 )
-def test_columns_that_are_no_scenarios_are_refused(columns: list[str], reason: str) -> None:
+def test_malformed_columns_of_scenarios_are_refused(columns: list[str], reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         read_scenarios(columns, "tflite", 0)
 
@@ -145,6 +145,6 @@ def test_other_rows_are_read_where_refusals_are_collected(tmp_path: Path) -> Non
     assert found.rows == 3
 
 
-def test_a_column_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
+def test_a_column_of_an_unknown_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"tflite_cnn_e2e\.csv:1: the device 'pixel9' is unknown"):
         read(tmp_path, "", header="model,FLOPS,size,pixel9|gpu|float|mean,pixel9|gpu|float|std\n")
