@@ -223,7 +223,7 @@ def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dic
     """Return the arrays of a safetensors file, and the texts of its header; nothing is copied, a mapped file is not read yet.
 
     Raises:
-        LatcastError: As ``error``: it is none, or has more tensors or a larger header than any that latcast writes.
+        LatcastError: As ``error``: it is malformed, or has more tensors or a larger header than any that latcast writes.
     """
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(len(data) - 8, MOST_HEADER_BYTES):
@@ -236,7 +236,7 @@ def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dic
         raise error(f"found no safetensors (a header that is a {type(header).__name__}), expected an object")
     texts = header.pop("__metadata__", {})
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise error("found no safetensors (a __metadata__ that is no object of texts)")
+        raise error("found no safetensors (a __metadata__ that is not an object of texts)")
     if len(header) > MOST_TENSORS:
         raise error(f"found {len(header)} tensors, expected at most {MOST_TENSORS}")
     arrays: dict[str, np.ndarray] = {}

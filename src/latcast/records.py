@@ -199,7 +199,7 @@ def short_version(version: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """How to build a network again: a few numbers instead of a file, so that datasets stay small.
+    """A recipe to build a network again: a few numbers instead of a file, so that datasets stay small.
 
     ``space`` names the builder in ``latcast.spaces`` ("resnet", "synthetic", "kernel/conv", ...) or is ``"file"``;
     ``parameters`` are JSON values: the builder's arguments, or the path and the content hash of a file.
@@ -295,7 +295,7 @@ class Measurement:
         role: "network" or "kernel".
         runs_ms: Every timed run, raw, in milliseconds, in order.
         probe_ms: The probe's time around each run (same length as ``runs_ms``), or empty where no probe ran.
-        probe_parts_ms: The readings behind ``probe_ms``, by part of the probe ("compute", "memory").
+        probe_parts_ms: The readings of ``probe_ms`` by part of the probe ("compute", "memory").
         latency_ms: The latency: the median of the runs, each divided by its probe and multiplied by the probe's quiet time. None
             for a failed measurement.
         raw_latency_ms: Median of ``runs_ms``.

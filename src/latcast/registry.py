@@ -117,7 +117,7 @@ class Registry(Generic[Plugin]):
         self._loaded[name] = plugin
 
     def find(self, name: str) -> Plugin | None:
-        """Return the plug-in of this name, imported on first use; None where there is none.
+        """Return the plug-in of this name, imported on first use; None for an unknown name.
 
         Raises:
             LatcastError: It is another distribution's and cannot be imported.

@@ -396,9 +396,9 @@ class TestAStrangersFile:
         [
             ("UPDATE measurements SET latency_ms = -1.0", "latency_ms is -1.0 and error is null"),
             ("UPDATE \"references\" SET parameters = '[1]'", "parameters is a list"),
-            ("UPDATE environments SET content = '3'", "its runs or its environment are no object"),
+            ("UPDATE environments SET content = '3'", "its runs or its environment are not an object"),
             ("UPDATE measurements SET taken_at = x'ff'", "taken_at is a bytes"),
-            ("UPDATE measurements SET runs = '[1]'", "its runs or its environment are no object"),
+            ("UPDATE measurements SET runs = '[1]'", "its runs or its environment are not an object"),
             ("UPDATE measurements SET runs = '{'", "not JSON"),
             ("UPDATE measurements SET runs = '{\"runs_ms\": [NaN]}'", "found NaN, expected a finite number"),
             ('UPDATE measurements SET runs = \'{"platform": "x"}\'', "runs with a field 'platform'"),

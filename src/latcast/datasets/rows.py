@@ -57,7 +57,7 @@ class PlatformRow(Base):
 
 
 class EnvironmentRow(Base):
-    """What measurements were taken in, without the moment; the id is a hash of the content."""
+    """The environment of measurements, without the moment; the id is a hash of the content."""
 
     __tablename__ = "environments"
 
@@ -77,7 +77,7 @@ class ReferenceRow(Base):
 
 
 class MeasurementRow(Base):
-    """One measurement with its raw runs; the id is a hash of what was observed."""
+    """One measurement with its raw runs; the id is a hash of the observation."""
 
     __tablename__ = "measurements"
     __table_args__ = (Index("measurements_by_subject", "platform_id", "role", "reference_key"),)
@@ -148,7 +148,7 @@ def stored_measurement(row: MeasurementRow) -> Measurement:
     runs: object = row.runs
     lasting: object = row.environment.content
     if not isinstance(runs, dict) or not isinstance(lasting, dict):
-        raise MeasurementError("its runs or its environment are no object")
+        raise MeasurementError("its runs or its environment are not an object")
     stray = sorted(set(runs) - set(_RUNS))
     if stray:
         raise MeasurementError(f"runs with a field '{stray[0]}'; expected {', '.join(_RUNS)}")

@@ -63,7 +63,7 @@ def measurement_id(measurement: Measurement) -> str:
 class Store:
     """A set of measurements that only grows. A context manager.
 
-    One process writes while others read: SQLite files are in write-ahead mode. Each call is a transaction of its own.
+    One process writes while others read: SQLite files are in write-ahead mode. Each call is a separate transaction.
 
     Args:
         location: Path of a SQLite file, which is made where there is none, or a database URL

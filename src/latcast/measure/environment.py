@@ -183,7 +183,7 @@ def describe_environment(
 
 
 def fixed_khz(cpus: Sequence[int], root: Path = SYS) -> int | None:
-    """Return the one frequency that an administrator fixed all of these CPUs to; None where there is none."""
+    """Return the one frequency that an administrator fixed all of these CPUs to; else None."""
     fixed = set()
     for cpu in cpus:
         folder = root / f"devices/system/cpu/cpu{cpu}/cpufreq"
@@ -237,7 +237,7 @@ def utc_now() -> str:
 
 
 def shifted(time_of_day: str, milliseconds: float) -> str:
-    """Return a time that :func:`utc_now` wrote, so much later; as it is where it is none."""
+    """Return a time of :func:`utc_now` so much later; any other text unchanged."""
     try:
         moment = datetime.fromisoformat(time_of_day.replace("Z", "+00:00")) + timedelta(milliseconds=milliseconds)
     except (ValueError, OverflowError):

@@ -124,7 +124,7 @@ def combine(measurements: Iterable[Measurement]) -> Label:
         raw_latency_ms=float(np.median(np.concatenate(raw))),
         halves_ms=(float(np.median(rounds[:middle])), float(np.median(rounds[middle:]))) if middle else None,
         rounds=len(rounds),
-        # A measurement that does not name its process counts as one of its own.
+        # A measurement that does not name its process counts as a separate one.
         processes=len({item.environment.get(MOMENT, {}).get("worker", index) for index, item in enumerate(usable)}),
         variation=quartile_variation(rounds),
         executed=_combine_executed([item.executed for item in usable if item.executed]),

@@ -103,7 +103,7 @@ def profile_kernels(
     Profiling slows a network down, each runtime in its own way, so the kernels' latencies need not add up to the network's.
 
     Raises:
-        RuntimeFailure: The runtime cannot tell what it executed.
+        RuntimeFailure: The runtime cannot report its executed kernels.
     """
     probe = instruments.probe
     before = probe.read_ms() if probe is not None else ()

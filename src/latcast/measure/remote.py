@@ -105,7 +105,7 @@ class RemoteClient:
         """Measure all items in batches, several at a time, and yields each one's index and record as its batch is finished.
 
         Raises:
-            MeasurementError: Two workers that offer one platform are not alike.
+            MeasurementError: Two workers that offer one platform differ.
             ClusterError: No worker offers the platform.
         """
         starts = range(0, len(items), plan.batch_size)
@@ -123,7 +123,7 @@ class RemoteClient:
                 measurement = Measurement.from_json(record)
                 if measurement.platform != self.platform.id:
                     raise MeasurementError(
-                        f"two workers offer '{self.settings.offer}' and are not alike: {measurement.platform} and "
+                        f"two workers offer '{self.settings.offer}' and differ: {measurement.platform} and "
                         f"{self.platform}; give them different names: latcast worker --device NAME"
                     )
                 yield starts[part] + number, measurement

@@ -32,7 +32,7 @@ class MeasurePlan:
         batch_size: Most subjects loaded at once.
         batch_bytes: A batch takes no further subject once its loading has grown the worker's memory by this much.
         profile: Also ask the runtime which kernels it executed and how long each took.
-        profiled_runs: Runs behind the latencies of executed kernels.
+        profiled_runs: Runs for the latencies of executed kernels.
         timeout_s: Longest time for loading a subject, or for one round of it, before the worker is given up.
 
     Example:

@@ -165,7 +165,7 @@ class SshHost:
         port = f"-p {self.port} " if self.port else ""
         if "has changed and you have requested strict checking" in printed:
             return Ending(
-                f"the host key of {self.target} is not the known one: it was installed anew, or is another machine; "
+                f"the host key of {self.target} is not the known one: it was reinstalled, or is another machine; "
                 "if that is as it should be, forget the old one with ssh-keygen -R"
             )
         if "Host key verification failed" in printed:

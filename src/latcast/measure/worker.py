@@ -2,7 +2,7 @@
 
 It owns one runtime at one setting, takes requests from its standard input and answers on what was its standard output (see
 :mod:`latcast.measure.messages`). Native libraries print when they like, so before a runtime is imported the answers move
-to a descriptor of their own and standard output is joined with standard error, which the client writes to a log. When the
+to another descriptor and standard output is joined with standard error, which the client writes to a log. When the
 client goes away the worker does too.
 """
 

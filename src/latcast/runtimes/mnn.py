@@ -140,7 +140,7 @@ class MnnSession:
         self._inputs = kept
 
     def _host_tensor(self, array: np.ndarray, layout: int | None = None) -> tuple[Any, np.ndarray]:
-        """Return a tensor outside the session, and the array behind it."""
+        """Return a tensor outside the session, and its array."""
         library = self._library
         real = np.issubdtype(array.dtype, np.floating)
         # MNN knows no 64-bit integers inside.

@@ -71,9 +71,7 @@ def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = (
     converter = imported(CONVERTER)
     if not hasattr(converter, "mnnconvert"):
         place = getattr(converter, "__file__", "this process")
-        raise RuntimeFailure(
-            f"the module '{CONVERTER}' in {place} is not MNN's converter; install MNN in an environment of its own"
-        )
+        raise RuntimeFailure(f"the module '{CONVERTER}' in {place} is not MNN's converter; install MNN in a separate environment")
     source, target = folder / "network.onnx", folder / "network.mnn"
     source.write_bytes(model)
     arguments = ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "latcast"]

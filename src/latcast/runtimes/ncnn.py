@@ -104,7 +104,7 @@ def _library() -> ModuleType:
 
 
 def _release(results: list[Any]) -> None:
-    """Free the memory behind results."""
+    """Free the memory of results."""
     for result in results:
         result.release()
 
@@ -222,7 +222,7 @@ class NcnnSession:
         """
         check_profiling(self._graph, self._profile, runs)
         if self.net.opt.use_vulkan_compute:
-            raise RuntimeFailure("ncnn does not tell how long a layer takes on a GPU: each would be copied back to be timed")
+            raise RuntimeFailure("ncnn does not time layers on a GPU: each would be copied back to be timed")
         layers = [(layer.name, layer.type) for layer in self.net.layers() if layer.type != "Input"]
         tops = [layer.tops[0] for layer in self.net.layers() if layer.type != "Input"]
         times = [self._profiled_run(tops) for _ in range(1 + runs)][1:]

@@ -30,7 +30,7 @@ PROFILE_WARMUPS = 2
 
 @cache
 def _library_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of the native library, which share no base of their own, and what its Python layer raises."""
+    """Return the exceptions of the native library, which have no common base, and those of its Python layer."""
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
     own = [kind for kind in vars(native).values() if isinstance(kind, type) and issubclass(kind, Exception)]
@@ -114,7 +114,7 @@ class OnnxRuntimeSession:
         return [array.astype(np.float32) for array in self._outputs]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """Return the nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
+        """Return the nodes of the optimised model as ONNX Runtime profiles them, in a separate session.
 
         Its clock counts whole microseconds and truncates, so a kernel reads up to 1 µs short. Writing the profile slows a run
         by some microseconds a kernel, most of it between kernels; sessions that are timed never write one.

@@ -124,7 +124,7 @@ def _return_moved_nodes(types: Mapping[str, str], optimised: Sequence[OptimisedN
 
 
 class _Names:
-    """Finds the graph's tensor behind an output of an optimised node."""
+    """The tensors of the graph that the optimised nodes' outputs are."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -133,7 +133,7 @@ class _Names:
         self.known: dict[str, str] = {}
 
     def tensors(self, kernel: OptimisedNode) -> list[str]:
-        """Return the graph's tensors behind the outputs of an optimised node; to be asked in the order of execution."""
+        """Return the graph's tensors that an optimised node's outputs are; to be called in the order of execution."""
         found = {output: self.tensor(kernel, index) for index, output in enumerate(kernel.outputs) if output}
         self.known.update({output: tensor for output, tensor in found.items() if tensor is not None})
         return [tensor for tensor in found.values() if tensor is not None]

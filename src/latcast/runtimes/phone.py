@@ -257,7 +257,7 @@ class PhoneSession:
         self._seen: dict[str, Any] = {"bursts": 0, "throttled_bursts": 0, "kept_throttled_bursts": 0}
 
     def open(self) -> None:
-        """Copy the network and run it a first time, which tells how many runs a burst has."""
+        """Copy the network and run it a first time, which sets the number of runs of a burst."""
         self.set_inputs(random_inputs(self._graph))
         self._runtime.adb.shell(f"mkdir -p {self._folder}")
         self._runtime.adb.push({**self._network.files, **self._inputs}, self._folder)

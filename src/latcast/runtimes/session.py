@@ -36,7 +36,7 @@ class UnitRuntime:
 
 
 def check_setting(runtime: Runtime, graph: Graph, threads: int, precision: str) -> None:
-    """Raise a RuntimeFailure if the runtime does not have the precision here, or there is no thread."""
+    """Raise a RuntimeFailure if the runtime does not have the precision here, or for less than one thread."""
     if precision not in (known := runtime.precisions):
         raise RuntimeFailure(f"{runtime.name} cannot run '{graph.name}' in '{precision}' here; it can in {', '.join(known)}")
     if threads < 1:

@@ -200,7 +200,7 @@ def test_the_interval_of_a_stream_is_not_a_latency(tmp_path: Path, one: str, eig
     row = {**ROW, "statistic": "fps-inverse", "fps_batch1": one, "fps_batch8": eight, "params_m": "1", "ops_g": "1"}
     found = read("hailo", folder(tmp_path, row))
     assert len(found.measurements) == kept
-    assert any("a pipeline, whose interval is no latency" in note for note in found.notes) == (not kept)
+    assert any("a pipeline, whose interval is not a latency" in note for note in found.notes) == (not kept)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def read_layers(file: Path) -> list[np.ndarray]:
     """Return the layers of each network, each (layers, 13).
 
     Raises:
-        DatasetError: A row is no list of layers; with file and line.
+        DatasetError: A row is not a list of layers; with file and line.
     """
     rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
     networks = []

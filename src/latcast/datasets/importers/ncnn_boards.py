@@ -1,7 +1,7 @@
 """ncnn's own benchmark on boards and computers: its networks, threads, CPU or Vulkan, as published in its documentation.
 
 The version of ncnn differs between boards and is not stated; the same board under another note (another system, another
-build) is a device of its own.
+build) is a separate device.
 """
 
 from __future__ import annotations

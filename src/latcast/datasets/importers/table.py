@@ -86,11 +86,7 @@ class Table:
 
 
 def number(text: str, what: str, *, least: float | None = None) -> float:
-    """Return a finite number above zero, or from ``least`` on.
-
-    Raises:
-        Malformed: It is none.
-    """
+    """Return a finite number above zero, or from ``least`` on, or raise :class:`Malformed`."""
     try:
         value = float(text)
     except ValueError:

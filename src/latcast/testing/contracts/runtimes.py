@@ -323,7 +323,7 @@ class RuntimeContract:
     def executed(self, runtime: Runtime, graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
         """Return the executed kernels of a graph, with what holds of all of them already checked."""
         if not self.profiles:
-            pytest.skip(f"{runtime.name} cannot tell what it executed")
+            pytest.skip(f"{runtime.name} does not report its executed kernels")
         with loaded(runtime, graph, precision=precision, profile=True) as session:
             kernels = session.executed_kernels(runs=3)
             # Profiling must not spoil the session.

@@ -32,11 +32,11 @@ def test_a_scenario_is_a_platform(framework: str, scenario: str, platform: str, 
     ("scenario", "reason"),
     [
         ("nokia|gpu|float", "the device 'nokia' is unknown; expected one of pixel4,"),
-        ("pixel4|0large|float", "'0large' is no set of cores"),
-        ("pixel4|2huge|float", "'2huge' is no set of cores"),
-        ("pixel4||float", "'' is no set of cores"),
-        ("pixel4|gpu|quant", "'quant' is no precision of gpu; expected float$"),
-        ("pixel4|1large|half", "'half' is no precision of 1large; expected float or quant"),
+        ("pixel4|0large|float", "'0large' is not a set of cores"),
+        ("pixel4|2huge|float", "'2huge' is not a set of cores"),
+        ("pixel4||float", "'' is not a set of cores"),
+        ("pixel4|gpu|quant", "'quant' is not a precision of gpu; expected float$"),
+        ("pixel4|1large|half", "'half' is not a precision of 1large; expected float or quant"),
     ],
 )
 def test_an_unknown_scenario_is_refused(scenario: str, reason: str) -> None:

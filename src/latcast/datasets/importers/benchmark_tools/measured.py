@@ -94,7 +94,7 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
     printed = [timing.network, network_name(timing.network, endings=())] if timing.network else []
     for text in (*printed, *(f"{name}{ending}" for name in names for ending in reader.endings)):
         for folder in (Path(), section.file.parent):
-            # Unlike Path.is_file, this is no error where the text is too long for a name.
+            # Path.is_file raises where the text is too long for a name.
             if os.path.isfile(folder / text):
                 return folder / text
     return None

@@ -66,7 +66,7 @@ def check_networks(
     Args:
         measurements: The dataset's.
         watch: Called with the name of each network before it is built.
-        stated: Returns a measurement's published FLOPs and bytes behind the key under which they count once; None without them.
+        stated: Returns a key under which a measurement's figures count once, its published FLOPs and bytes; None without them.
     """
     builder = Builder(watch)
     figures: dict[str, NetworkFigures] = {}
@@ -118,7 +118,7 @@ _LINKED: Mapping[str, frozenset[str]] = {
 """TFLite's name of a fused operation to the steps that it may be."""
 
 _FOLLOWED_BY: Mapping[str, str] = {"HardSigmoid": "mul", "hard_sigmoid": "mul", "BatchNormalization": "add"}
-"""What TFLite runs as two operations to the second of them: a bounded relu and a product; a product and a sum."""
+"""Step that TFLite runs as two operations to the second of them: a bounded relu and a product; a product and a sum."""
 
 
 @dataclass(frozen=True)

@@ -60,10 +60,12 @@ def scenario_platform(
     if device not in PHONES:
         raise Malformed(f"the device '{device}' is unknown; expected one of {', '.join(PHONES)}")
     if not _CORES.fullmatch(cores):
-        raise Malformed(f"'{cores}' is no set of cores; expected gpu or numbers of large, med and small cores such as 1large1med")
+        raise Malformed(
+            f"'{cores}' is not a set of cores; expected gpu or numbers of large, med and small cores such as 1large1med"
+        )
     names = {"float": "fp16" if cores == "gpu" else "fp32", "quant": "" if cores == "gpu" else "int8"}
     if not names.get(precision):
-        raise Malformed(f"'{precision}' is no precision of {cores}; expected float{'' if cores == 'gpu' else ' or quant'}")
+        raise Malformed(f"'{precision}' is not a precision of {cores}; expected float{'' if cores == 'gpu' else ' or quant'}")
     runtime, version = runtimes[framework]
     return Platform(device, runtime, version, cores, names[precision]).id
 

@@ -168,7 +168,7 @@ def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str
     """Return the columns: on GPUs pairs ``device|gpu|float``, ``device|gpu|kernel``; on CPUs ``device|cores|float`` or ``quant``.
 
     Raises:
-        Malformed: A column is none of them.
+        Malformed: A column has another form.
     """
     places = {name: index for index, name in enumerate(table.header)}
     found = []
