@@ -92,7 +92,7 @@ def is_stream(cells: Cells) -> bool:
 
 
 STREAM = (
-    "frames a second of a pipeline, whose interval is not a latency (batch 8 is not 5 % faster than batch 1, or is not known)"
+    "frames a second of a pipeline, whose interval is not a latency (batch 8 is not 5 % faster than batch 1, or unknown)"
 )
 
 

@@ -61,7 +61,7 @@ def scenario_platform(
         raise Malformed(f"the device '{device}' is unknown; expected one of {', '.join(PHONES)}")
     if not _CORES.fullmatch(cores):
         raise Malformed(
-            f"'{cores}' is not a set of cores; expected gpu or numbers of large, med and small cores such as 1large1med"
+            f"'{cores}' is not a set of cores; expected gpu or numbers of large, med and small cores (1large1med)"
         )
     names = {"float": "fp16" if cores == "gpu" else "fp32", "quant": "" if cores == "gpu" else "int8"}
     if not names.get(precision):
