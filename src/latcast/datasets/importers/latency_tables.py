@@ -91,9 +91,7 @@ def is_stream(cells: Cells) -> bool:
     return eight <= 1.05 * number(cells["fps_batch1"], "fps_batch1")
 
 
-STREAM = (
-    "frames a second of a pipeline, whose interval is not a latency (batch 8 is not 5 % faster than batch 1, or unknown)"
-)
+STREAM = "frames a second of a pipeline, whose interval is not a latency (batch 8 is not 5 % faster than batch 1, or unknown)"
 
 
 @dataclass(frozen=True)

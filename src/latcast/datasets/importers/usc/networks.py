@@ -60,9 +60,7 @@ def scenario_platform(
     if device not in PHONES:
         raise Malformed(f"the device '{device}' is unknown; expected one of {', '.join(PHONES)}")
     if not _CORES.fullmatch(cores):
-        raise Malformed(
-            f"'{cores}' is not a set of cores; expected gpu or numbers of large, med and small cores (1large1med)"
-        )
+        raise Malformed(f"'{cores}' is not a set of cores; expected gpu or numbers of large, med and small cores (1large1med)")
     names = {"float": "fp16" if cores == "gpu" else "fp32", "quant": "" if cores == "gpu" else "int8"}
     if not names.get(precision):
         raise Malformed(f"'{precision}' is not a precision of {cores}; expected float{'' if cores == 'gpu' else ' or quant'}")
