@@ -152,14 +152,14 @@ class Campaign:
             self._counts = {item: tally.succeeded for item, tally in known.items() if not tally.failed}
             fresh_s: float | None = self._seconds()
             while (waiting := [item for item, count in self._counts.items() if count < self._processes]) and not self._spent():
-                for chunk in _chunks(waiting, client.lanes):
+                for batch in _batches_of(waiting, client.lanes):
                     if self._spent():
                         break
                     yield client.platform
                     if fresh_s is None or (self._process_s is not None and self._seconds() - fresh_s >= self._process_s):
                         client.restart()
                         fresh_s = self._seconds()
-                    self._measure(client, chunk)
+                    self._measure(client, batch)
                 fresh_s = None
 
     def report(self) -> CampaignReport:
@@ -168,9 +168,9 @@ class Campaign:
             raise MeasurementError("the campaign has not begun; run it first")
         return CampaignReport(self._platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
-    def _measure(self, client: Measurer, chunk: Sequence[CampaignItem]) -> None:
-        for number, measurement in client.measure(chunk, chunk[0].plan, lambda item, stage: self._report(item.name, stage)):
-            item = chunk[number]
+    def _measure(self, client: Measurer, batch: Sequence[CampaignItem]) -> None:
+        for number, measurement in client.measure(batch, batch[0].plan, lambda item, stage: self._report(item.name, stage)):
+            item = batch[number]
             self._sink.add(measurement)
             self._added += 1
             if measurement.ok:
@@ -196,13 +196,13 @@ class Campaign:
         self._progress(Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage))
 
 
-def _chunks(items: Sequence[CampaignItem], lanes: int) -> Iterator[list[CampaignItem]]:
+def _batches_of(items: Sequence[CampaignItem], lanes: int) -> Iterator[list[CampaignItem]]:
     """Yield consecutive items with the same plan, at most one batch for each lane."""
-    chunk: list[CampaignItem] = []
+    batch: list[CampaignItem] = []
     for item in items:
-        if chunk and (item.plan != chunk[0].plan or len(chunk) >= lanes * item.plan.batch_size):
-            yield chunk
-            chunk = []
-        chunk.append(item)
-    if chunk:
-        yield chunk
+        if batch and (item.plan != batch[0].plan or len(batch) >= lanes * item.plan.batch_size):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch

@@ -109,7 +109,7 @@ class RemoteClient:
             ClusterError: No worker offers the platform.
         """
         starts = range(0, len(items), plan.batch_size)
-        parts = [
+        batches = [
             Batch(_bare(self.settings), self._turn, plan.to_json(), tuple(
                 (item.reference.to_json(), item.role, packed_file(item.reference))
                 for item in items[start : start + plan.batch_size]
@@ -118,7 +118,7 @@ class RemoteClient:
         ]  # fmt: skip
         for item in items:
             announce(item, "running")
-        for part, records in map_over_workers(self._cluster, measure_batch, parts, self.settings.offer):
+        for place, records in map_over_workers(self._cluster, measure_batch, batches, self.settings.offer):
             for number, record in records:
                 measurement = Measurement.from_json(record)
                 if measurement.platform != self.platform.id:
@@ -126,7 +126,7 @@ class RemoteClient:
                         f"two workers offer '{self.settings.offer}' and differ: {measurement.platform} and "
                         f"{self.platform}; give them different names: latcast worker --device NAME"
                     )
-                yield starts[part] + number, measurement
+                yield starts[place] + number, measurement
 
 
 def _bare(settings: WorkerSettings) -> WorkerSettings:
