@@ -134,7 +134,7 @@ _OPENVINO_SETTINGS = {
     "runs": re.compile(r"Count: +(\d+) iterations"),
     "batch": re.compile(r"Model batch size: (\d+)"),
 }
-_OPENVINO_LATENCY = re.compile(r"(Median|Average|Min|Max): +(\S+) ms")
+_OPENVINO_LATENCY = re.compile(r"(Median|Average|Min|Max): +(\S+) (ms|us)")
 
 PRECISIONS = {"f32": "fp32", "float32": "fp32", "f16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 
@@ -152,7 +152,7 @@ class OpenvinoReader:
     def read(self, section: Section) -> list[Timing]:
         """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         said: dict[str, str] = {}
-        figures: dict[str, tuple[Line, str]] = {}
+        figures: dict[str, tuple[Line, str, float]] = {}
         complete = False
         for line in section.lines:
             text = re.sub(r"^\[ INFO \] *", "", line.text.strip())
@@ -160,13 +160,13 @@ class OpenvinoReader:
                 if found := pattern.fullmatch(text):
                     said.setdefault(name, found[1])
             if found := _OPENVINO_LATENCY.fullmatch(text):
-                figures[found[1]] = (line, found[2])
+                figures[found[1]] = (line, found[2], 1e-3 if found[3] == "us" else 1.0)
             complete = complete or text.startswith("Throughput:")
         if not complete or "Median" not in figures or "runs" not in said:
             raise section.refused("the output of benchmark_app ends before its latencies and throughput; run it again")
         if said.get("batch", "1") != "1":
             raise section.refused(f"a batch of {said['batch']}; expected 1: run benchmark_app with -b 1", figures["Median"][0])
-        values = {name: positive(section, line, name.lower(), text) for name, (line, text) in figures.items()}
+        values = {name: positive(section, line, name.lower(), text, scale=scale) for name, (line, text, scale) in figures.items()}
         devices = said.get("devices", "").replace("'", "").replace("(", "").replace(")", "")
         return [
             Timing(

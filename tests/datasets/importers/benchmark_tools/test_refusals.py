@@ -197,6 +197,16 @@ class TestNetworks:
         assert (found.reference.space, found.reference.name) == ("file", "own")
 
 
+def test_openvino_s_microseconds_are_read(tmp_path: Path) -> None:
+    text = recorded("benchmark_app.txt").replace("Median:        27.21 ms", "Median:        768.80 us")
+
+    [found] = read_outputs(
+        [written(tmp_path, text)], kit=KIT, platform=Platform.parse(PLATFORMS["benchmark_app.txt"])
+    ).measurements
+
+    assert found.latency_ms == pytest.approx(0.7688)
+
+
 def test_a_log_of_several_runs_gives_all_of_them(tmp_path: Path) -> None:
     second = recorded("tflite.txt").replace("median=23905", "median=47810")
 
