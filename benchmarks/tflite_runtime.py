@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from latcast.graph.ir import Graph
 from latcast.runtimes import RUNTIMES
-from latcast.runtimes.litert import LiteRt, LiteRtSession
+from latcast.runtimes.litert import LiteRt, LiteRtCpuSession
 
 
 class TfliteRuntime(LiteRt):
@@ -29,7 +29,7 @@ class TfliteRuntime(LiteRt):
     def version(self) -> str:
         return installed_version("tflite-runtime")
 
-    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtSession:
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtCpuSession:
         """Load as LiteRT does, never with a profile: the profiler is read through LiteRT's own library."""
         sys.modules["ai_edge_litert.interpreter"] = import_module("tflite_runtime.interpreter")
         return super().load(graph, threads=threads, precision=precision, profile=profile)

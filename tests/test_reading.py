@@ -192,7 +192,7 @@ F32 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         (b"", "a header of 0 bytes in a file of 0"),
         (b"\xff" * 16, "a header of 18446744073709551615 bytes in a file of 16"),
         (tensors([]), "a header that is a list"),
-        (tensors({"__metadata__": {"a": 1}}), "no object of texts"),
+        (tensors({"__metadata__": {"a": 1}}), "object of texts"),
         (tensors({"a": {**F32, "dtype": "F8"}}, bytes(4)), "'a': 'F8'"),
         (tensors({"a": {**F32, "shape": [2]}}, bytes(4)), r"float32 of shape \[2\] in 4 bytes"),
         (tensors({"a": {**F32, "shape": [-1]}}, bytes(4)), "'a'"),

@@ -17,21 +17,21 @@ from latcast.extras import require
 from latcast.registry import nearest_names
 
 PREDICTS = "latcast:predict"
-"""What a worker offers that predicts networks."""
+"""Offer of a worker that predicts networks."""
 
 _PURPOSE = "working over several machines"
 
 CONNECT_TIMEOUT_S = 10.0
 
 PATIENCE_S = 60.0
-"""How long work waits while no worker offers what it needs: one that was lost may be coming back."""
+"""Wait while no worker offers what is needed: a lost one may come back."""
 
 POLL_S = 0.5
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address such as ``tcp://192.168.0.10:8786``.
+    """Yield a client of the scheduler at an address such as ``tcp://192.168.0.10:8786``.
 
     Raises:
         MissingExtraError: Dask's scheduler package is not installed.
@@ -53,7 +53,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def offers(client: Any) -> dict[str, int]:
-    """What the workers offer, with the number of workers that do."""
+    """Return what the workers offer, with the number of workers that do."""
     found: dict[str, int] = {}
     for worker in client.scheduler_info(n_workers=-1)["workers"].values():
         for name in worker["resources"]:
@@ -62,10 +62,10 @@ def offers(client: Any) -> dict[str, int]:
 
 
 def require_offer(client: Any, needed: str, patience_s: float = 0.0) -> int:
-    """How many workers offer something.
+    """Return the number of workers that offer something.
 
     Raises:
-        ClusterError: None does, also after some patience; the message names what there is.
+        ClusterError: None does, even after a wait; the message names the nearest offers.
     """
     until = time.monotonic() + patience_s
     while not (count := offers(client).get(needed, 0)):
@@ -91,7 +91,7 @@ def map_over_workers(
     shared: Any = None,
     patience_s: float = PATIENCE_S,
 ) -> Iterator[tuple[int, Any]]:
-    """Calls a function on each part, on workers that offer what it needs, and yields each part's index and result as it comes.
+    """Call a function on each part, on workers that offer what it needs; yield each part's index and result as it comes.
 
     A part whose worker is lost is done again on another. Closing the iterator cancels what is not done yet.
 
@@ -99,9 +99,9 @@ def map_over_workers(
         client: From :func:`connected`.
         function: ``function(shared, part)``, or ``function(part)`` where nothing is shared; of a module that workers have.
         parts: Arguments, one a task.
-        needed: What a worker must offer; each runs one such task at a time.
+        needed: The necessary offer; each worker runs one such task at a time.
         shared: A large argument that every part needs; sent once to each worker.
-        patience_s: How long to wait while no worker offers it.
+        patience_s: Longest wait while no worker offers it.
 
     Raises:
         ClusterError: No worker offers what is needed, a part took several workers down, or a worker runs another version.
@@ -118,36 +118,23 @@ def map_over_workers(
     futures = [client.submit(_checked, version, function, *common, part, pure=False, resources={needed: 1}) for part in parts]
     index_of = {future.key: index for index, future in enumerate(futures)}
     waiting = as_completed(futures, loop=client.loop, raise_errors=False)
-    offered = _Offered(client, needed, patience_s)
+    asked_s = seen_s = time.monotonic()
     try:
         while index_of:
             if not waiting.has_ready():
-                offered.check()
+                now_s = time.monotonic()
+                if now_s - asked_s >= POLL_S:
+                    asked_s = now_s
+                    if offers(client).get(needed):
+                        seen_s = now_s
+                    elif now_s - seen_s > patience_s:
+                        require_offer(client, needed)
                 time.sleep(0.02)
                 continue
             future = waiting.next()
             yield index_of.pop(future.key), _result(future)
     finally:
         client.cancel([future for future in futures if future.key in index_of])
-
-
-class _Offered:
-    """Watches, while results are waited for, that somebody still offers what is needed."""
-
-    def __init__(self, client: Any, needed: str, patience_s: float) -> None:
-        self._client, self._needed, self._patience_s = client, needed, patience_s
-        self._last_s = self._seen_s = time.monotonic()
-
-    def check(self) -> None:
-        """Asks the scheduler, now and then only."""
-        now = time.monotonic()
-        if now - self._last_s < POLL_S:
-            return
-        self._last_s = now
-        if offers(self._client).get(self._needed):
-            self._seen_s = now
-        elif now - self._seen_s > self._patience_s:
-            require_offer(self._client, self._needed)
 
 
 def _result(future: Any) -> Any:
@@ -168,7 +155,7 @@ def _identity(value: Any) -> Any:
 
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function on a worker, if that has the caller's version."""
+    """Call a function on a worker of the caller's version."""
     if version != _version():
         raise ClusterError(
             f"a worker runs latcast {_version()}, this is {version}; results of different versions do not compare: update one"
@@ -187,7 +174,7 @@ def _version() -> str:
 
 
 def serve(address: str, offered: Mapping[str, float], name: str | None = None) -> None:
-    """Works for a scheduler until that goes or this process is ended; one task at a time, as tasks disturb each other's timings.
+    """Work for a scheduler until it ends or this process does; one task at a time, as tasks disturb each other's timings.
 
     Raises:
         MissingExtraError: Dask's scheduler package is not installed.

@@ -1,4 +1,4 @@
-"""Figures: how one is begun, looks and is written; bars, curves and Pareto fronts of plain numbers."""
+"""Figures: new ones, their style and files; bars, curves and Pareto fronts of plain numbers."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from latcast.extras import require
 from latcast.records import milliseconds
 
 COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
-"""Of series, in their order."""
+"""Colours of series, in their order."""
 
 DOTS_PER_INCH = 110
 
 
 def check_drawable(purpose: str = "drawing figures") -> None:
-    """For commands that work long before they draw.
-
-    Raises:
-        MissingExtraError: Matplotlib is not installed.
-    """
+    """Raise a MissingExtraError without Matplotlib; for commands that work long before they draw."""
     require(purpose, "matplotlib")
 
 
 def new_figure(width: float, height: float, title: str = "", *, purpose: str = "drawing figures") -> Any:
-    """An empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
+    """Return an empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -39,7 +35,7 @@ def new_figure(width: float, height: float, title: str = "", *, purpose: str = "
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
-        """Notebooks show it by themselves; of a plain figure they do so only where pyplot was set up."""
+        """A figure that notebooks show without pyplot."""
 
         def _repr_png_(self) -> bytes:
             image = io.BytesIO()
@@ -53,7 +49,7 @@ def new_figure(width: float, height: float, title: str = "", *, purpose: str = "
 
 
 def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> None:
-    """Titles of the axes, no frame, a pale grid."""
+    """Set titles of the axes, no frame, a pale grid."""
     axes.set_xlabel(below, fontsize="small")
     axes.set_ylabel(beside, fontsize="small")
     axes.tick_params(axis=small_ticks, labelsize="small")
@@ -63,7 +59,7 @@ def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> N
 
 
 def write(figure: Any, path: str | os.PathLike[str], *, dots_per_inch: int = DOTS_PER_INCH) -> Path:
-    """Writes a figure: a PNG, or another format by the file's suffix.
+    """Write a figure: a PNG, or another format by the file's suffix.
 
     Raises:
         LatcastError: The file cannot be written, or no format has this suffix.
@@ -77,7 +73,7 @@ def write(figure: Any, path: str | os.PathLike[str], *, dots_per_inch: int = DOT
 
 
 def save(figure: Any, folder: Path, name: str, *, dots_per_inch: int = DOTS_PER_INCH) -> Path:
-    """Writes a figure into a folder, which is made where there is none; returns its file.
+    """Write a figure into a folder, which is made where missing; return its file.
 
     Raises:
         LatcastError: The folder cannot be written to.
@@ -90,10 +86,10 @@ def save(figure: Any, folder: Path, name: str, *, dots_per_inch: int = DOTS_PER_
 
 
 PALE = 0.25
-"""Opacity of bands and of what lies behind a front."""
+"""Opacity of bands and of points that are not on a front."""
 
 MOST_NAMED = 12
-"""Points of a front that are named."""
+"""Most named points of a front."""
 
 
 def bars(
@@ -104,14 +100,13 @@ def bars(
     title: str = "",
     axis: str = "latency, ms",
 ) -> Any:
-    """Horizontal bars, the first on top, each with its number; a line over a bar is its interval.
+    """Draw horizontal bars, the first on top, each with its number; a line over a bar is its interval.
 
     Args:
-        names: Of the bars.
-        latency_ms: Their lengths; below 0 to the left.
-        bounds_ms: Low and high of each; None where there is none.
-        title: Above them.
-        axis: Title of the axis.
+        names: Labels of the bars.
+        latency_ms: Their lengths; negative ones point left.
+        bounds_ms: Low and high of each, or None.
+        title, axis: Titles of the figure and of the axis.
     """
     figure = new_figure(7.5, 1.2 + 0.28 * len(names), title)
     axes = figure.add_subplot()
@@ -141,14 +136,12 @@ def bars(
 def curves(
     at: Sequence[float], series: Mapping[str, tuple[Sequence[float], Sequence[float], Sequence[float]]], *, title: str, below: str
 ) -> Any:
-    """Latencies over a size, each with its interval as a band.
+    """Return latencies over a size, each with its interval as a band.
 
     Args:
         at: The sizes, (points,).
-        series: Name of each curve to its latencies, lower and upper bounds in milliseconds, each (points,); NaN where there
-            is none.
-        title: Above them.
-        below: What the size is.
+        series: Name of each curve to its latencies, lower and upper bounds in milliseconds, each (points,); NaN where unknown.
+        title, below: Titles of the figure and of the size's axis.
     """
     figure = new_figure(7.5, 4.5, title)
     axes = figure.add_subplot()
@@ -176,7 +169,7 @@ def pareto(
     title: str = "",
     below: str = "latency, ms",
 ) -> Any:
-    """Latency against what is to be large, the front as a line of steps, what lies behind it pale.
+    """Draw latency against a quality to be large: the front as a line of steps, the other points pale.
 
     Args:
         latency_ms, quality: (networks,).
@@ -217,25 +210,26 @@ def pareto(
 
 
 MOST_LETTERS = 44
+"""Longest label."""
 
 
 def _shortened(name: str) -> str:
-    """A name as a label: the end of a long one, where its kind stands."""
+    """Return a name as a label: of a long one the end, which holds its kind."""
     return name if len(name) <= MOST_LETTERS else "…" + name[1 - MOST_LETTERS :]
 
 
 class Drawable(Protocol):
-    """What has a picture of itself."""
+    """A result that can be drawn."""
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any: ...
 
 
 def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws what latcast found: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
+    """Draw a result: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
 
     Args:
-        found: What has a ``plot`` of its own, which is called; or a list of predictions, drawn beside each other, or of sweeps
-            of one network, drawn over each other.
+        found: A result with a method ``plot``; or a list of predictions, drawn beside each other, or of sweeps of one network,
+            drawn over each other.
         path: A PNG, or another format by its suffix; nothing is written where None.
 
     Returns:
@@ -264,7 +258,7 @@ def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = 
 
 
 def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
-    """The figure, also written to a file where one is given; what every ``plot`` returns."""
+    """Return the figure, also written to a file where one is given."""
     if path is not None:
         write(figure, path)
     return figure

@@ -7,32 +7,29 @@ and exits with 1 (2 for a wrong call).
 from __future__ import annotations
 
 MOST_MESSAGE_CHARACTERS = 480
-"""A longer message loses its middle; what the command line puts before it still keeps a line within 500."""
+"""Length beyond which a message loses its middle, so that a line with the command's prefix stays within 500."""
 
 _CUT = " [...] "
 
 
 def printable(text: str, *, kept: str = "") -> str:
-    """Text that is safe on a terminal: what is not printable is escaped as in JSON (``\\u001b``).
+    """Return text that is safe on a terminal: what is not printable is escaped as in JSON (``\\u001b``).
 
-    That takes control characters, ANSI escapes, marks that reverse the direction of writing, and surrogates.
-
-    Args:
-        text: A name from a file, a message, a line of output.
-        kept: Characters that stay as they are, for instance the end of a line.
+    That covers control characters, ANSI escapes, marks that reverse the direction of writing, and surrogates; characters in
+    ``kept``, for instance the end of a line, stay.
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in kept else _escaped(each) for each in text)
 
+    def escaped(character: str) -> str:
+        code = ord(character)
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return "".join(each if each.isprintable() or each in kept else escaped(each) for each in text)
 
 
 def one_line(text: str, most: int = MOST_MESSAGE_CHARACTERS) -> str:
-    """A message as one printable line of at most ``most`` characters; a longer one is cut in the middle."""
+    """Return a message as one printable line of at most ``most`` characters; a longer one is cut in the middle."""
     # Cut before it is escaped too: the text may be a file of gigabytes.
     line = printable(" ".join(_cut(text, 8 * most).split()))
     return _cut(line, most)
@@ -79,9 +76,9 @@ class MissingExtraError(LatcastError):
     """An optional dependency is not installed; the message gives the command that adds it.
 
     Args:
-        package: What is missing.
+        package: The missing distribution.
         extra: The extra of latcast that brings it; empty where none does.
-        purpose: What needs it.
+        purpose: The work that needs it.
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:

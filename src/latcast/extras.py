@@ -1,4 +1,4 @@
-"""Packages that not every install has: which extra brings each, asked for before the work that needs it."""
+"""Optional packages and their extras, checked before the work that needs them."""
 
 from __future__ import annotations
 
@@ -36,21 +36,18 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "pandas": ("pandas", ""),
     "pytest": ("pytest", ""),
 }
-"""Module to the distribution that has it and the extra that brings it; the empty string where the user's own is taken."""
+"""Module to its distribution and its extra; an empty extra for packages that users install themselves."""
 
 LEARNING = ("lightgbm", "scipy", "sqlalchemy")
-"""What training from stored measurements needs, whatever runtime measured them."""
+"""Modules for training from stored measurements of any runtime."""
 
 
 def require(purpose: str, *modules: str) -> None:
-    """Refuses work that cannot be done, before it begins.
+    """Raise a MissingExtraError if a module is not installed.
 
     Args:
-        purpose: What needs the modules, as the beginning of a sentence: "measuring with OpenVINO".
+        purpose: The work, as the beginning of a sentence: "measuring with OpenVINO".
         modules: Keys of :data:`PACKAGES`. The extra of the first one brings them all.
-
-    Raises:
-        MissingExtraError: A module is not installed.
     """
     for module in modules:
         if not _installed(module):
@@ -58,7 +55,7 @@ def require(purpose: str, *modules: str) -> None:
 
 
 def unavailable(purpose: str, *modules: str) -> str | None:
-    """The message of :func:`require`, or None where all is there."""
+    """Return the message of :func:`require`, or None where all are installed."""
     try:
         require(purpose, *modules)
     except MissingExtraError as problem:
@@ -67,7 +64,7 @@ def unavailable(purpose: str, *modules: str) -> str | None:
 
 
 def explained(problem: ModuleNotFoundError, purpose: str) -> MissingExtraError | None:
-    """What to install after an import failed; None where no extra brings the module."""
+    """Return what to install after an import failed; None where no extra brings the module."""
     module = (problem.name or "").partition(".")[0]
     return MissingExtraError(*PACKAGES[module], purpose) if module in PACKAGES else None
 

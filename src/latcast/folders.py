@@ -1,4 +1,4 @@
-"""Folders of the user: what is kept, and what may be deleted at any time. None of them need exist.
+"""The user's folders: data that is kept, and a cache that may be deleted at any time. None of them need exist.
 
 ``$LATCAST_HOME`` holds everything where it is set. Otherwise data is in ``latcast`` in ``$XDG_DATA_HOME`` (``~/.local/share``)
 and the cache in ``latcast`` in ``$XDG_CACHE_HOME`` (``~/.cache``).
@@ -23,38 +23,35 @@ def _folder(inside_home: str, variable: str, usual: str) -> Path:
 
 
 def data_folder() -> Path:
-    """Where everything is that the user made and would miss."""
+    """Return the folder of data that the user would miss."""
     return _folder("", "XDG_DATA_HOME", ".local/share")
 
 
 def cache_folder() -> Path:
-    """Where everything is that can be made again."""
+    """Return the folder of files that can be made again."""
     return _folder("cache", "XDG_CACHE_HOME", ".cache")
 
 
 def made(folder: Path) -> Path:
-    """A folder, made where it is not there.
-
-    Raises:
-        LatcastError: It cannot be made or written to.
-    """
+    """Make a folder where it is missing, and return it; raise a LatcastError if it cannot be made or written to."""
+    reason: str | None = "it is read-only"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise _unusable(folder, problem.strerror) from problem
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _unusable(folder, "it is read-only")
-    return folder
+        reason = problem.strerror
+    else:
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise LatcastError(
+        f"cannot write to {folder}: {reason}; choose another place, or set LATCAST_HOME to a folder that can be written"
+    )
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Where to write what replaces a file in one step when the context ends; readers see the old file or the new one.
+    """Yield the path of a draft that replaces a file in one step when the context ends; it is removed after an error.
 
-    Nothing is left of it after an error. The folder must exist.
-
-    Raises:
-        OSError: The file cannot be replaced.
+    Readers see the old file or the new one. The folder must exist; raises an OSError where the file cannot be replaced.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -64,29 +61,23 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _unusable(folder: Path, reason: str | None) -> LatcastError:
-    return LatcastError(
-        f"cannot write to {folder}: {reason}; choose another place, or set LATCAST_HOME to a folder that can be written"
-    )
-
-
 def bundles_folder() -> Path:
-    """The user's predictor bundles."""
+    """Return the user's predictor bundles."""
     return data_folder() / "bundles"
 
 
 def measurements_folder() -> Path:
-    """Measurements that no place was given for."""
+    """Return the folder of measurements without a stated place."""
     return data_folder() / "measurements"
 
 
 def rules_folder() -> Path:
-    """Fusion rules that were detected on this machine."""
+    """Return the folder of fusion rules that were detected on this machine."""
     return data_folder() / "rules"
 
 
 def remember_measurements(place: str | os.PathLike[str]) -> None:
-    """Notes where measurements were kept last; without a word where the user's folder cannot be written."""
+    """Note the last store of measurements; do nothing where the user's folder cannot be written."""
     with suppress(LatcastError, OSError):
         note = made(data_folder()) / _LAST
         with replacing(note) as draft:
@@ -94,7 +85,7 @@ def remember_measurements(place: str | os.PathLike[str]) -> None:
 
 
 def last_measurements() -> Path | None:
-    """Where measurements were kept last; None where none were, or they are gone."""
+    """Return the last store of measurements; None where there was none, or it is gone."""
     with suppress(OSError, UnicodeDecodeError):
         found = Path((data_folder() / _LAST).read_text(encoding="utf-8").rstrip("\n"))
         return found if found.is_file() else None

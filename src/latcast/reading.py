@@ -1,7 +1,7 @@
 """Files that strangers wrote, read with limits: of size (after unpacking too), of depth, and of what their numbers may be.
 
-Whatever holds gzip, JSON, lines of JSON, TOML, CSV, zip or safetensors goes through here. A reader then checks what the
-values mean. The limits are in docs/commands.md too.
+All gzip, JSON, lines of JSON, TOML, CSV, zip and safetensors are read here; the callers check the values. The limits are in
+docs/commands.md too.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import numpy as np
 from latcast.errors import LatcastError
 
 MOST_BYTES = 64_000_000
-"""Of a file that is read whole, unpacked. JSON of this size takes up to 24 times as much memory."""
+"""Largest unpacked file that is read whole; JSON of this size takes up to 24 times as much memory."""
 
 MOST_LINE_BYTES = 16_000_000
-"""Of one line, for files that are read line by line and may be of any size."""
+"""Longest line of files that are read line by line, of any size."""
 
 MOST_BLANK_LINES = 100_000
 
@@ -38,23 +38,21 @@ MOST_ROWS = 1_000_000
 """Most rows of a CSV file; each becomes an object of some hundred bytes."""
 
 MOST_TOML_BYTES, MOST_DOTS = 200_000, 1000
-"""Most bytes of TOML, and dots in a line of it: Python takes time in proportion to the square of the parts of a key. Budgets and
-profiles of devices have a few hundred bytes."""
+"""Most bytes of TOML, and dots in a line of it: parsing takes quadratic time in the parts of a key."""
 
 MOST_RATIO, FREE_BYTES = 100, 16_000_000
-"""A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
-25 times at most, zeros a thousand."""
+"""Largest ratio of unpacked to packed gzip, for more than this many unpacked bytes; measurements reach 25."""
 
 MOST_VALUES = 8_000_000
 """Most brackets, braces and commas of a JSON text; two characters become a list of 56 bytes."""
 
 MOST_DEPTH = 40
-"""Of lists and objects within each other."""
+"""Deepest nesting of lists and objects."""
 
 MOST_INTEGER = 2**63 - 1
 
 MOST_TENSORS, MOST_HEADER_BYTES, MOST_DIMENSIONS = 10_000, 4_000_000, 8
-"""Of a safetensors file; those that latcast writes have 340 tensors and a header of 80 kB at most."""
+"""Limits of a safetensors file; latcast's have up to 340 tensors and a header of 80 kB."""
 
 _DTYPES: Mapping[str, str] = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
@@ -74,15 +72,10 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_BYTES) -> bytes:
-    """A file's content, unpacked where it is gzip.
-
-    Args:
-        path: A regular file; pipes and devices are refused.
-        error: What to raise.
-        most_bytes: Larger content is refused.
+    """Return a regular file's content, unpacked where it is gzip.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is damaged or too large.
+        LatcastError: As ``error``: the file cannot be read, is damaged, or larger than ``most_bytes``.
     """
     parts, total = [], 0
     for part in read_portions(path, error=error):
@@ -94,7 +87,7 @@ def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_
 
 
 def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers; unpacked where the file is gzip.
+    """Yield the lines that are not blank, with their numbers; unpacked where the file is gzip.
 
     Raises:
         LatcastError: As ``error``: the file cannot be read or is damaged, or a line is too long.
@@ -116,20 +109,15 @@ def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, 
 
 
 def read_json(path: Path, *, error: type[LatcastError]) -> Any:
-    """A JSON file; see :func:`read_bytes` and :func:`parse_json`."""
+    """Return a JSON file; see :func:`read_bytes` and :func:`parse_json`."""
     return parse_json(read_bytes(path, error=error), str(path), error=error)
 
 
 def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> Any:
-    """A JSON value whose numbers are finite, whose integers fit 64 bits, and which is not nested too deep.
-
-    Args:
-        data: UTF-8 where bytes.
-        place: Where it stands, for messages.
-        error: What to raise.
+    """Return a JSON value with finite numbers, integers of 64 bits, and limited nesting, from UTF-8 or text.
 
     Raises:
-        LatcastError: As ``error``.
+        LatcastError: As ``error``, beginning with ``place``.
     """
     try:
         text = data if isinstance(data, str) else str(data, "utf-8-sig")
@@ -144,7 +132,7 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
     except UnicodeEncodeError as problem:
         raise error(f"{place}: a text with half a character (a lone surrogate), expected Unicode") from problem
     except RecursionError as problem:
-        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such JSON") from problem
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected at most that") from problem
     except MemoryError as problem:
         raise error(f"{place}: takes more memory than there is") from problem
     except ValueError as problem:
@@ -154,24 +142,23 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
 
 
 def read_toml(path: Path, *, error: type[LatcastError]) -> dict[str, Any]:
-    """A TOML file, with the limits on depth and integers that JSON has.
+    """Return a TOML file, with the limits on depth and integers that JSON has.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is larger than :data:`MOST_TOML_BYTES`, or is no TOML.
+        LatcastError: As ``error``: the file cannot be read, is larger than :data:`MOST_TOML_BYTES`, or is not TOML.
     """
     return parse_toml(read_bytes(path, error=error, most_bytes=MOST_TOML_BYTES), str(path), error=error)
 
 
 def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[str, Any]:
-    """TOML in UTF-8; see :func:`read_toml`."""
-    # Python 3.10 has it as a package of its own, with the same names.
+    """Parse TOML in UTF-8; see :func:`read_toml`."""
     if max(line.count(b".") for line in data.split(b"\n")) > MOST_DOTS:
         raise error(f"{place}: found a line with more than {MOST_DOTS} dots, expected at most that")
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # the same under another name
     try:
         found: dict[str, Any] = toml.loads(data.decode("utf-8-sig"), parse_float=_float)
     except RecursionError as problem:
-        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such TOML") from problem
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected at most that") from problem
     except ValueError as problem:  # also of an integer of more digits than Python takes
         raise error(f"{place}: not TOML ({problem})") from problem
     _refuse_deep(found, place, error)
@@ -181,10 +168,10 @@ def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[st
 
 
 def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequence[str]]]:
-    """The rows of a CSV file in UTF-8 that are not empty, with the numbers of the lines on which they end.
+    """Return the rows of a CSV file in UTF-8 that are not empty, with the numbers of the lines on which they end.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is no CSV, or has more than :data:`MOST_ROWS` rows.
+        LatcastError: As ``error``: the file cannot be read, is not CSV, or has more than :data:`MOST_ROWS` rows.
     """
     rows: list[tuple[int, Sequence[str]]] = []
     try:
@@ -201,11 +188,10 @@ def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequen
 
 
 def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zipfile.ZipFile:
-    """A zip of plain files, each once, stored or deflated. None is unpacked yet; what reading one may raise is
-    :data:`UNREADABLE_ZIP`.
+    """Open a zip of plain files, each once, stored or deflated; reading a member may raise :data:`UNREADABLE_ZIP`.
 
     Raises:
-        LatcastError: As ``error``: the file cannot be read, is no zip, or has members of another kind or too many.
+        LatcastError: As ``error``: the file cannot be read, is not a zip, or has members of another kind or too many.
     """
     require_regular(path, error=error)
     try:
@@ -234,10 +220,10 @@ def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zip
 
 
 def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dict[str, np.ndarray], Mapping[str, str]]:
-    """The arrays of a safetensors file, and the texts of its header. The bytes are not copied: of a mapped file none is read yet.
+    """Return the arrays of a safetensors file, and the texts of its header; nothing is copied, a mapped file is not read yet.
 
     Raises:
-        LatcastError: As ``error``: it is none, or has more tensors or a larger header than any that latcast writes.
+        LatcastError: As ``error``: it is malformed, or has more tensors or a larger header than any that latcast writes.
     """
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > min(len(data) - 8, MOST_HEADER_BYTES):
@@ -250,7 +236,7 @@ def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dic
         raise error(f"found no safetensors (a header that is a {type(header).__name__}), expected an object")
     texts = header.pop("__metadata__", {})
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise error("found no safetensors (a __metadata__ that is no object of texts)")
+        raise error("found no safetensors (a __metadata__ that is not an object of texts)")
     if len(header) > MOST_TENSORS:
         raise error(f"found {len(header)} tensors, expected at most {MOST_TENSORS}")
     arrays: dict[str, np.ndarray] = {}
@@ -274,16 +260,7 @@ def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dic
 
 
 def require_regular(path: Path, *, error: type[LatcastError], what: str = "") -> None:
-    """Refuses what is no file; opening a pipe would wait for ever.
-
-    Args:
-        path: The file.
-        error: What to raise.
-        what: Put before the path in messages: "measurements from ".
-
-    Raises:
-        LatcastError: As ``error``: there is no such file, or it is a folder, a pipe or a device.
-    """
+    """Raise ``error`` for a missing file, a folder, a pipe (opening one would block) or a device; ``what`` precedes the path."""
     try:
         status = path.stat()
     except (OSError, ValueError) as problem:
@@ -302,8 +279,11 @@ def read_portions(path: Path, *, error: type[LatcastError]) -> Iterator[bytes]:
     require_regular(path, error=error)
     total = 0
     try:
-        with path.open("rb") as file, _unpacked(path, file) as stream:
-            packed = stream is not file
+        with path.open("rb") as file:
+            # JSON never begins with gzip's first bytes.
+            packed = path.suffix == ".gz" or file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=file) if packed else file
             while part := stream.read(_CHUNK_BYTES):
                 total += len(part)
                 # Of what was read so far: a file may hold the same portion many times.
@@ -315,13 +295,6 @@ def read_portions(path: Path, *, error: type[LatcastError]) -> Iterator[bytes]:
                 yield part
     except (OSError, EOFError, zlib.error) as problem:
         raise error(f"cannot read {path}: {_reason(problem)}") from problem
-
-
-def _unpacked(path: Path, file: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """The file itself, or what is packed in it, by its name or its first bytes: JSON never begins so."""
-    begins = file.read(len(_GZIP))
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" or begins == _GZIP else file
 
 
 def _reason(problem: Exception) -> str:

@@ -18,16 +18,16 @@ SCHEMA_VERSION = 1
 """Version of every JSON document that latcast writes."""
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
-"""What latcast measures and predicts."""
+"""Precisions that latcast measures and predicts."""
 
 UNSTATED = "unstated"
-"""Stands in a platform id for a runtime's version or a precision that was not published."""
+"""Placeholder in a platform id for a runtime's version or a precision that was not published."""
 
 PUBLISHED_PRECISIONS = (*PRECISIONS, "w8a16", "w16a16", UNSTATED)
-"""Of platforms, which others measured too: bits of weights and activations; not published."""
+"""Precisions of published platforms: also bits of weights and activations, or not published."""
 
 ACTIVATION_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "w8a16": 2, "w16a16": 2}
-"""Bytes of an activation that the graph has as a floating-point number, by precision; none where that is unstated."""
+"""Precision to bytes of an activation that the graph has as a floating-point number; none where unstated."""
 
 WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
 """Bytes of a weight, by precision."""
@@ -35,30 +35,30 @@ WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
 ROLES = ("network", "kernel")
 
 LEAST_MS, MOST_MS = 1e-9, 1e12
-"""A picosecond and thirty years; nothing faster or slower is a latency."""
+"""Range of latencies: a picosecond to thirty years."""
 
 MOST_WEIGHT = 100
-"""Of a part of the probe: an exponent."""
+"""Largest exponent of a part of the probe."""
 
 MOST_COUNT = 2**31 - 1
-"""Of rounds and warm-up runs."""
+"""Largest number of rounds and warm-up runs."""
 
 MOST_PLATFORM_CHARACTERS = 200
 
 _PART = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 UNIT_KINDS = ("cpu", "gpu", "npu")
-"""What latcast measures on."""
+"""Kinds of units that latcast measures on."""
 
 CORE_SIZES = ("small", "med", "large")
-"""Kinds of cores in one device, the slowest first; one with two kinds has no ``med``."""
+"""Kinds of cores in one device, the slowest first; a device with two kinds has no ``med``."""
 
 _CORES = re.compile(r"(\d+)(large|med|small)")
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What computes, as a platform id says it.
+    """The compute unit of a platform id.
 
     Example:
         >>> from latcast.records import Unit
@@ -67,9 +67,9 @@ class Unit:
 
     Attributes:
         kind: ``cpu``, ``gpu``, ``npu``, ``wasm``, ``webgpu``...
-        threads: Of a CPU or of WebAssembly; 1 for any other kind.
-        cores: Number and size of each kind of cores in a set of them, as it is written: ``1large1med``; empty for any other unit.
-        qualifiers: What follows after ``+``.
+        threads: Threads of a CPU or of WebAssembly; 1 for any other kind.
+        cores: Number and size of each kind of cores in a set such as ``1large1med``; empty for any other unit.
+        qualifiers: The parts after ``+``.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str) -> Unit:
-        """Reads the third part of a platform id; whatever is no CPU and no set of cores is a kind of its own."""
+        """Parse the third part of a platform id; any name but that of a CPU or a set of cores is a kind of unit."""
         clocked, *qualifiers = text.split("+")
         name = clocked.partition("@")[0]
         cores = tuple((int(count), size) for count, size in _CORES.findall(name))
@@ -127,14 +127,16 @@ class Platform:
 
     @classmethod
     def parse(cls, text: str) -> Platform:
-        """Reads a platform id.
+        """Parse a platform id.
 
         Raises:
             LatcastError: The text does not have the four parts, a part has a character outside ``[a-z0-9._+-]``, or it is too
                 long.
         """
         if len(text) > MOST_PLATFORM_CHARACTERS:
-            raise LatcastError(f"'{text[:40]}...' is no platform id: {len(text)} characters, at most {MOST_PLATFORM_CHARACTERS}")
+            raise LatcastError(
+                f"'{text[:40]}...' is not a platform id: {len(text)} characters, at most {MOST_PLATFORM_CHARACTERS}"
+            )
         parts = text.split("/")
         shape = "device/runtime-version/unit/precision, for instance local/onnxruntime-1.31/cpu1/fp32"
         if len(parts) != 4 or not _UNIT.fullmatch(parts[2]) or not all(_PART.fullmatch(part) for part in (*parts[:2], parts[3])):
@@ -148,11 +150,7 @@ class Platform:
 
     @classmethod
     def stated(cls, device: str, runtime: str, unit: str, precision: str) -> Platform:
-        """The platform as people state its parts: a device in any spelling, a runtime with or without its version.
-
-        Raises:
-            LatcastError: See :meth:`parse`.
-        """
+        """Return the platform of a device in any spelling and a runtime with or without its version; raises as :meth:`parse`."""
         return cls.parse(f"{device_name(device)}/{'-'.join(runtime_and_version(runtime))}/{unit}/{precision}")
 
     def __str__(self) -> str:
@@ -171,8 +169,10 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def device_name(text: str) -> str:
-    """A device's name as a platform id has it: the text itself where an id may hold it, else in small letters of ASCII with
-    dashes for all other signs ("Galaxy S21 (5G)" is ``galaxy-s21-5g``); empty where nothing is left."""
+    """Return a device's name for a platform id: unchanged where an id may hold it, else in lower case with dashes.
+
+    "Galaxy S21 (5G)" becomes ``galaxy-s21-5g``; the name is empty where no letter or digit is left.
+    """
     if _PART.fullmatch(text):
         return text
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
@@ -180,26 +180,26 @@ def device_name(text: str) -> str:
 
 
 def runtime_and_version(text: str) -> tuple[str, str]:
-    """Splits ``tflite-2.16`` before its version: what follows the last dash, where that holds a digit, ``master`` or
+    """Split ``tflite-2.16`` before its version: what follows the last dash, where that holds a digit, ``master`` or
     ``unstated``; a runtime without one has the version ``unstated``."""
     name, _, version = text.rpartition("-")
     return (name, version) if name and re.search(rf"\d|master|{UNSTATED}", version) else (text, UNSTATED)
 
 
 def milliseconds(value: float) -> str:
-    """A latency, or a difference of two, as people read it: three significant digits."""
+    """Format a latency, or a difference of two, with three significant digits."""
     size = abs(value)
     return decimal(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def short_version(version: str) -> str:
-    """The part of a runtime's version that names a platform: ``"1.31.1"`` becomes ``"1.31"``."""
+    """Return the part of a runtime's version that names a platform: ``"1.31.1"`` becomes ``"1.31"``."""
     return ".".join(version.split(".")[:2])
 
 
 @dataclass(frozen=True)
 class Reference:
-    """How to build a network again: a few numbers instead of a file, so that datasets stay small.
+    """A recipe to build a network again: a few numbers instead of a file, so that datasets stay small.
 
     ``space`` names the builder in ``latcast.spaces`` ("resnet", "synthetic", "kernel/conv", ...) or is ``"file"``;
     ``parameters`` are JSON values: the builder's arguments, or the path and the content hash of a file.
@@ -230,11 +230,7 @@ class Reference:
 
     @classmethod
     def from_json(cls, data: Any) -> Reference:
-        """Reads what :meth:`to_json` wrote; other fields beside it are let be.
-
-        Raises:
-            MeasurementError: It is of another form.
-        """
+        """Read the output of :meth:`to_json`, ignoring further fields; raise a MeasurementError for another form."""
         known = {name: data[name] for name in _REFERENCE if name in data} if isinstance(data, Mapping) else data
         fields = _fields("a reference", known, _REFERENCE, needed=("space",))
         return cls(fields["space"], dict(fields.get("parameters", {})), fields.get("name", ""))
@@ -245,16 +241,16 @@ class Reference:
 
 @dataclass(frozen=True)
 class ExecutedKernel:
-    """One kernel as the runtime says it ran it.
+    """One kernel as reported by the runtime.
 
     Attributes:
         name: The runtime's own name for it.
         kind: The runtime's own type ("FusedConv", "Convolution (NHWC, F32) IGEMM", ...).
-        nodes: Names of the graph's nodes that it computes, in execution order; empty where the runtime inserted it (a layout
+        nodes: Names of the graph's nodes that it computes, in execution order; empty for one that the runtime inserted (a layout
             change).
-        latency_ms: Median time over the profiled runs, normalised like the measurement it belongs to.
-        configuration: The numbers that decide its latency, where a published measurement states them ("input_channels": 64);
-            otherwise empty, as they follow from the nodes.
+        latency_ms: Median time over the profiled runs, normalised like its measurement.
+        configuration: Published numbers that decide its latency ("input_channels": 64); otherwise empty, as they follow from the
+            nodes.
     """
 
     name: str
@@ -264,20 +260,16 @@ class ExecutedKernel:
     configuration: Mapping[str, int | str] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Without a configuration where there is none."""
+        """Return the fields, without a configuration where it is empty."""
         data: dict[str, Any] = {"name": self.name, "kind": self.kind, "nodes": self.nodes, "latency_ms": self.latency_ms}
         return {**data, "configuration": dict(self.configuration)} if self.configuration else data
 
     @classmethod
     def from_json(cls, data: Any) -> ExecutedKernel:
-        """Reads what :meth:`to_json` wrote.
-
-        Raises:
-            MeasurementError: It is of another form, or its latency is no number of milliseconds.
-        """
+        """Read the output of :meth:`to_json`; raise a MeasurementError for another form or a latency out of range."""
         fields = _fields("an executed kernel", data, _EXECUTED, needed=("name", "kind", "nodes", "latency_ms"))
         if not all(isinstance(node, str) for node in fields["nodes"]):
-            raise MeasurementError("an executed kernel with a node whose name is no text")
+            raise MeasurementError("an executed kernel with a node whose name is not a text")
         configuration = fields.get("configuration", {})
         if not all(isinstance(value, str) or type(value) is int for value in configuration.values()):
             raise MeasurementError("an executed kernel whose configuration holds other values than whole numbers and texts")
@@ -287,7 +279,7 @@ class ExecutedKernel:
 
 @dataclass(frozen=True, repr=False)
 class Measurement:
-    """Raw latencies of one network or kernel on one platform, with what they were taken in.
+    """Raw latencies of one network or kernel on one platform, with their environment.
 
     Example:
         >>> import latcast
@@ -299,17 +291,17 @@ class Measurement:
 
     Attributes:
         platform: Platform id.
-        reference: What was measured.
+        reference: The network or kernel.
         role: "network" or "kernel".
         runs_ms: Every timed run, raw, in milliseconds, in order.
         probe_ms: The probe's time around each run (same length as ``runs_ms``), or empty where no probe ran.
-        probe_parts_ms: The readings behind ``probe_ms``, by part of the probe ("compute", "memory").
-        latency_ms: The statistic that stands for the measurement: the median of the runs, each divided by its probe and
-            multiplied by the probe's quiet time. None for a failed measurement.
+        probe_parts_ms: The readings of ``probe_ms`` by part of the probe ("compute", "memory").
+        latency_ms: The latency: the median of the runs, each divided by its probe and multiplied by the probe's quiet time. None
+            for a failed measurement.
         raw_latency_ms: Median of ``runs_ms``.
-        variation: Relative spread of the normalised runs (quartile deviation over median); None where one run tells none.
-        rounds: Index of the round (and so of the moment) of each run; same length as ``runs_ms``.
-        executed: The kernels the runtime ran, where profiling was asked for.
+        variation: Relative spread of the normalised runs (quartile deviation over median); None for one run.
+        rounds: Index of the round of each run; same length as ``runs_ms``.
+        executed: The kernels the runtime ran, where it was profiled.
         error: Why it failed, or None.
         environment: Versions, CPU, affinity, threads, host load, time: see ``latcast.measure.environment``.
     """
@@ -352,7 +344,7 @@ class Measurement:
 
     @classmethod
     def from_json(cls, data: Any) -> Measurement:
-        """Reads what :meth:`to_json` wrote.
+        """Read the output of :meth:`to_json`.
 
         Raises:
             MeasurementError: A newer schema, a field is missing, unknown or of another type, a number is out of its range, or
@@ -391,41 +383,30 @@ _MEASUREMENT: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _fields(what: str, data: Any, types: Mapping[str, type | tuple[type, ...]], *, needed: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a record, each of a type that it may have.
-
-    Raises:
-        MeasurementError: One is unknown, of another type, or missing.
-    """
-    if not isinstance(data, Mapping):
-        raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: a {type(data).__name__} where an object was expected")
-    for name, value in data.items():
+    """Return the fields of a record; raise a MeasurementError where one is unknown, of another type, or missing."""
+    problem = None if isinstance(data, Mapping) else f"a {type(data).__name__} where an object was expected"
+    for name, value in data.items() if problem is None else ():
         if name not in types:
-            raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: a field '{name}', which it does not have")
-        if isinstance(value, bool) or not isinstance(value, types[name]):
-            raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: {name} is a {type(value).__name__}")
-    for name in needed:
-        if name not in data:
-            raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: no '{name}'")
+            problem = f"a field '{name}', which it does not have"
+        elif isinstance(value, bool) or not isinstance(value, types[name]):
+            problem = f"{name} is a {type(value).__name__}"
+        if problem:
+            break
+    problem = problem or next((f"no '{name}'" for name in needed if name not in data), None)
+    if problem:
+        raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: {problem}")
     return dict(data)
 
 
 def listed(what: str, values: Any) -> tuple[Any, ...]:
-    """A list as it stands in a file.
-
-    Raises:
-        MeasurementError: It is something else.
-    """
+    """Return a file's list as a tuple; raise a MeasurementError for anything else."""
     if not isinstance(values, (list, tuple)):
         raise MeasurementError(f"{what} is a {type(values).__name__}, expected a list")
     return tuple(values)
 
 
 def check_ms(what: str, values: Sequence[Any], *, above_zero: bool = False) -> None:
-    """Refuses what is no list of times: other types, negative and infinite ones.
-
-    Raises:
-        MeasurementError: Names ``what``.
-    """
+    """Raise a MeasurementError about ``what`` for values that are not times: other types, negative and infinite ones."""
     for value in values:
         if type(value) not in _NUMBER or not 0 <= value <= MOST_MS or (above_zero and value < LEAST_MS):
             least = "above 0" if above_zero else "that are not negative"
@@ -434,7 +415,7 @@ def check_ms(what: str, values: Sequence[Any], *, above_zero: bool = False) -> N
 
 
 def _check(measurement: Measurement) -> None:
-    """What the types alone do not say."""
+    """Raise for contradictions that the types alone do not show."""
     Platform.parse(measurement.platform)
     if measurement.role not in ROLES:
         raise MeasurementError(f"role '{measurement.role}', expected one of {', '.join(ROLES)}")
@@ -462,23 +443,23 @@ def _check(measurement: Measurement) -> None:
 
 
 def _check_environment(measurement: Measurement) -> None:
-    """Those parts of an environment that figures are computed from."""
+    """Check those parts of an environment that figures are computed from."""
     moment = _object(measurement.environment, "moment", "environment")
     settings = _object(measurement.environment, "settings", "environment")
     if not isinstance(moment.get("worker"), (str, int, type(None))):
-        raise MeasurementError("environment whose moment.worker is no text")
+        raise MeasurementError("environment whose moment.worker is not a text")
     if type(moment.get("preempted_runs", 0)) is not int:
-        raise MeasurementError("environment whose moment.preempted_runs is no whole number")
+        raise MeasurementError("environment whose moment.preempted_runs is not a whole number")
     probe = _object(settings, "probe", "settings") if settings.get("probe") is not None else {}
     weights = moment.get("probe_weights") or []
     quiet_ms, parts = probe.get("quiet_ms") or [], probe.get("parts") or []
     if not isinstance(probe.get("key", None if quiet_ms else ""), str):
-        raise MeasurementError("environment whose settings.probe.key is no text")
+        raise MeasurementError("environment whose settings.probe.key is not a text")
     check_ms("settings.probe.quiet_ms", listed("settings.probe.quiet_ms", quiet_ms), above_zero=True)
     if not all(type(weight) in _NUMBER and 0 <= weight <= MOST_WEIGHT for weight in listed("moment.probe_weights", weights)):
-        raise MeasurementError(f"environment whose moment.probe_weights are no numbers from 0 to {MOST_WEIGHT}")
+        raise MeasurementError(f"environment whose moment.probe_weights are not numbers from 0 to {MOST_WEIGHT}")
     if not all(isinstance(part, str) for part in listed("settings.probe.parts", parts)):
-        raise MeasurementError("environment whose settings.probe.parts are no texts")
+        raise MeasurementError("environment whose settings.probe.parts are not texts")
     readings = measurement.probe_parts_ms
     if weights and readings and not (set(parts) == set(readings) and len(parts) == len(weights) == len(quiet_ms)):
         raise MeasurementError(
@@ -488,8 +469,8 @@ def _check_environment(measurement: Measurement) -> None:
 
 
 def _object(data: Mapping[str, Any], name: str, what: str) -> Mapping[str, Any]:
-    """An object within another; where there is none, an empty one."""
+    """Return an object within another; an empty one where it is missing."""
     found = data.get(name, {})
     if not isinstance(found, Mapping):
-        raise MeasurementError(f"{what} whose {name} is no object")
+        raise MeasurementError(f"{what} whose {name} is not an object")
     return found

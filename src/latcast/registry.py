@@ -21,12 +21,12 @@ Plugin = TypeVar("Plugin")
 
 
 def nearest_names(name: str, known: list[str], count: int = 3) -> list[str]:
-    """The known names most alike to ``name``, best first, for "did you mean" messages."""
+    """Return the known names most similar to ``name``, best first, for "did you mean" messages."""
     return difflib.get_close_matches(name, known, n=count, cutoff=0.3)
 
 
 def beginning_with(text: str, names: Iterable[str]) -> list[str]:
-    """The name itself; or names that go on after whole parts of an id; or after whole words; or anywhere. Sorted."""
+    """Return the name itself, else names that begin with it as whole parts of an id, as whole words, or at all; sorted."""
     known = set(names)
     if text in known:
         return [text]
@@ -38,12 +38,10 @@ def beginning_with(text: str, names: Iterable[str]) -> list[str]:
 
 
 def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
-    """The names that a pattern stands for, sorted.
+    """Return the names that match a pattern, sorted.
 
-    Args:
-        pattern: Part of a name; a glob of whole names where it has one of ``*?[`` (``"pixel4/*/gpu/*"``, in which ``*`` also
-            takes slashes); None for all.
-        names: The names that there are.
+    The pattern is a part of a name; a glob of whole names where it has one of ``*?[`` (``"pixel4/*/gpu/*"``, in which ``*`` also
+    takes slashes); None for all.
     """
     if pattern is None:
         return sorted(names)
@@ -53,16 +51,11 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
 
 
 def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list[str]:
-    """The names that a pattern stands for: see :func:`matching`.
-
-    Args:
-        pattern: Part of a name, or a glob.
-        names: All of them.
-        kind: What they are, in the singular: "platform".
-        listing: The command that lists them.
+    """Return the names that match a pattern as in :func:`matching`, at least one.
 
     Raises:
-        UnknownNameError: There is none; the message lists the nearest.
+        UnknownNameError: There is none; the message lists the nearest, names their ``kind`` ("platform") and the command
+            ``listing`` all.
     """
     known = list(names)
     found = matching(pattern, known)
@@ -75,25 +68,25 @@ def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list
 
 @cache
 def _all_entry_points() -> Any:
-    """Those of every installed distribution, read once: it takes milliseconds, whatever the group."""
+    """Return the entry points of every installed distribution, read once."""
     return entry_points()
 
 
 def entry_points_of(group: str) -> Iterable[EntryPoint]:
-    """The entry points of a group."""
+    """Return the entry points of a group."""
     found: Iterable[EntryPoint] = _all_entry_points().select(group=group)
     return found
 
 
 class Registry(Generic[Plugin]):
-    """Names mapped to objects of one kind, those of modules that are not imported yet included.
+    """Names mapped to objects of one kind, each imported on first use.
 
     Iterating gives the names in the order of latcast's own table, then those of other distributions, sorted.
 
     Args:
-        kind: What the plug-ins are, in the singular, for error messages ("runtime").
+        kind: Name of one plug-in for error messages ("runtime").
         builtin: Name to ``"module:attribute"``.
-        group: Entry-point group in which other distributions announce theirs (``"latcast.runtimes"``).
+        group: Entry-point group of other distributions' plug-ins (``"latcast.runtimes"``).
     """
 
     def __init__(self, kind: str, builtin: Mapping[str, str], group: str) -> None:
@@ -110,24 +103,24 @@ class Registry(Generic[Plugin]):
             self._scanned = True
 
     def names(self) -> list[str]:
-        """All names, sorted; nothing is imported."""
+        """Return all names, sorted; nothing is imported."""
         return sorted(self)
 
     def plugged(self) -> list[str]:
-        """The names that other distributions add, sorted; nothing is imported."""
+        """Return the names that other distributions add, sorted; nothing is imported."""
         self._scan()
         return sorted(name for name, target in self._targets.items() if isinstance(target, EntryPoint))
 
     def register(self, name: str, plugin: Plugin) -> None:
-        """Adds an object: of latcast's own modules, of a test, of a notebook."""
+        """Add an object, for instance of a test or a notebook."""
         self._targets[name] = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
         self._loaded[name] = plugin
 
     def find(self, name: str) -> Plugin | None:
-        """The plug-in of this name, imported on first use; None where there is none.
+        """Return the plug-in of this name, imported on first use; None for an unknown name.
 
         Raises:
-            LatcastError: Another distribution announces it and its code cannot be imported.
+            LatcastError: It is another distribution's and cannot be imported.
         """
         if name in self._loaded:
             return self._loaded[name]
@@ -136,33 +129,28 @@ class Registry(Generic[Plugin]):
         target = self._targets.get(name)
         if target is None:
             return None
-        plugin: Any
-        if isinstance(target, EntryPoint):
-            plugin = self._import(target)
-        else:
+        if isinstance(target, str):
             module, _, attribute = target.partition(":")
-            plugin = getattr(importlib.import_module(module), attribute)
-        self._loaded[name] = plugin
-        return self._loaded[name]
-
-    def _import(self, entry: EntryPoint) -> Any:
+            self._loaded[name] = getattr(importlib.import_module(module), attribute)
+            return self._loaded[name]
         try:
-            return entry.load()
+            self._loaded[name] = target.load()
         except LatcastError:
             raise
         except Exception as problem:
-            package = entry.dist.name if entry.dist is not None else entry.module
+            package = target.dist.name if target.dist is not None else target.module
             raise LatcastError(
-                f"the {self.kind} '{entry.name}' of the package {package} cannot be imported ({entry.value}): "
+                f"the {self.kind} '{target.name}' of the package {package} cannot be imported ({target.value}): "
                 f"{type(problem).__name__}: {problem}; repair or remove that package"
             ) from problem
+        return self._loaded[name]
 
     def get(self, name: str) -> Plugin:
-        """The plug-in of this name, imported on first use.
+        """Return the plug-in of this name, imported on first use.
 
         Raises:
             UnknownNameError: No such name; the message lists the nearest ones.
-            LatcastError: Another distribution announces it and its code cannot be imported.
+            LatcastError: It is another distribution's and cannot be imported.
         """
         found = self.find(name)
         if found is None:

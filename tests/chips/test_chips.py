@@ -61,7 +61,7 @@ def test_there_are_hundreds_of_chips_and_devices_as_the_documentation_says() -> 
     assert f" {len(chips())} chips and {len(devices())} devices " in documented.read_text(encoding="utf-8")
 
 
-def test_what_an_entry_names_is_in_the_file() -> None:
+def test_names_in_an_entry_are_in_the_file() -> None:
     known = chips()
     assert {core["design"] for core in DATA["cores"].values() if "design" in core} <= set(DATA["cores"])
     assert {feature for core in DATA["cores"].values() for feature in core.get("features", ())} <= FEATURES
@@ -83,7 +83,7 @@ def test_chips_of_one_die_have_one_vendor_and_one_kind_of_big_core() -> None:
                 assert head.cpu[0].design == chip.cpu[0].design, chip.id
 
 
-def test_numbers_are_in_the_range_of_what_has_been_built() -> None:
+def test_numbers_are_in_the_range_of_existing_chips() -> None:
     for chip in chips().values():
         assert chip.year is None or 2006 <= chip.year <= 2026, chip.id
         assert chip.process_nm is None or 2 <= chip.process_nm <= 90, chip.id
@@ -96,7 +96,7 @@ def test_numbers_are_in_the_range_of_what_has_been_built() -> None:
             assert cluster.fma_bits is None or cluster.simd_bits is not None, chip.id
 
 
-def test_no_two_entries_are_spelled_alike() -> None:
+def test_spellings_are_unique() -> None:
     """A whole name means one chip; without its brand it may mean several ("A10")."""
     owners: dict[str, list[str]] = {}
     for name, entry in [*DATA["chips"].items(), *DATA["devices"].items()]:
@@ -145,7 +145,7 @@ def test_facts_of_gpus_and_npus_name_their_family() -> None:
     assert hexagon["log2_tops"] == pytest.approx(math.log2(48))
 
 
-def test_what_is_not_known_is_absent() -> None:
+def test_unknown_facts_are_absent() -> None:
     assert facts(chips()["qcm6690"], "cpu") == {"year": 1.4}
     assert facts(chips()["qcm6690"], "npu") == {"year": 1.4, "npu=hexagon": 1.0}
     assert facts(chips()["rtx-4090"], "cpu").keys() == {"year", "log2_bandwidth_gb_s"}
@@ -213,7 +213,7 @@ def test_the_nearest_are_the_chip_its_silicon_its_core_or_family_and_then_its_ve
         ("SM-G973F", "Galaxy S10 (Exynos)"),
     ],
 )
-def test_the_first_that_is_found_is_what_people_mean(text: str, name: str) -> None:
+def test_the_first_result_is_the_usual_meaning(text: str, name: str) -> None:
     first = find(text)[0]
 
     assert first.name == name
@@ -261,14 +261,14 @@ def test_a_gpu_or_an_npu_finds_the_chips_that_have_it() -> None:
         ("rk3588", "rk3588s"),
     ],
 )
-def test_a_part_of_a_word_is_no_name(text: str, never: str) -> None:
+def test_a_part_of_a_word_is_not_a_name(text: str, never: str) -> None:
     assert find(text)
     for found in find(text):
         assert never not in found.name.lower(), found.name
 
 
 @pytest.mark.parametrize("text", ["", "  ", "-", "gpu", "apple gpu", "nothing of the kind", "85", "snapdragon 8550", "pixel"[:4]])
-def test_what_means_nothing_finds_nothing(text: str) -> None:
+def test_meaningless_texts_find_nothing(text: str) -> None:
     assert find(text) == ()
 
 
@@ -336,7 +336,7 @@ def test_the_chip_of_a_device_is_found_as_datasets_name_them(device: str, chip: 
         ("Xiaomi Mi 9 SE Pro", ""),
     ],
 )
-def test_what_is_not_known_or_may_be_several_has_no_chip(device: str, chip: str) -> None:
+def test_unknown_or_ambiguous_texts_have_no_chip(device: str, chip: str) -> None:
     assert chip_of(device, chip) is None
 
 
@@ -361,7 +361,7 @@ def test_twins_of_silicon_are_one_group(texts: list[tuple[str, str]]) -> None:
     assert len({silicon(device, chip) for device, chip in texts}) == 1
 
 
-def test_chips_that_only_sound_alike_are_groups_of_their_own() -> None:
+def test_chips_with_similar_names_are_separate_groups() -> None:
     names = [
         ("Xiaomi Mi 9", "Snapdragon 855"), ("QCS8550 (Proxy)", "qcs8550-proxy"), ("Jetson Nano", ""), ("NanoPi R2S", ""),
         ("Huawei Mate 10", "Kirin 970"), ("Huawei Mate 20", "Kirin 980"), ("Huawei Mate 30", "Kirin 990"), ("s10", ""),

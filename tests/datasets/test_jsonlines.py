@@ -80,8 +80,8 @@ def test_empty_lines_are_skipped(tmp_path: Path) -> None:
         (json.dumps(record(warmup_runs=2**31)), "rounds and warmup_runs must be whole numbers"),
         (json.dumps(record(role="whole")), "role 'whole', expected one of network, kernel"),
         (json.dumps(record(environment=[1])), "environment is a list"),
-        (json.dumps(record(environment={"moment": []})), "environment whose moment is no object"),
-        (json.dumps(record(environment={"moment": {"worker": [1]}})), "moment.worker is no text"),
+        (json.dumps(record(environment={"moment": []})), "environment whose moment is not"),
+        (json.dumps(record(environment={"moment": {"worker": [1]}})), "moment.worker is not"),
         (
             json.dumps(record(environment={"settings": {"probe": {"key": "a", "quiet_ms": [0]}}})),
             "quiet_ms must be numbers above 0",
@@ -89,7 +89,7 @@ def test_empty_lines_are_skipped(tmp_path: Path) -> None:
         (json.dumps(record(probe_parts_ms={"memory": [1.0]})), "2 runs_ms but 1 probe_parts_ms 'memory'"),
         (json.dumps(record(reference={"space": "resnet", "parameters": []})), "parameters is a list"),
         (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [], "latency_ms": -1}])), "latency_ms of an executed"),
-        (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [1], "latency_ms": 1}])), "whose name is no text"),
+        (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [1], "latency_ms": 1}])), "whose name is not"),
         (json.dumps(record(taken_at="\ud800")), "half a character"),
         (json.dumps(record(latency_ms=0.0)), "latency_ms is 0.0 and error is null"),
     ],
@@ -137,7 +137,7 @@ def test_an_interrupted_export_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_bounded_file_keeps_what_was_added_last(tmp_path: Path) -> None:
+def test_a_bounded_file_keeps_the_newest_records(tmp_path: Path) -> None:
     file = tmp_path / "last.jsonl"
     records = [Measurement("a/b-1/cpu1/fp32", Reference("a", {"b": index}), latency_ms=1.0 + index) for index in range(7)]
 

@@ -34,7 +34,7 @@ def measurement(name: str, platform: str = HERE, *, quiet_ms: float | None = Non
 
 
 @pytest.mark.parametrize("name", ["m.sqlite", "m.jsonl", "m.jsonl.gz"])
-def test_a_file_is_known_by_what_it_holds(tmp_path: Path, name: str) -> None:
+def test_a_file_is_recognised_by_its_content(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name.endswith("sqlite"):
         with Store(path) as store:

@@ -69,7 +69,7 @@ class TestByNetwork:
             by_network(["resnet18"], 0)
 
     @pytest.mark.parametrize("share", [0.0, 1.0, -0.3, 30.0])
-    def test_a_share_that_is_none_is_refused(self, share: float) -> None:
+    def test_a_share_outside_0_to_1_is_refused(self, share: float) -> None:
         with pytest.raises(DatasetError, match="expected a number between 0 and 1"):
             by_network(NETWORKS, 0, share)
 
@@ -177,7 +177,7 @@ class TestLineages:
         names = ("resnet18", "resnet50", "mobilenet_v2", "densenet121", "vgg16", "vit_base_16")
         assert len({lineage_of(model(name)) for name in names}) == len(names)
 
-    def test_the_table_says_what_the_graphs_do(self) -> None:
+    def test_the_table_agrees_with_the_graphs(self) -> None:
         names = Random(0).sample(sorted(all_networks()), 25)
         for name in names:
             assert lineage_of(model(name)) == main_block(build(model(name))), name
@@ -193,7 +193,7 @@ class TestLineages:
             for known in split.train:
                 assert shared(model(held_out), model(known)) < 0.5, (held_out, known)
 
-    def test_what_has_no_graph_is_held_out_with_its_family(self) -> None:
+    def test_a_network_without_a_graph_is_held_out_with_its_family(self) -> None:
         assert lineage_of(Reference("usc_nas", {"name": "nas17"})) == "usc_nas"
 
 

@@ -111,7 +111,7 @@ class TestAdding:
         assert store.add(measurement(environment=environment(worker="w2")))
         assert len(store) == 3
 
-    def test_how_it_was_normalised_makes_no_other_record(self, store: Store) -> None:
+    def test_another_normalisation_is_the_same_record(self, store: Store) -> None:
         store.add(probed((0.01, 0.02)))
         assert not store.add(probed((0.008, 0.02)))
 
@@ -120,7 +120,7 @@ class TestAdding:
         assert store.add_all(records) == 1200
         assert store.add_all(records) == 0
 
-    def test_a_platform_that_is_none_adds_nothing(self, store: Store) -> None:
+    def test_a_malformed_platform_adds_nothing(self, store: Store) -> None:
         with pytest.raises(LatcastError, match="not a platform id"):
             store.add_all([measurement(), measurement(1, platform="my phone")])
         assert len(store) == 0
@@ -323,7 +323,7 @@ class TestOpening:
         with pytest.raises(DatasetError, match="schema 99, this latcast reads up to 1; update latcast"):
             Store(path)
 
-    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
+    def test_a_file_of_another_format_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "notes.txt"
         path.write_text("these are notes, " * 100)
         with pytest.raises(DatasetError, match=r"cannot open the store .*notes\.txt: .*not a database"):
@@ -340,11 +340,11 @@ class TestOpening:
             ("sqlite://://x", "cannot open the store"),
         ],
     )
-    def test_a_url_that_leads_nowhere_is_refused(self, url: str, expected: str) -> None:
+    def test_an_unusable_url_is_refused(self, url: str, expected: str) -> None:
         with pytest.raises(DatasetError, match=expected):
             Store(url)
 
-    def test_a_driver_that_is_missing_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_missing_driver_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "psycopg", None)
 
         with pytest.raises(MissingExtraError, match=r"database postgresql needs .*pip install 'latcast\[server\]'"):
@@ -367,7 +367,7 @@ class TestOpening:
         }  # fmt: skip
 
 
-def test_the_id_is_of_what_was_observed() -> None:
+def test_the_id_depends_on_the_observation() -> None:
     first = measurement(1)
     assert measurement_id(first) == measurement_id(replace(first, latency_ms=1.0, executed=()))
     assert measurement_id(first) == measurement_id(replace(first, reference=replace(first.reference, name="another name")))
@@ -392,63 +392,43 @@ class TestAStrangersFile:
         connection.close()
 
     @pytest.mark.parametrize(
-        ("change", "reason"),
+        ("statement", "reason"),
         [
-            ("latency_ms = -1.0", "latency_ms is -1.0 and error is null"),
-            ("latency_ms = 9e999", "latency_ms is inf and error is null"),
-            ("latency_ms = 'fast'", "latency_ms is a str"),
-            ("raw_latency_ms = -9e999", "raw_latency_ms must be numbers that are not negative"),
-            ("variation = -1", "variation is -1"),
-            ("warmup_runs = -1", "warmup_runs must be whole numbers"),
-            ("role = 'whole'", "role 'whole'"),
-            ("taken_at = x'ff'", "taken_at is a bytes"),
-            ("runs = '[1]'", "its runs or its environment are no object"),
-            ("runs = '{'", "not JSON"),
-            ("runs = '{\"runs_ms\": [NaN]}'", "found NaN, expected a finite number"),
-            ("runs = '{\"runs_ms\": [1e999]}'", "found 1e999, expected a finite number"),
-            ('runs = \'{"runs_ms": [2.0], "rounds": [0, 1]}\'', "1 runs_ms but 2 rounds"),
-            ('runs = \'{"platform": "x"}\'', "runs with a field 'platform'"),
-            ("executed = '[3]'", "a int where an object was expected"),
-            ("moment = '[3]'", "moment is no object"),
+            ("UPDATE measurements SET latency_ms = -1.0", "latency_ms is -1.0 and error is null"),
+            ("UPDATE \"references\" SET parameters = '[1]'", "parameters is a list"),
+            ("UPDATE environments SET content = '3'", "its runs or its environment are not an object"),
+            ("UPDATE measurements SET taken_at = x'ff'", "taken_at is a bytes"),
+            ("UPDATE measurements SET runs = '[1]'", "its runs or its environment are not an object"),
+            ("UPDATE measurements SET runs = '{'", "not JSON"),
+            ("UPDATE measurements SET runs = '{\"runs_ms\": [NaN]}'", "found NaN, expected a finite number"),
+            ('UPDATE measurements SET runs = \'{"platform": "x"}\'', "runs with a field 'platform'"),
+            ("UPDATE measurements SET executed = '[3]'", "a int where an object was expected"),
+            ("UPDATE measurements SET moment = '[3]'", "moment is not an object"),
         ],
     )
-    def test_a_record_that_is_none_is_named(self, change: str, reason: str, file: Path) -> None:
-        self.execute(file, f"UPDATE measurements SET {change}")
+    def test_a_malformed_record_is_named(self, statement: str, reason: str, file: Path) -> None:
+        self.execute(file, statement)
 
         with Store(file) as opened, pytest.raises(DatasetError) as problem:
             list(opened.measurements(failed=True))
 
         assert reason in str(problem.value)
 
-    @pytest.mark.parametrize(
-        ("statement", "reason"),
-        [
-            ("UPDATE \"references\" SET parameters = '[1]'", "parameters is a list"),
-            ("UPDATE \"references\" SET space = x'00'", "space is a bytes"),
-            ("UPDATE environments SET content = '3'", "its runs or its environment are no object"),
-        ],
-    )
-    def test_a_reference_or_environment_that_is_none_is_refused(self, statement: str, reason: str, file: Path) -> None:
-        self.execute(file, statement)
-
-        with Store(file) as opened, pytest.raises(DatasetError, match=reason):
-            list(opened.measurements())
-
     @pytest.mark.parametrize("value", ["'[0]'", "'[-1.0]'", "'{}'", "'[\"a\"]'", "'[1e999]'"])
-    def test_a_quiet_time_that_is_none_is_refused(self, value: str, file: Path) -> None:
+    def test_a_malformed_quiet_time_is_refused(self, value: str, file: Path) -> None:
         self.execute(file, f"INSERT INTO quiet_times VALUES ('abc', {value})")
 
         with Store(file) as opened, pytest.raises(DatasetError):
             list(opened.measurements())
 
-    def test_a_platform_that_is_none_is_refused(self, file: Path) -> None:
+    def test_a_malformed_platform_is_refused(self, file: Path) -> None:
         self.execute(file, "INSERT INTO platforms VALUES (x'1b', 'a', 'b', 'c', 'd', 'e')")
 
         with Store(file) as opened, pytest.raises(DatasetError, match="is not a platform id"):
             opened.platforms()
 
     @pytest.mark.parametrize("version", ["'two'", "'-1'", "'2'"])
-    def test_a_version_that_is_none_or_newer_is_refused(self, version: str, file: Path) -> None:
+    def test_a_malformed_or_newer_version_is_refused(self, version: str, file: Path) -> None:
         self.execute(file, f"UPDATE properties SET value = {version}")
 
         with pytest.raises(DatasetError, match="has schema"):
@@ -463,13 +443,13 @@ class TestAStrangersFile:
             "ALTER TABLE measurements ADD COLUMN large TEXT AS (hex(zeroblob(100000000)))",
         ],
     )
-    def test_what_computes_while_it_is_read_is_refused(self, statement: str, file: Path) -> None:
+    def test_views_triggers_and_computed_columns_are_refused(self, statement: str, file: Path) -> None:
         self.execute(file, statement)
 
         with pytest.raises(DatasetError, match="computes what is read; expected plain tables"):
             Store(file)
 
-    def test_bytes_that_are_no_database_any_more_are_refused(self, file: Path) -> None:
+    def test_a_damaged_database_is_refused(self, file: Path) -> None:
         data = bytearray(file.read_bytes())
         data[100:4096] = bytes(3996)
         file.write_bytes(data)

@@ -30,7 +30,7 @@ def file(tmp_path: Path, variants: list[Variant]) -> Path:
     return path
 
 
-def test_what_is_written_is_read(file: Path, variants: list[Variant]) -> None:
+def test_a_written_file_is_read_back(file: Path, variants: list[Variant]) -> None:
     assert read_variants(file) == variants
     assert read_variant(file, 4) == variants[4]
     assert read_recipe(file) == RECIPE
@@ -95,7 +95,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("operator_counts", "[" * 5000, "operator_counts: "),
     ],
 )
-def test_a_strangers_row_that_is_no_variant_is_refused(file: Path, column: str, value: str, reason: str) -> None:
+def test_a_malformed_row_is_refused(file: Path, column: str, value: str, reason: str) -> None:
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(file)

@@ -92,7 +92,7 @@ def test_equal_references_are_one_subject_and_roles_are_two(store: Store) -> Non
     assert len(list(store.measurements(role="kernel"))) == 1
 
 
-def test_a_budget_of_nothing_begins_no_batch_and_says_what_is_missing(store: Store) -> None:
+def test_a_budget_of_0_begins_no_batch_and_reports_missing_records(store: Store) -> None:
     report = Campaign(store, settings(), items("runs", "slow"), processes=2, budget_s=0).run()
     assert (report.added, report.missing, report.complete) == (0, 4, False)
 

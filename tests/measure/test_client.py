@@ -66,7 +66,7 @@ def test_a_probed_record_is_normalised_with_a_quiet_time_that_is_kept(quiet_time
     assert memory_weight < 0.01
 
 
-def test_what_native_libraries_print_does_not_reach_the_answers(client: MeasuringClient) -> None:
+def test_native_prints_do_not_reach_the_answers(client: MeasuringClient) -> None:
     assert measure(client, "prints")["prints"].ok
 
 
@@ -85,7 +85,7 @@ def test_a_failing_subject_has_a_record_with_its_error(client: MeasuringClient, 
     assert found["runs"].ok
 
 
-def test_a_reference_that_cannot_be_built_has_a_record_too(client: MeasuringClient) -> None:
+def test_a_reference_that_cannot_be_built_has_a_failed_record(client: MeasuringClient) -> None:
     from latcast.records import Reference
 
     ((_, measurement),) = client.measure([Item(Reference("no_such_space"))], PLAN)
@@ -101,7 +101,7 @@ def test_a_crash_is_blamed_on_its_subject_alone(client: MeasuringClient, behavio
     assert found["slow"].ok
 
 
-def test_what_hangs_is_given_up_and_the_others_go_on(client: MeasuringClient) -> None:
+def test_a_hanging_subject_is_given_up_and_the_others_go_on(client: MeasuringClient) -> None:
     plan = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=1, timeout_s=2.0)
     found = measure(client, "runs", "hangs", "slow", plan=plan)
     assert found["hangs"].error == "no sign of life for 2 s while running"
@@ -169,7 +169,7 @@ def test_settings_that_make_no_sense_are_refused_at_once() -> None:
         WorkerSettings(precision="fp8")
 
 
-def test_qualifiers_and_variables_make_a_platform_of_their_own(quiet_times: QuietTimesFile) -> None:
+def test_qualifiers_and_variables_make_another_platform(quiet_times: QuietTimesFile) -> None:
     given = settings(device="bench", qualifiers=("sse42",))
     changed = settings(device="bench", qualifiers=("sse42",), variables={**given.variables, "ONEDNN_MAX_CPU_ISA": "SSE41"})
     with MeasuringClient(changed, quiet_times) as client:

@@ -8,7 +8,7 @@ import pytest
 
 from latcast.errors import LatcastError
 from latcast.kernels.rules import unit_kind
-from latcast.measure import frequency
+from latcast.measure import environment
 from latcast.measure.environment import affinity, describe_moment
 from latcast.measure.opened_runtime import open_runtime
 from latcast.records import Platform
@@ -48,7 +48,7 @@ def test_hardware_of_one_frequency_is_not_fixed_by_an_administrator(tmp_path: Pa
     policy = system(tmp_path)
     for name in ("cpuinfo_min_freq", "cpuinfo_max_freq", "scaling_min_freq", "scaling_max_freq"):
         (policy / name).write_text("1000000")
-    assert frequency.fixed_khz([0], tmp_path) is None
+    assert environment.fixed_khz([0], tmp_path) is None
 
 
 def test_an_id_with_a_frequency_is_read() -> None:
@@ -69,9 +69,9 @@ def test_the_frequency_of_a_measurement_is_the_median_of_its_rounds() -> None:
 
 def test_a_frequency_is_read_from_cpufreq_or_from_the_list_of_processors(tmp_path: Path) -> None:
     system(tmp_path)
-    assert frequency.frequency_mhz([0, 1], tmp_path) == 1000.0
-    assert frequency.frequency_mhz([0], tmp_path / "empty") is None
+    assert environment.frequency_mhz([0, 1], tmp_path) == 1000.0
+    assert environment.frequency_mhz([0], tmp_path / "empty") is None
     processors = tmp_path / "cpuinfo"
     processors.write_text("processor\t: 0\ncpu MHz\t\t: 2600.000\n\nprocessor\t: 1\ncpu MHz\t\t: 2400.500\n")
-    assert frequency.stated_mhz([0, 1], processors) == pytest.approx(2500.25)
-    assert frequency.stated_mhz([5], processors) is None
+    assert environment.stated_mhz([0, 1], processors) == pytest.approx(2500.25)
+    assert environment.stated_mhz([5], processors) is None

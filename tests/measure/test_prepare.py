@@ -12,7 +12,7 @@ from latcast.errors import MeasurementError, UnknownNameError
 from latcast.measure.prepare import latcast_wheel, prepare, requirements, wheel_platforms
 
 
-def test_a_wheel_holds_the_code_and_not_what_only_predicting_needs() -> None:
+def test_a_wheel_holds_the_code_without_the_shipped_predictors() -> None:
     name, content = latcast_wheel()
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         assert wheel.testzip() is None
@@ -26,7 +26,7 @@ def test_a_wheel_holds_the_code_and_not_what_only_predicting_needs() -> None:
     assert [line.split(",")[0] for line in recorded.splitlines()] == inside
 
 
-def test_only_what_measuring_needs_is_installed() -> None:
+def test_only_packages_for_measuring_are_installed() -> None:
     found = requirements(["onnxruntime", "litert"])
     names = [text.split(">")[0].split("<")[0] for text in found]
     assert {"numpy", "onnx", "onnxruntime", "ai-edge-litert"} <= set(names)
@@ -47,5 +47,5 @@ def test_wheels_are_looked_for_under_the_names_that_fit_the_machine() -> None:
 def test_what_cannot_be_prepared_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match=r"names a Python of your own, which is left alone; prepare ssh://pi@board$"):
         prepare("ssh://pi@board?python=/opt/python")
-    with pytest.raises(MeasurementError, match="is no address of a device"):
+    with pytest.raises(MeasurementError, match="is not an address of a device"):
         prepare("adb:0A1B")

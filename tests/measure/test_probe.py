@@ -71,11 +71,11 @@ class TestQuietTimes:
     def test_the_first_calibration_is_taken_as_it_is(self) -> None:
         assert settle(None, [0.5, 0.6]) == (0.5, 0.6)
 
-    def test_only_a_clearly_faster_calibration_replaces_what_is_known(self) -> None:
+    def test_only_a_clearly_faster_calibration_replaces_the_known_quiet_time(self) -> None:
         assert settle((1.0, 1.0), (0.96, 0.94)) == (1.0, 0.94)
         assert settle((1.0, 1.0), (2.0, 3.0)) == (1.0, 1.0)
 
-    def test_a_probe_with_other_parts_starts_anew(self) -> None:
+    def test_a_probe_with_other_parts_has_a_new_quiet_time(self) -> None:
         assert settle((1.0,), (2.0, 3.0)) == (2.0, 3.0)
 
     def test_the_file_keeps_one_entry_for_each_key(self, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ class TestQuietTimes:
         assert default_quiet_times_path() == tmp_path / "latcast" / "quiet_times.json"
 
     @pytest.mark.parametrize("content", ["{", "[1]", '{"a": "fast"}', '{"a": 3}'])
-    def test_a_damaged_file_says_what_to_do(self, tmp_path: Path, content: str) -> None:
+    def test_a_damaged_file_is_refused_with_a_remedy(self, tmp_path: Path, content: str) -> None:
         path = tmp_path / "quiet.json"
         path.write_text(content)
         with pytest.raises(MeasurementError, match=r"quiet\.json is not a file of quiet times .*delete it"):

@@ -37,7 +37,7 @@ def other_version(tmp_path: Path) -> Path:
     return tmp_path / "old"
 
 
-def test_a_library_path_comes_before_what_python_would_find(other_version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_path_comes_before_pythons_own_path(other_version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
     assert WorkerSettings().process_variables()["PYTHONPATH"] == "/somewhere/else"
     settings = WorkerSettings(library_path=str(other_version))

@@ -34,7 +34,7 @@ def small() -> Reference:
     return Reference("kernel/conv", {name: values[name] for name in known.fields}, "small conv")
 
 
-def test_onnxruntime_measures_a_kernel_and_says_what_it_executed(small: Reference, tmp_path: Path) -> None:
+def test_onnxruntime_measures_a_kernel_and_reports_executed_kernels(small: Reference, tmp_path: Path) -> None:
     quiet_times = QuietTimesFile(tmp_path / "quiet.json")
     measurement = measure(small, WorkerSettings(), PLAN, role="kernel", quiet_times=quiet_times)
     assert measurement.error is None

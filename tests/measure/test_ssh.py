@@ -119,7 +119,7 @@ def test_a_worker_that_is_killed_there_is_replaced(board: Board, tmp_path: Path)
     assert len(killed) == 1
 
 
-def test_what_takes_the_worker_down_there_is_blamed(board: Board, quiet_times: QuietTimesFile) -> None:
+def test_a_subject_that_crashes_the_worker_there_is_blamed(board: Board, quiet_times: QuietTimesFile) -> None:
     with MeasuringClient(there(board), quiet_times) as client:
         found = dict(client.measure([Item(reference("dies_running")), Item(reference())], PLAN))
     assert found[1].ok
@@ -127,7 +127,7 @@ def test_what_takes_the_worker_down_there_is_blamed(board: Board, quiet_times: Q
 
 
 @pytest.mark.slow
-def test_what_loses_the_link_again_and_again_is_blamed(
+def test_a_subject_that_loses_the_link_repeatedly_is_blamed(
     board: Board, quiet_times: QuietTimesFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "RECONNECT_WAITS_S", (0.05, 0.1))
@@ -240,9 +240,7 @@ def test_the_time_of_a_record_is_this_machines(board: Board, quiet_times: QuietT
     assert abs((datetime.now(timezone.utc) - taken_at).total_seconds()) < 60
 
 
-def test_what_stands_in_the_way_is_said_in_one_line(
-    board: Board, quiet_times: QuietTimesFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_obstacles_are_explained_in_one_line(board: Board, quiet_times: QuietTimesFile, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(changed: WorkerSettings) -> str:
         with pytest.raises(LatcastError) as caught:
             MeasuringClient(changed, quiet_times)
@@ -283,13 +281,13 @@ def test_what_stands_in_the_way_is_said_in_one_line(
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("ssh://", "is no address"),
-        ("ssh://-oProxyCommand=date", "is no address"),
-        ("ssh://pi@board:port", "is no address"),
-        ("ssh://pi@board/some/path", "is no address"),
-        ("ssh://pi@board?pyton=x", "is no address"),
+        ("ssh://", "not an address"),
+        ("ssh://-oProxyCommand=date", "not an address"),
+        ("ssh://pi@board:port", "not an address"),
+        ("ssh://pi@board/some/path", "not an address"),
+        ("ssh://pi@board?pyton=x", "not an address"),
         ("ssh://pi:secret@board", "holds no password"),
-        ("ssh://pi$(date)@board", "is no address"),
+        ("ssh://pi$(date)@board", "not an address"),
     ],
 )
 def test_a_malformed_address_is_refused(address: str, reason: str) -> None:
@@ -322,7 +320,7 @@ def test_a_device_is_a_name_or_an_address_or_both() -> None:
             device_and_address(text)
 
 
-def test_what_a_login_prints_is_no_answer(board: Board, quiet_times: QuietTimesFile) -> None:
+def test_a_login_message_is_not_taken_for_an_answer(board: Board, quiet_times: QuietTimesFile) -> None:
     talking = board.folder / "talking"
     talking.write_text("#!/bin/sh\necho 'Welcome to the board!'\nexec python3 \"$@\"\n")
     talking.chmod(0o755)

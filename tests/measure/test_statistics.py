@@ -138,7 +138,7 @@ class TestRecord:
 
 
 class TestRenormalisation:
-    def test_another_quiet_time_gives_what_measuring_with_it_would_have_given(self) -> None:
+    def test_renormalising_equals_measuring_with_the_other_quiet_time(self) -> None:
         readings = [(0.012, 0.03), (0.02, 0.035), (0.011, 0.022)]
         other = (0.008, 0.018)
         kernels = (ExecutedKernel("a", "Conv", ("conv_0",), 2.0),)
@@ -163,7 +163,7 @@ class TestRenormalisation:
         for found in (record(1.0, 2.0), failed("why", PLATFORM, NETWORK, "network")):
             assert renormalised(found, (1.0, 1.0)) is found
 
-    def test_a_record_without_weights_says_what_is_missing(self) -> None:
+    def test_a_record_without_weights_cannot_be_renormalised(self) -> None:
         found = record(3.0, 6.0, readings=[QUIET_MS, QUIET_MS])
         bare = replace(found, environment={**found.environment, "moment": {}})
         with pytest.raises(MeasurementError, match="no readings or weights"):

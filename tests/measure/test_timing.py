@@ -173,7 +173,7 @@ def priorities_of_two_rounds(run_ms: float) -> list[str]:
     return seen
 
 
-def test_a_long_round_has_a_priority_of_its_own() -> None:
+def test_a_long_round_holds_the_priority_alone() -> None:
     assert priorities_of_two_rounds(10.0) == ["0", "begin", "end", "1", "begin", "end"] * 2
 
 

@@ -132,6 +132,6 @@ def test_messages_of_any_length_arrive_whole_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("line", [b"hello", b"[1]", b'{"a": '])
-def test_a_line_that_is_no_message_is_quoted(line: bytes) -> None:
+def test_a_malformed_message_is_quoted(line: bytes) -> None:
     with pytest.raises(MeasurementError, match="a message is not"):
         messages.decode(line)

@@ -1,15 +1,26 @@
-"""Which nodes of the contract's networks run as one kernel, where runtimes agree."""
+"""The fused kernels of the contract's networks, where runtimes agree, and the cover of a network by its kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel
+from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 
 
 def fused(kernels: Iterable[ExecutedKernel]) -> set[str]:
     """Every kernel of several operators as one string."""
     return {" ".join(kernel.nodes) for kernel in kernels if len(kernel.nodes) > 1}
+
+
+def check_cover(graph: Graph, kernels: Iterable[ExecutedKernel]) -> None:
+    """Check that each node is in one kernel at most, and in one at least unless it is a view or an equal one is computed."""
+    listed = [name for kernel in kernels for name in kernel.nodes]
+    assert len(listed) == len(set(listed))
+    same = duplicates(graph)
+    computed = {same[name] for name in listed}
+    assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
 
 
 CONVOLUTIONS = {

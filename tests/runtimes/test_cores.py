@@ -122,6 +122,6 @@ def test_cpus_are_written_as_taskset_takes_them() -> None:
         ("gpu1", "gpu", 1),
     ],
 )
-def test_a_unit_says_what_computes_and_on_how_many_threads(text: str, kind: str, threads: int) -> None:
+def test_a_unit_is_parsed_into_kind_and_threads(text: str, kind: str, threads: int) -> None:
     assert (Unit.parse(text).kind, Unit.parse(text).threads) == (kind, threads)
     assert Platform("p", "tflite", "2.10", text, "fp32").threads == threads

@@ -12,7 +12,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.tflite import write_tflite
 from latcast.records import ExecutedKernel
 from latcast.runtimes import litert_native
-from latcast.runtimes.litert import LiteRt, _middle_mean
+from latcast.runtimes.litert import LiteRt
 from latcast.runtimes.litert_kernels import TABLE_KERNEL, _is_chain, attribute
 from latcast.runtimes.litert_native import ProfiledEvent
 from latcast.runtimes.protocol import Session
@@ -66,7 +66,7 @@ def test_padding_convolution_batch_norm_and_relu_are_one_kernel(runtime: LiteRt)
     ]
 
 
-def test_a_relu_after_a_sum_is_a_kernel_of_its_own_although_the_file_fuses_it(runtime: LiteRt) -> None:
+def test_a_relu_after_a_sum_is_a_separate_kernel_although_the_file_fuses_it(runtime: LiteRt) -> None:
     graph = graph_of(CASES["add_relu"])
 
     assert len(write_tflite(graph).model.operators) == 1
@@ -135,7 +135,7 @@ def test_a_mean_of_squares_is_one_kernel_of_both_operators(runtime: LiteRt) -> N
     assert kernels[1].kind.startswith("Mean Squared")
 
 
-def test_what_xnnpack_does_not_know_runs_outside_and_splits_the_network(runtime: LiteRt) -> None:
+def test_operators_unknown_to_xnnpack_run_outside_and_split_the_network(runtime: LiteRt) -> None:
     b = GraphBuilder("split")
     x = b.conv(image(b), 6, 3)
     powered = b.op("Pow", [b.op("Exp", [x])[0], b.constant(1.5, dtype="float32")])[0]
@@ -235,17 +235,6 @@ def test_an_operator_outside_the_delegate_is_found_by_its_index() -> None:
         attribute(model, events[1:])
 
 
-# Times
-
-
-def test_the_middle_half_of_the_runs_is_averaged() -> None:
-    # Of eight runs the two quickest and the two slowest do not count.
-    times = np.array([[1.0, 100.0, 3.0, 4.0, 5.0, 6.0, 0.0, 90.0]]).T
-
-    assert _middle_mean(times).tolist() == [4.5]
-    assert _middle_mean(np.array([[7.0, 2.0]])).tolist() == [7.0, 2.0]
-
-
 # Versions and sessions
 
 
@@ -290,10 +279,10 @@ def test_outputs_are_logical_whatever_order_the_file_has(runtime: LiteRt) -> Non
 
 
 def test_a_file_whose_shapes_are_not_the_graphs_is_refused(runtime: LiteRt) -> None:
-    from latcast.runtimes.litert import LiteRtSession
+    from latcast.runtimes.litert import LiteRtCpuSession
 
     graph = graph_of(CASES["conv"])
     network = replace(write_tflite(graph), input_orders=((0, 1, 2, 3),))
 
     with pytest.raises(RuntimeFailure, match="shapes"):
-        LiteRtSession(graph, network, threads=1, profile=False)
+        LiteRtCpuSession(graph, network, threads=1, profile=False)

@@ -13,19 +13,18 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.mnn import Mnn, MnnSession
 from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
 from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
-from tests.runtimes.fusions import fused
+from tests.runtimes.fusions import check_cover, fused
 
 WINOGRAD_MEMORY_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd's algorithm."""
@@ -74,7 +73,7 @@ def one_operator(op_type: str) -> Graph:
 
 @needs_mnn
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_without_its_approximations_it_computes_what_the_reference_does(network: str, tmp_path: Path) -> None:
+def test_without_approximations_it_equals_the_reference(network: str, tmp_path: Path) -> None:
     graph = CONTRACT_NETWORKS[network]()
     model = convert(graph, to_onnx(graph), tmp_path, ["--useGeluApproximation", "0"])
     session = MnnSession(graph, model, threads=1, profile=False, hints=[(WINOGRAD_MEMORY_LEVEL, 0)])
@@ -174,7 +173,7 @@ def test_a_network_whose_values_are_not_finite_is_refused() -> None:
 
 
 @needs_mnn
-def test_what_is_no_model_is_refused_with_the_converters_words(tmp_path: Path) -> None:
+def test_a_malformed_model_is_refused_with_the_converters_words(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match=r"made nothing of 'conv_stack': .*not onnx model"):
         convert(CONTRACT_NETWORKS["conv_stack"](), b"no model", tmp_path)
 
@@ -189,24 +188,7 @@ def test_a_closed_session_says_so() -> None:
 
 
 @needs_mnn
-def test_no_profiled_run_is_refused() -> None:
-    with (
-        loaded(Mnn(), CONTRACT_NETWORKS["conv_stack"](), profile=True) as session,
-        pytest.raises(RuntimeFailure, match="at least 1"),
-    ):
-        session.executed_kernels(runs=0)
-
-
-def test_without_the_library_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "MNN", None)
-    monkeypatch.setitem(sys.modules, "_tools", None)
-    assert "latcast[mnn]" in (Mnn().available() or "")
-    with pytest.raises(MissingExtraError, match="MNN"):
-        Mnn().load(CONTRACT_NETWORKS["conv_stack"]())
-
-
-@needs_mnn
-def test_another_module_in_the_converters_place_is_no_converter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_module_named_as_the_converter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "_tools", ModuleType("_tools"))
     with pytest.raises(RuntimeFailure, match="not MNN's converter"):
         Mnn().load(CONTRACT_NETWORKS["conv_stack"]())
@@ -220,7 +202,7 @@ def assigned(graph: Graph, calls: Sequence[MnnCall]) -> list[tuple[str, str, lis
     return [(kernel.kind, " ".join(kernel.nodes), kernel.calls) for kernel in assign_nodes(graph, calls)]
 
 
-def test_a_convolution_takes_in_what_follows_without_a_name() -> None:
+def test_a_convolution_takes_the_following_operators_without_a_name() -> None:
     b = GraphBuilder("made_up")
     x = b.conv_bn(b.input((1, 3, 8, 8)), 4, 3)
     graph = b.finish(b.relu(b.add(x, b.sigmoid(x))))
@@ -241,7 +223,7 @@ def test_a_convolution_takes_in_what_follows_without_a_name() -> None:
     assert assigned(graph, calls[:4])[-1] == ("BinaryOp", "add_0 relu_1", [3])
 
 
-def test_moves_before_an_operator_are_told_apart_by_their_shapes() -> None:
+def test_moves_before_an_operator_are_separated_by_their_shapes() -> None:
     b = GraphBuilder("made_up")
     x = b.concat([b.relu(b.input((1, 2, 4, 6))), b.sigmoid(b.input((1, 2, 4, 6)))])
     graph = b.finish(b.sigmoid(b.transpose(x, (0, 2, 3, 1))))
@@ -360,7 +342,7 @@ FUSED = {
 
 @known_fusions
 @pytest.mark.parametrize("network", sorted(FUSED))
-def test_it_fuses_what_was_seen_to_be_fused(network: str) -> None:
+def test_it_fuses_as_recorded(network: str) -> None:
     assert fused(executed(CONTRACT_NETWORKS[network]())) == FUSED[network]
 
 
@@ -383,11 +365,7 @@ def test_few_channels_in_a_group_become_depthwise_convolutions() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_networks_are_covered_by_their_kernels(seed: int) -> None:
     graph = random_network(seed)
-    listed = [name for kernel in executed(graph) for name in kernel.nodes]
-    assert len(listed) == len(set(listed))
-    same = duplicates(graph)
-    computed = {same[name] for name in listed}
-    assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
+    check_cover(graph, executed(graph))
 
 
 @needs_mnn

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.runtimes.ncnn import Ncnn, NcnnSession
@@ -137,21 +136,3 @@ def test_a_closed_session_says_so() -> None:
     session.close()
     with pytest.raises(RuntimeFailure, match="closed"):
         session.run()
-
-
-def test_no_profiled_run_is_refused() -> None:
-    pytest.importorskip("ncnn")
-    with (
-        loaded(Ncnn(), CONTRACT_NETWORKS["conv_stack"](), profile=True) as session,
-        pytest.raises(RuntimeFailure, match="at least 1"),
-    ):
-        session.executed_kernels(runs=0)
-
-
-def test_without_the_library_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ncnn", None)
-    reason = Ncnn().available()
-    assert reason is not None
-    assert "latcast[ncnn]" in reason
-    with pytest.raises(MissingExtraError, match="ncnn"):
-        Ncnn().load(CONTRACT_NETWORKS["conv_stack"]())

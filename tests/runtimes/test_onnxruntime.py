@@ -16,12 +16,11 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
-from tests.runtimes.fusions import CONVOLUTIONS, fused
+from tests.runtimes.fusions import CONVOLUTIONS, check_cover, fused
 
 
 class TestOnnxRuntime(RuntimeContract):
@@ -45,7 +44,7 @@ def executed(graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...
 
 
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_the_reference_of_the_contract_is_what_onnx_itself_computes(network: str) -> None:
+def test_the_reference_of_the_contract_equals_onnx_itself(network: str) -> None:
     from onnx.reference import ReferenceEvaluator
 
     graph = CONTRACT_NETWORKS[network]()
@@ -102,13 +101,13 @@ FUSED_INT8 = {
 
 @known_fusions
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_what_is_fused_in_fp32(network: str) -> None:
+def test_fusions_in_fp32(network: str) -> None:
     assert fused(executed(CONTRACT_NETWORKS[network]())) == FUSED_FP32[network]
 
 
 @known_fusions
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_what_is_fused_in_int8(network: str) -> None:
+def test_fusions_in_int8(network: str) -> None:
     assert fused(executed(CONTRACT_NETWORKS[network](), "int8")) == FUSED_INT8[network]
 
 
@@ -167,11 +166,7 @@ def test_random_networks_are_computed_right_and_covered_by_their_kernels(seed: i
         session.run()
         outputs = session.outputs()
         kernels = session.executed_kernels(runs=1)
-    listed = [name for kernel in kernels for name in kernel.nodes]
-    assert len(listed) == len(set(listed))
-    same = duplicates(graph)
-    computed = {same[name] for name in listed}
-    assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
+    check_cover(graph, kernels)
     if precision == "fp32":
         import onnxruntime
 

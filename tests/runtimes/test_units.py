@@ -1,10 +1,13 @@
-"""Units that are no CPU: a runtime without them says so in one line, before anything is loaded."""
+"""Units other than the CPU, and missing libraries: a runtime says so in one line, before anything is loaded."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from latcast.errors import MeasurementError, RuntimeFailure
+from latcast.errors import MeasurementError, MissingExtraError, RuntimeFailure
+from latcast.extras import PACKAGES
 from latcast.measure.settings import WorkerSettings
 from latcast.runtimes import RUNTIMES, get_runtime, runtime_on
 
@@ -47,3 +50,20 @@ def test_settings_name_a_unit_and_as_many_threads_as_it_has() -> None:
         WorkerSettings("ncnn", unit="2large")
     with pytest.raises(MeasurementError, match="no unit is called 'tpu'"):
         WorkerSettings("ncnn", unit="tpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("ncnn", "ncnn"), ("mnn", "MNN"), ("openvino", "openvino"), ("onnxruntime", "onnxruntime"), ("litert", "ai_edge_litert")],
+)
+def test_a_missing_library_is_named_with_the_command_that_adds_it(
+    name: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from latcast.testing.networks import CONTRACT_NETWORKS
+
+    for hidden in (module, "_tools"):
+        monkeypatch.setitem(sys.modules, hidden, None)
+    extra = PACKAGES[module][1]
+    assert f"pip install 'latcast[{extra}]'" in (get_runtime(name).available() or "")
+    with pytest.raises(MissingExtraError, match=rf"latcast\[{extra}\]"):
+        get_runtime(name).load(CONTRACT_NETWORKS["conv_stack"]())

@@ -1,1 +1,1 @@
-"""What is publicly known of chips and the devices they are in, and which of them a text means."""
+"""Public facts of chips and their devices, and the chip that a text means."""

@@ -1,7 +1,4 @@
-"""Which chip a text means, what is known of it as numbers, and which chips are like it.
-
-The facts are those of :mod:`latcast.chips.chip_table`.
-"""
+"""The chip that a text means, its facts as numbers, and similar chips; all from :mod:`latcast.chips.chip_table`."""
 
 from __future__ import annotations
 
@@ -15,21 +12,20 @@ from typing import Any, NamedTuple
 from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
 from latcast.chips.name_matching import Words, is_telling, joined, ways_to_write, words_of
 from latcast.errors import LatcastError
-
-UNIT_KINDS = ("cpu", "gpu", "npu")
+from latcast.records import UNIT_KINDS
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a text may mean.
+    """A device or chip that a text may mean.
 
     Attributes:
-        name: Of the device or the chip.
+        name: Name of the device or the chip.
         chips: The device's chips, or the chip.
         device: None where it is a chip.
         by: "name", or the part that the text names: "core", "gpu" or "npu".
         parts: The parts of the chip that the text names: "kryo-485-gold (cortex-a76)".
-        exact: Whether the text is the whole of a name.
+        exact: Whether the text is a whole name.
     """
 
     name: str
@@ -44,7 +40,7 @@ Entry = Chip | Device
 
 
 class _Name(NamedTuple):
-    """A name as it is written, and the chip or the device that is called so."""
+    """A name as it is written, and the chip or the device with this name."""
 
     text: str
     owner: str
@@ -56,7 +52,7 @@ class _Name(NamedTuple):
 
 @cache
 def _names() -> Mapping[str, list[_Name]]:
-    """Names as :func:`joined` gives them, to those who are called so."""
+    """Return names, in the form of :func:`joined`, to the chips and devices with this name."""
     found: dict[str, list[_Name]] = {}
     for text, owner, is_device in spellings():
         for way in ways_to_write(text):
@@ -66,7 +62,7 @@ def _names() -> Mapping[str, list[_Name]]:
 
 @cache
 def _telling_names() -> tuple[str, ...]:
-    """Names that are looked for inside of longer texts, the longest first."""
+    """Return names that are looked for inside of longer texts, the longest first."""
     return tuple(
         sorted(
             (name for name, meant in _names().items() if any(is_telling(each.text, name) for each in meant)),
@@ -81,7 +77,7 @@ def _chips_of(found: Entry) -> tuple[Chip, ...]:
 
 
 def _mentioned(words: Words) -> list[Entry]:
-    """Those that the text is a name of, or else those whose names stand in it, the longest ones of names that overlap."""
+    """Return the entries that the text is a name of, else those whose names stand in it, the longest of overlapping ones."""
     if words.text in _names():
         return [each.entry() for each in _names()[words.text]]
     found: list[Entry] = []
@@ -95,17 +91,12 @@ def _mentioned(words: Words) -> list[Entry]:
     return found
 
 
-# What a text means
-
-
 def find(text: str) -> tuple[Found, ...]:
-    """Devices and chips that a text may mean, the likeliest first.
+    """Return devices and chips that a text may mean, the likeliest first.
 
-    Those that it is a name of, those whose names begin with its words, those whose names contain them; where none is called so or
-    begins so, chips with a core, GPU or NPU of that name.
-
-    Args:
-        text: A name in any case, with blanks, hyphens, underscores or none: "pi5", "snapdragon 855", "SM8150", "cortex-a76".
+    First those with this name, then those whose names begin with its words, then those whose names contain them; without the
+    first two, chips with a core, GPU or NPU of that name. The name may be in any case, with blanks, hyphens, underscores or none:
+    "pi5", "snapdragon 855", "SM8150", "cortex-a76".
 
     Example:
         >>> from latcast.chips.chip_names import find
@@ -126,7 +117,7 @@ _NO_NAMES = ("gpu", "npu")
 
 
 def _found_by_name(wanted: str) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
-    """Those that are called so: (all, where a name is the text or begins so; those whose names only contain it, else)."""
+    """Return (entries whose name is the text or begins so; those whose names only contain it)."""
     words = words_of(wanted)
     ranks: dict[_Name, int] = {}
     for name, meant in _names().items():
@@ -146,7 +137,7 @@ def _found_by_name(wanted: str) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
 
 @cache
 def _parts() -> Mapping[str, list[tuple[str, str, Chip]]]:
-    """Names of cores, GPUs, NPUs and their families to (kind, the part's full name, chip) of the chips that have them."""
+    """Return names of cores, GPUs, NPUs and their families to (kind, the part's full name, chip) of the chips that have them."""
     found: dict[str, list[tuple[str, str, Chip]]] = {}
     for chip in chips().values():
         named = [("core", cluster.name, name) for cluster in chip.cpu for name in (cluster.core, cluster.design)]
@@ -158,7 +149,7 @@ def _parts() -> Mapping[str, list[tuple[str, str, Chip]]]:
 
 
 def _found_by_part(wanted: str) -> tuple[Found, ...]:
-    """Chips with such a core, GPU or NPU, the latest first; "a76" is the Cortex-A76, "ethos u55" an Ethos-U55 of any size."""
+    """Return chips with such a core, GPU or NPU, the latest first; "a76" is the Cortex-A76, "ethos u55" any Ethos-U55."""
     text = words_of(wanted)
     meant: dict[str, tuple[str, Chip, dict[str, None]]] = {}
     for name, having in _parts().items():
@@ -171,28 +162,25 @@ def _found_by_part(wanted: str) -> tuple[Found, ...]:
 
 
 _COPY = re.compile(r"(?<=[a-z0-9])\.\d+$")
-"""What tells devices of one name apart in platform ids: "gm1901.2"."""
+"""The number of a device among those of one name in platform ids: "gm1901.2"."""
 
 
 def devices_named(text: str) -> tuple[Device, ...]:
-    """Devices whose name a longer text is or holds, as :func:`chip_of` reads it."""
+    """Return devices whose name a longer text is or holds, as :func:`chip_of` reads it."""
     return tuple(each for each in _mentioned(words_of(_COPY.sub("", text))) if isinstance(each, Device))
 
 
 @lru_cache(maxsize=4096)
 def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip | None:
-    """The chip that a device and a chip are, as datasets, cards and platform ids name them.
+    """Return the chip named by texts of datasets, cards and platform ids; None where they mean no chip of the table, or several.
 
     The chip's text decides; where the device is known to have another bin of the same silicon (an Orin NX whose chip is given as
     "Orin"), the device does. Of several chips in one device (a CPU and a graphics card) the kind of unit decides.
 
     Args:
         device_text: "Redmi_Note8_Pro", "Raspberry Pi 5 Broadcom BCM2712, Cortex-A76 (ARMv8) (2.4GHz x 4)", "gm1901.2".
-        chip_text: "qcs8550-proxy", "Intel(R) Xeon(R) Platinum 8573C"; empty where nobody stated it.
-        unit_kind: ``cpu``, ``gpu`` or ``npu``; empty where it is not known: then of a device's chips it is the one with the CPU.
-
-    Returns:
-        None where the texts mean no chip of the table, or several.
+        chip_text: "qcs8550-proxy", "Intel(R) Xeon(R) Platinum 8573C"; empty where unknown.
+        unit_kind: ``cpu``, ``gpu`` or ``npu``; empty means the device's chip with the CPU.
     """
     stated = _chips_meant(chip_text, unit_kind)
     of_device = _chips_meant(device_text, unit_kind) or _chips_meant(_COPY.sub("", device_text), unit_kind)
@@ -202,7 +190,7 @@ def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip 
 
 
 def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
-    """Chips that a text mentions, else those of the devices that it mentions."""
+    """Return the chips that a text mentions, else those of the devices that it mentions."""
     if not text:
         return []
     mentioned = _mentioned(words_of(text))
@@ -218,7 +206,7 @@ def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
 
 
 def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
-    """The key under which devices are held out together: all whose chip is of one die; an unknown text is a group of its own.
+    """Return the key under which devices are held out together: all whose chips share a die; an unknown text is its own group.
 
     See :func:`chip_of` for the arguments.
     """
@@ -229,12 +217,10 @@ def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
 
 
 def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
-    """What a measurement's platform and environment call its device and its chip, for :func:`chip_of`.
+    """Return the names of device and chip in a measurement's platform and environment, for :func:`chip_of`.
 
-    Args:
-        device: The first part of the platform id.
-        environment: Of a measurement or of a bundle's card; importers put the chip in ``chip``, or in ``device`` as ``soc``, the
-            device in ``device`` as ``name``, ``board`` or ``model``; what was measured here has ``host``.
+    Importers put the chip in ``chip``, or in ``device`` as ``soc``, the device in ``device`` as ``name``, ``board`` or ``model``;
+    measurements from here have ``host``.
     """
     known = environment.get("device")
     known = known if isinstance(known, Mapping) else {}
@@ -245,25 +231,20 @@ def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
     return str(known.get("name") or known.get("board") or known.get("model") or device), str(chip)
 
 
-# What is known of it, as numbers
-
 FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "amx")
 
 
 def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
-    """What is known of the unit of a chip, as numbers near 0 to 10; what is not known is absent.
+    """Return the facts of a chip's unit, as numbers near 0 to 10; unknown ones are absent.
 
-    Args:
-        chip: The chip.
-        unit_kind: ``cpu``, ``gpu`` or ``npu``.
-        unit: Of the platform id; it says which cores are meant (``1small``, ``cpu4+little``), the fastest where it is empty.
+    ``unit``, of the platform id, names the cores (``1small``, ``cpu4+little``); empty means the fastest.
 
     Returns:
         For all kinds ``year`` (since 2018, in units of 5 years) and ``log2_bandwidth_gb_s``. For a CPU ``log2_ghz``,
         ``log2_cluster_cores``, ``log2_cores`` (of all clusters), ``log2_simd_bits``, ``log2_fma_bits``, ``out_of_order``, a flag
         for each of neon, fp16, dotprod, i8mm, sve, avx2, avx512, vnni and amx, and ``core=`` with the core's design. For a GPU
         ``log2_gpu_cores``, ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family; for an NPU ``log2_tops``, ``npu=``
-        with its family and, where it is known, ``npu_class=``. Names with ``=`` are 1 where they hold, and absent elsewhere.
+        with its family and, where known, ``npu_class=``. Names with ``=`` are 1 where they hold, and absent elsewhere.
 
     Raises:
         LatcastError: No such kind.
@@ -310,7 +291,7 @@ def _check_kind(unit_kind: str) -> None:
 
 
 def nearest(chip: Chip, unit_kind: str) -> Callable[[Chip | None], tuple[int, int]]:
-    """An order of chips by how alike their unit is to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
+    """Return a sort key of chips by the likeness of their unit to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
 
     The first number is the relation: the same chip (0), another bin of its silicon (1), the same core design, GPU or NPU class
     (2), the same family of GPUs or NPUs (3), the same vendor (4), another one (5), not known (6); the second number is the

@@ -1,9 +1,9 @@
-"""The table of chips and the devices they are in: what is publicly known of them.
+"""The table of chips and their devices, from public facts.
 
 ``chips.json`` holds it, a line an entry, sorted: CPU clusters, GPU, NPU, memory. The facts are those of vendors' specification
-pages, product briefs and datasheets, named in ``source``; what is not known is absent, never guessed. Clocks are the highest that
-the vendor states. ``npu_tops`` is the vendor's own figure for int8, which is no measure across vendors. ``fma_bits`` of a core
-follow from the vendor's optimisation guide, or from published measurements of its peak where there is none.
+pages, product briefs and datasheets, named in ``source``; unknown ones are absent, never guessed. Clocks are the highest that the
+vendor states. ``npu_tops`` is the vendor's own figure for int8, not comparable across vendors. ``fma_bits`` of a core follow from
+the vendor's optimisation guide, or else from published measurements of its peak.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True)
 class CpuCluster:
-    """Cores of one kind. What is not known is None.
+    """Cores of one kind; unknown facts are None.
 
     Attributes:
-        core: Name of the core as the vendor gives it, "kryo-485-gold".
-        design: The core it is made from, "cortex-a76"; the same name where that is of nobody else's design.
-        cores: How many.
+        core: The vendor's name of the core, "kryo-485-gold".
+        design: The core it is derived from, "cortex-a76"; else the same name.
+        cores: Their number.
         ghz: Highest clock.
         in_order: Whether it executes in program order.
         simd_bits: Width of a vector register.
         fma_bits: Bits of an operand that fused multiply-adds take in a cycle, over all pipes.
-        features: Instructions that matter here: neon, fp16, dotprod, i8mm, bf16, sve, avx2, avx512, vnni, amx...
+        features: Instruction sets: neon, fp16, dotprod, i8mm, bf16, sve, avx2, avx512, vnni, amx...
     """
 
     core: str
@@ -45,7 +45,7 @@ class CpuCluster:
 
     @property
     def name(self) -> str:
-        """The core, and the one that it is made from in parentheses."""
+        """The core, and the one that it is derived from in parentheses."""
         return self.core if self.core == self.design else f"{self.core} ({self.design})"
 
     def __str__(self) -> str:
@@ -54,28 +54,23 @@ class CpuCluster:
 
 @dataclass(frozen=True)
 class Chip:
-    """A system on chip, a CPU, a GPU with its own memory, or an accelerator. What is not known is None.
+    """A system on chip, a CPU, a GPU with its own memory, or an accelerator; unknown facts are None.
 
     Attributes:
         id: Short and unique, the vendor's part number where there is one: "sm8150".
-        name: For people: "Snapdragon 855".
-        vendor: Who sells it.
-        die: Id of the chip whose silicon it is: the Snapdragon 855+ is "sm8150" at a higher clock.
+        name: Usual name: "Snapdragon 855".
+        die: Id of the chip with the same silicon: the Snapdragon 855+ is "sm8150" at a higher clock.
         aliases: Other names.
-        year: Of its announcement.
-        process_nm: Of the process, as the vendor calls it.
+        year: Year of its announcement.
+        process_nm: The vendor's name of the process.
         cpu: Clusters, the fastest first; none for a GPU or an accelerator.
-        memory: Kind.
-        bandwidth_gb_s: Peak of the memory.
-        gpu: Name.
-        gpu_family: GPUs of one architecture, "adreno6xx".
-        gpu_cores: As the vendor counts them: shader cores, compute units, CUDA cores.
-        gpu_mhz: Highest clock.
-        gpu_gflops: Peak in fp32.
-        npu: Class, "hexagon-v66"; the family where no more is known.
-        npu_family: "hexagon".
+        memory, bandwidth_gb_s: Kind and peak bandwidth of the memory.
+        gpu, gpu_family: Name, and its architecture, "adreno6xx".
+        gpu_cores: The vendor's count: shader cores, compute units, CUDA cores.
+        gpu_mhz, gpu_gflops: Highest clock, and peak in fp32.
+        npu, npu_family: Class, "hexagon-v66" (or the family), and family, "hexagon".
         npu_tops: Peak in int8.
-        source: Where the facts are from.
+        source: Source of the facts.
     """
 
     id: str
@@ -99,11 +94,11 @@ class Chip:
     source: str = ""
 
     def has(self, unit_kind: str) -> bool:
-        """Whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``."""
+        """Return whether it has a unit of a kind, ``cpu``, ``gpu`` or ``npu``."""
         return bool({"cpu": self.cpu, "gpu": self.gpu, "npu": self.npu}[unit_kind])
 
     def cluster(self, unit: str = "") -> CpuCluster | None:
-        """The cores that a platform's unit runs on: those of ``1small`` or ``cpu4+little``; the fastest where it does not say."""
+        """Return the cores that a platform's unit runs on (``1small``, ``cpu4+little``); the fastest where it does not say."""
         if not self.cpu:
             return None
         if "large" not in unit and "med" in unit:
@@ -113,14 +108,13 @@ class Chip:
 
 @dataclass(frozen=True)
 class Device:
-    """What is sold: a phone, a board, a computer, an instance in a cloud.
+    """A product: a phone, a board, a computer, a cloud instance.
 
     Attributes:
-        name: "Redmi Note 8".
         chips: Ids of its chips, the one with the CPU first.
         aliases: Other names, model numbers among them.
-        year: Of its release.
-        source: Where this is from.
+        year: Year of its release.
+        source: Source of the facts.
     """
 
     name: str
@@ -131,7 +125,7 @@ class Device:
 
 
 class _Made(Mapping[str, Entry]):
-    """Entries of the data file by their name, each made when it is first asked for: there are a thousand."""
+    """Entries of the data file by their name, each made on first access: there are a thousand."""
 
     def __init__(self, raw: Mapping[str, dict[str, Any]], make: Callable[[str, dict[str, Any]], Entry]) -> None:
         self.raw = raw
@@ -157,7 +151,7 @@ def _data() -> dict[str, Any]:
 
 @cache
 def chips() -> Mapping[str, Chip]:
-    """Every chip by its id."""
+    """Return every chip by its id."""
     data = _data()
     cores, gpus, npus = data["cores"], data["gpus"], data["npus"]
 
@@ -175,7 +169,7 @@ def chips() -> Mapping[str, Chip]:
 
 @cache
 def devices() -> Mapping[str, Device]:
-    """Every device by its name."""
+    """Return every device by its name."""
 
     def device(name: str, known: dict[str, Any]) -> Device:
         return Device(name, **{**known, "chips": tuple(known["chips"]), "aliases": tuple(known.get("aliases", ()))})
@@ -185,7 +179,7 @@ def devices() -> Mapping[str, Device]:
 
 @cache
 def spellings() -> tuple[tuple[str, str, bool], ...]:
-    """(how it is written, id of a chip or name of a device, whether it is a device) of all names."""
+    """Return (spelling, id of a chip or name of a device, whether it is a device) of all names."""
     data = _data()
     return (
         *(

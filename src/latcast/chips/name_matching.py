@@ -1,7 +1,7 @@
-"""How names of chips and devices are compared: case, blanks, hyphens and underscores do not count, whole words do.
+"""The comparison of names of chips and devices by whole words, without case, blanks, hyphens and underscores.
 
 "pixel_4" and "Pixel 4" are one name; "855" is not in "QCS8550", nor "nano" in "NanoPi": a name begins and ends where words do.
-"Redmi Note 8" is not meant by "Redmi Note 8 Pro", since "Pro" makes it another one's name.
+"Redmi Note 8" is not in "Redmi Note 8 Pro", since "Pro" makes it another device's name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BRANDS = frozenset(
         renesas rockchip samsung snapdragon spacemit sunway tesla tiger unisoc vivo xeon xiaomi""",
     )
 )
-"""First words without which people name a chip or a device as well."""
+"""First words that people leave out of names."""
 
 _QUALIFIERS = frozenset(
     re.findall(
@@ -28,21 +28,21 @@ _QUALIFIERS = frozenset(
         prime pro r s se super t ti turbo ultra w x xl z""",
     )
 )
-"""Words that make the name before them another one's."""
+"""Words that make the name before them another device's."""
 
 _LEAST = 5
-"""Letters and digits of a name that is looked for inside of a longer text; shorter ones ("855", "M1") must be the whole text."""
+"""Fewest letters and digits of a name that is looked for in longer texts; shorter ones ("855", "M1") must be the whole text."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """A text as names are compared.
+    """A text in the form in which names are compared.
 
     Attributes:
-        text: Small letters, digits and ``+``, without what separates them.
+        text: Lower-case letters, digits and ``+``, without separators.
         words: The text's words.
-        starts: Where in ``text`` each begins.
-        attached: Whether no bracket, comma or the like stands before it.
+        starts: Begin of each word in ``text``.
+        attached: Whether no bracket, comma or similar sign stands before it.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Words:
     attached: tuple[bool, ...]
 
     def places(self, name: Words) -> Iterator[tuple[int, int]]:
-        """Begin and end of each place where whole words make up a name; none of the name's words goes over a bracket or comma."""
+        """Return begin and end of each place where whole words make up a name; none of its words goes over a bracket or comma."""
         begin = self.text.find(name.text)
         while begin >= 0:
             end = begin + len(name.text)
@@ -62,7 +62,7 @@ class Words:
             begin = self.text.find(name.text, begin + 1)
 
     def qualified(self, end: int) -> bool:
-        """Whether the word that begins there makes the name before it another one's."""
+        """Return whether the word that begins there makes the name before it another device's."""
         if end == len(self.text):
             return False
         place = self.starts.index(end)
@@ -77,7 +77,7 @@ _WORD = re.compile(r"([^a-z0-9]*)([a-z0-9]+\+*)")
 
 
 def words_of(text: str) -> Words:
-    """A text as names are compared; "plus" is "+", and "(R)", "(TM)", "CPU" and "processor" are left out."""
+    """Return a text as names are compared; "plus" is "+", and "(R)", "(TM)", "CPU" and "processor" are left out."""
     plain = _NOISE.sub(" ", text).lower()
     if not plain.isascii():
         plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
@@ -97,21 +97,18 @@ _SEPARATORS = str.maketrans("", "", " _-.,:;/\\()[]&*@'\"")
 
 
 def joined(name: str) -> str:
-    """:attr:`Words.text` of a name, quickly: the table has thousands."""
+    """Return :attr:`Words.text` of a name, quickly: the table has thousands."""
     plain = name.lower()
     return words_of(name).text if _SPECIAL.search(plain) else plain.translate(_SEPARATORS)
 
 
 def is_telling(name: str, plain: str) -> bool:
-    """Whether a name, as it is written and as :func:`joined` gives it, is looked for inside of longer texts.
-
-    It has letters and digits, or several words.
-    """
+    """Return whether a name (as written, and :func:`joined`) is looked for in longer texts: it has digits, or several words."""
     return len(plain) >= _LEAST and not plain.isdigit() and (not plain.isalpha() or len(plain) < len(name))
 
 
 def ways_to_write(name: str) -> Iterator[str]:
-    """A name, and how else people write it: without its brand, "sd" for Snapdragon."""
+    """Yield a name and its other spellings: without its brand, "sd" for Snapdragon."""
     yield name
     first, _, rest = name.lower().partition(" ")
     if rest and first in _BRANDS:

@@ -19,33 +19,27 @@ from latcast.extras import explained
 from latcast.reading import MOST_BYTES, parse_json
 
 BUSY_TIMEOUT_S = 30
-"""How long a SQLite connection waits for another one's commit."""
+"""Longest wait of a SQLite connection for another one's commit."""
 
 WRITES = "latcast_writes"
 """Execution option of connections that will write."""
 
 
 def without_password(location: str) -> str:
-    """A location that messages may show."""
+    """Return a location that messages may show."""
     return re.sub(r"://([^:/@]*):[^@/]*@", r"://\1:***@", location)
 
 
-def _url(location: str) -> URL:
-    if "://" not in location:
-        return URL.create("sqlite", database=location)
-    try:
-        return make_url(location)
-    except ValueError as problem:
-        raise DatasetError(f"cannot open the store {without_password(location)}: not a database URL ({problem})") from problem
-
-
 def open_engine(location: str) -> Engine:
-    """An engine for a SQLite file, which is made where there is none, or for a database URL.
+    """Return an engine for a SQLite file, which is made where there is none, or for a database URL.
 
     Raises:
         DatasetError: The URL is malformed, its driver is not installed, or there is no folder for the file.
     """
-    url = _url(location)
+    try:
+        url = make_url(location) if "://" in location else URL.create("sqlite", database=location)
+    except ValueError as problem:
+        raise DatasetError(f"cannot open the store {without_password(location)}: not a database URL ({problem})") from problem
     if url.get_backend_name() != "sqlite":
         try:
             return create_engine(url)
@@ -59,7 +53,7 @@ def open_engine(location: str) -> Engine:
         folder = Path(str(url.database)).parent
         if not folder.is_dir():
             raise DatasetError(f"cannot make the store {url.database}: there is no folder {folder}")
-    # A file is opened anew for each transaction: no connection is left to threads or to the interpreter's end. Store.held_open
+    # A file is opened again for each transaction: no connection is left to threads or to the interpreter's end. Store.held_open
     # makes it cheap.
     engine = create_engine(
         url,
@@ -92,7 +86,7 @@ def open_engine(location: str) -> Engine:
 
 
 def _write_ahead(cursor: Any) -> None:
-    """Puts a SQLite file into write-ahead mode; while others are opening it for the first time too, SQLite does not wait."""
+    """Put a SQLite file into write-ahead mode; while others are opening it for the first time too, SQLite does not wait."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -105,10 +99,9 @@ def _write_ahead(cursor: Any) -> None:
 
 
 def refuse_programs(connection: Connection, location: str) -> None:
-    """Refuses a SQLite file that computes: it may come from a stranger, and views and triggers would run when it is read.
+    """Raise a DatasetError for a SQLite file, perhaps from a stranger, with views, triggers, virtual tables or computed columns.
 
-    Raises:
-        DatasetError: It holds a view, a trigger, a virtual table or a computed column.
+    These would run when it is read.
     """
     rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master").all()
     for kind, name, text in rows:

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 from latcast.errors import DatasetError, LatcastError
 from latcast.folders import replacing
@@ -17,7 +16,7 @@ from latcast.records import Measurement
 
 
 def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> int:
-    """Writes measurements and returns their number; the file appears only when all are written.
+    """Write measurements and return their number; the file appears only when all are written.
 
     Raises:
         DatasetError: The file cannot be written.
@@ -25,22 +24,19 @@ def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> 
     file = Path(path)
     count = 0
     try:
-        with replacing(file) as draft, _open_draft(draft, compressed=file.suffix == ".gz") as stream:
-            for measurement in measurements:
-                stream.write(json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True) + "\n")
-                count += 1
+        with replacing(file) as draft:
+            open_draft = gzip.open if file.suffix == ".gz" else open
+            with open_draft(draft, "wt", encoding="utf-8") as stream:
+                for measurement in measurements:
+                    stream.write(json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True) + "\n")
+                    count += 1
     except OSError as problem:
         raise DatasetError(f"cannot write {file}: {problem.strerror}") from problem
     return count
 
 
 def append(path: str | os.PathLike[str], measurements: Iterable[Measurement], most: int | None = None) -> None:
-    """Adds measurements to the end of a file, which is made where there is none.
-
-    Args:
-        path: Of the file.
-        measurements: To add.
-        most: Measurements that the file may hold, of which the oldest go first; None for any number.
+    """Add measurements to the end of a file, which is made where missing; beyond ``most``, the oldest are removed.
 
     Raises:
         DatasetError: The file cannot be written.
@@ -60,14 +56,14 @@ def append(path: str | os.PathLike[str], measurements: Iterable[Measurement], mo
 
 
 _DOCUMENT = re.compile(rb'\s*\{(\s*\n|\s*("schema"\s*:\s*\d+\s*,\s*)?"measurements"\s*:)')
-"""How a document begins, indented or on one line; a record of JSON Lines has other fields on its first line."""
+"""Beginning of a document, indented or on one line; a record of JSON Lines has other fields on its first line."""
 
 
 def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
-    """The measurements of what ``latcast measure --json`` printed; None of a file that begins otherwise.
+    """Read the output of ``latcast measure --json``; return None for a file that begins otherwise.
 
     Raises:
-        DatasetError: It begins so and is none.
+        DatasetError: The file cannot be read, or begins so and is malformed.
     """
     try:
         with Path(path).open("rb") as file:
@@ -87,22 +83,14 @@ def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Measurement]:
-    """Measurements of a file, one after the other; empty lines are skipped.
+    """Yield the measurements of a file one by one; empty lines are skipped.
 
     Raises:
         DatasetError: The file cannot be read, or a line is not a measurement; the message gives file and line.
     """
-    file = Path(path)
-    for number, line in read_lines(file, error=DatasetError):
-        yield _measurement(line, f"{file}:{number}")
-
-
-def _open_draft(draft: Path, *, compressed: bool) -> IO[str]:
-    return gzip.open(draft, "wt", encoding="utf-8") if compressed else draft.open("w", encoding="utf-8")
-
-
-def _measurement(line: bytes, place: str) -> Measurement:
-    return _parsed(parse_json(line, place, error=DatasetError), place)
+    for number, line in read_lines(Path(path), error=DatasetError):
+        place = f"{path}:{number}"
+        yield _parsed(parse_json(line, place, error=DatasetError), place)
 
 
 def _parsed(data: object, place: str) -> Measurement:

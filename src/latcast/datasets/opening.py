@@ -25,7 +25,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def open_measurements(location: str | os.PathLike[str]) -> Store:
-    """A store that exists, or the records of a JSON Lines file in a store in memory.
+    """Return a store that exists, or the records of a JSON Lines file in a store in memory.
 
     Args:
         location: A SQLite file, a JSON Lines file (``.gz`` where compressed), what ``latcast measure --json`` printed, or a
@@ -55,7 +55,7 @@ def open_measurements(location: str | os.PathLike[str]) -> Store:
 
 @contextmanager
 def opened(store: Store | str | os.PathLike[str]) -> Iterator[Store]:
-    """A store as it is, which stays open; or what :func:`open_measurements` opens, until the context ends."""
+    """Yield a store as it is, which stays open; or what :func:`open_measurements` opens, until the context ends."""
     from latcast.datasets.store import Store
 
     if isinstance(store, Store):
@@ -66,14 +66,8 @@ def opened(store: Store | str | os.PathLike[str]) -> Iterator[Store]:
 
 
 def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
-    """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
-    parts = [
-        kind,
-        settings.place,
-        settings.runtime,
-        settings.unit or f"cpu{settings.threads}",
-        settings.precision,
-    ]
+    """Return where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
+    parts = [kind, settings.place, settings.runtime, settings.unit or f"cpu{settings.threads}", settings.precision]
     return made(measurements_folder()) / ("-".join(part for part in parts if part) + ".sqlite")
 
 
@@ -97,7 +91,7 @@ def _in_memory(path: Path) -> Store:
 
 
 def only_platform(store: Store, platform_id: str | None = None) -> Platform:
-    """The platform of this id or beginning of one (``rpi5/tflite``), or the only one of a store.
+    """Return the platform of this id or beginning of one (``rpi5/tflite``), or the only one of a store.
 
     Raises:
         DatasetError: The store does not hold it, or holds several that begin so, or several and none was named.

@@ -7,6 +7,7 @@ UTC, which sort as the times do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
@@ -56,7 +57,7 @@ class PlatformRow(Base):
 
 
 class EnvironmentRow(Base):
-    """What measurements were taken in, without the moment; the id is a hash of the content."""
+    """The environment of measurements, without the moment; the id is a hash of the content."""
 
     __tablename__ = "environments"
 
@@ -76,7 +77,7 @@ class ReferenceRow(Base):
 
 
 class MeasurementRow(Base):
-    """One measurement with its raw runs; the id is a hash of what was observed."""
+    """One measurement with its raw runs; the id is a hash of the observation."""
 
     __tablename__ = "measurements"
     __table_args__ = (Index("measurements_by_subject", "platform_id", "role", "reference_key"),)
@@ -103,79 +104,51 @@ class MeasurementRow(Base):
 
 
 _RUNS = ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")
+_SAME = ("role", "taken_at", "latency_ms", "raw_latency_ms", "variation", "statistic", "warmup_runs", "error")
+"""Columns with the record's own name."""
 
 
 def platform_row(key: str, measurement: Measurement) -> PlatformRow:
-    """A platform with the parts of its id."""
+    """Return a platform with the parts of its id."""
     parts = Platform.parse(key)
-    return PlatformRow(
-        id=key,
-        device=parts.device,
-        runtime=parts.runtime,
-        runtime_version=parts.runtime_version,
-        unit=parts.unit,
-        precision=parts.precision,
-    )
+    return PlatformRow(id=key, **asdict(parts))
 
 
 def reference_row(key: str, reference: Reference) -> ReferenceRow:
-    """A network or kernel."""
+    """Return a network or kernel."""
     return ReferenceRow(key=key, space=reference.space, name=reference.name, parameters=dict(reference.parameters))
 
 
 def environment_row(key: str, environment: Mapping[str, Any]) -> EnvironmentRow:
-    """An environment without its moment."""
+    """Return an environment without its moment."""
     return EnvironmentRow(id=key, content={name: value for name, value in environment.items() if name != MOMENT})
 
 
 def measurement_values(key: str, measurement: Measurement, environment_key: str) -> dict[str, Any]:
-    """A record as the columns of :class:`MeasurementRow`; the rows it refers to are made on their own.
-
-    Columns rather than a mapped object: of a hundred thousand records at once, the mapping would be most of the work.
-    """
+    """Return a record as the columns of :class:`MeasurementRow` (mapped objects are slow for many records)."""
     return {
         "id": key,
         "platform_id": measurement.platform,
         "reference_key": measurement.reference.key,
         "environment_id": environment_key,
-        "role": measurement.role,
-        "taken_at": measurement.taken_at,
-        "latency_ms": measurement.latency_ms,
-        "raw_latency_ms": measurement.raw_latency_ms,
-        "variation": measurement.variation,
-        "statistic": measurement.statistic,
-        "warmup_runs": measurement.warmup_runs,
-        "error": measurement.error,
-        "runs": {
-            "runs_ms": measurement.runs_ms,
-            "probe_ms": measurement.probe_ms,
-            "probe_parts_ms": dict(measurement.probe_parts_ms),
-            "rounds": measurement.rounds,
-        },
+        **{name: getattr(measurement, name) for name in _SAME},
+        "runs": {name: getattr(measurement, name) for name in _RUNS},
         "executed": [kernel.to_json() for kernel in measurement.executed],
         "moment": dict(measurement.environment.get(MOMENT, {})),
     }
 
 
 def stored_reference(row: ReferenceRow) -> Reference:
-    """What :func:`reference_row` was given.
-
-    Raises:
-        MeasurementError: The row holds something else.
-    """
+    """Return the reference of a row, or raise a MeasurementError where it is malformed."""
     return Reference.from_json({"space": row.space, "parameters": row.parameters, "name": row.name})
 
 
 def stored_measurement(row: MeasurementRow) -> Measurement:
-    """What :func:`measurement_values` was given.
-
-    Raises:
-        MeasurementError: The row holds something else.
-    """
+    """Return the measurement of a row, or raise a MeasurementError where it is malformed."""
     runs: object = row.runs
     lasting: object = row.environment.content
     if not isinstance(runs, dict) or not isinstance(lasting, dict):
-        raise MeasurementError("its runs or its environment are no object")
+        raise MeasurementError("its runs or its environment are not an object")
     stray = sorted(set(runs) - set(_RUNS))
     if stray:
         raise MeasurementError(f"runs with a field '{stray[0]}'; expected {', '.join(_RUNS)}")
@@ -183,16 +156,9 @@ def stored_measurement(row: MeasurementRow) -> Measurement:
         {
             "platform": row.platform_id,
             "reference": {"space": row.reference.space, "parameters": row.reference.parameters, "name": row.reference.name},
-            "role": row.role,
+            **{name: getattr(row, name) for name in _SAME},
             **runs,
-            "latency_ms": row.latency_ms,
-            "raw_latency_ms": row.raw_latency_ms,
-            "variation": row.variation,
-            "statistic": row.statistic,
-            "warmup_runs": row.warmup_runs,
-            "taken_at": row.taken_at,
             "executed": row.executed,
-            "error": row.error,
             "environment": {**lasting, **({MOMENT: row.moment} if row.moment else {})},
         }
     )

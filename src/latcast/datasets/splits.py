@@ -1,9 +1,8 @@
 """Which subjects a predictor may learn from, and on which it is judged: by network, by lineage, by device.
 
-Random networks flatter: two variants of one family are nearly the same network, and two families that share their blocks are
-nearly one family. Whole lineages held out, networks that are mostly made of one kind of block, say how well an unseen
-architecture is predicted, whole devices an unseen phone. A split is drawn from its seed and the names alone, so the same list
-in another order is split alike.
+Holding out random networks gives too good results: variants of one family are nearly the same network, and families with the
+same blocks nearly one family. Holding out whole lineages (networks mostly made of one kind of block) tests an unseen
+architecture, whole devices an unseen phone. A split depends on its seed and the names alone, not on their order.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from latcast.spaces.pytorchcv import reference_of as pytorchcv_reference
 from latcast.spaces.pytorchcv import shipped_names
 
 TEST_SHARE = 0.3
-"""Of the subjects."""
+"""Share of the subjects to test on."""
 
 SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 """Devices that are held out together with another one: both have a Snapdragon 710 (Li et al., Table 1)."""
 
 SPACES_OF_NAMES = frozenset({PYTORCHCV, "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
-"""Collections of networks of many families, told apart by their names."""
+"""Collections of networks of many families, which their names tell."""
 
 TABLE = Path(__file__).with_name("lineages.json")
 """Main blocks of networks that come with latcast, which need not be built then (``python -m benchmarks lineages`` writes it)."""
@@ -49,7 +48,7 @@ class Split:
 
 
 def family_of(reference: Reference) -> str:
-    """The family of a network: its space, or for collections that which its name begins with; a segment's is its network's."""
+    """Return the family of a network: its space; in collections the beginning of its name; for a segment its network's."""
     if reference.space == SEGMENTS:
         return family_by_name(str(reference.parameters["network"]).partition("/")[2])
     if reference.space in SPACES_OF_NAMES:
@@ -60,8 +59,8 @@ def family_of(reference: Reference) -> str:
 def lineage_of(reference: Reference) -> str:
     """Return the lineage that a network is held out with: the kind of block that most of it is made of.
 
-    It is told from the graph (:func:`latcast.graph.blocks.main_block`), never from the name; a segment's is its network's. Two
-    things have the name of their family instead: networks of a synthetic space, which are drawn anew each, and what has no graph.
+    It depends on the graph (:func:`latcast.graph.blocks.main_block`), never on the name; a segment has its network's. Networks of
+    a synthetic space, and those without a graph, have the name of their family instead.
 
     >>> [lineage_of(Reference("timm", {"name": name})) for name in ("seresnet50", "tf_mobilenetv3_small_100")]
     ['1x1 + 1x1 + wide', '1x1 + 1x1 + depthwise']
@@ -98,13 +97,13 @@ def tabled_lineages() -> dict[str, dict[str, list[str]]]:
 
 
 def device_of(platform: Platform | str) -> str:
-    """The device that a platform is held out with."""
+    """Return the device that a platform is held out with."""
     device = (Platform.parse(platform) if isinstance(platform, str) else platform).device
     return SAME_DEVICE.get(device, device)
 
 
 def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Random networks held out.
+    """Hold out random networks.
 
     Args:
         networks: Names or keys; repeated ones count once.
@@ -122,10 +121,10 @@ def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHAR
 
 
 def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Whole groups held out, drawn one by one until at least the share of the members is.
+    """Hold out whole groups, drawn one by one until they hold at least the share of the members.
 
     Args:
-        group_of: Name or key of each network to its lineage; or of anything else to what it is held out with.
+        group_of: Name or key of each member (a network, a device...) to its group.
         seed: Same seed, same split.
         test_share: Part of the members to test on; more where the last group drawn is large, and never all groups.
 
@@ -149,7 +148,7 @@ def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SH
 
 
 def by_device(platforms: Iterable[str], seed: int) -> Split:
-    """Random devices held out, each with all its platforms: all core sets, precisions and runtimes.
+    """Hold out random devices, each with all its platforms: all core sets, precisions and runtimes.
 
     Args:
         platforms: Platform ids.

@@ -42,9 +42,9 @@ from latcast.records import Measurement, Platform, Reference
 
 
 def measurement_id(measurement: Measurement) -> str:
-    """Hash (32 hex digits) of what was observed: subject, platform, runs, time, error.
+    """Return a hash (32 hex digits) of what was observed: subject, platform, runs, time, error.
 
-    How the runs were normalised does not enter, nor does the name: the same observation is the same record.
+    Normalisation and name do not enter: the same observation is the same record.
     """
     observed = [
         measurement.platform,
@@ -63,7 +63,7 @@ def measurement_id(measurement: Measurement) -> str:
 class Store:
     """A set of measurements that only grows. A context manager.
 
-    One process writes while others read: SQLite files are in write-ahead mode. Each call is a transaction of its own.
+    One process writes while others read: SQLite files are in write-ahead mode. Each call is a separate transaction.
 
     Args:
         location: Path of a SQLite file, which is made where there is none, or a database URL
@@ -97,15 +97,12 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
     def held_open(self) -> Iterator[None]:
-        """Keeps a connection, for whoever adds records one by one; of use in the thread that began it.
-
-        SQLite copies its log into the file when the last connection is closed, which takes far longer than adding a record.
-        """
+        """Keep a connection open in this thread: closing SQLite's last one copies its log, far slower than adding a record."""
         with self._translated("open"):
             connection = self._engine.connect()
         with connection:
@@ -114,18 +111,11 @@ class Store:
     # Writing
 
     def add(self, measurement: Measurement) -> bool:
-        """Commits one record.
-
-        Returns:
-            False where the store held it already.
-        """
+        """Commit one record; return False where the store held it already."""
         return self.add_all([measurement]) == 1
 
     def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commits many records at once.
-
-        Returns:
-            How many of them were new.
+        """Commit many records at once; return the number of new ones.
 
         Raises:
             LatcastError: A platform id is malformed; nothing is added then.
@@ -134,27 +124,21 @@ class Store:
             return len(self._insert(session, measurements))
 
     def _insert(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
-        """Adds records inside a transaction; returns the ids of those that were new."""
+        """Add records inside a transaction; return the ids of new ones."""
         new = {measurement_id(item): item for item in measurements}
         for known in _existing(session, MeasurementRow.id, list(new)):
             del new[known]
-        self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
+        _add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
         references = {item.reference.key: item.reference for item in new.values()}
-        self._add_missing(session, ReferenceRow.key, references, reference_row)
+        _add_missing(session, ReferenceRow.key, references, reference_row)
         environment_keys = {key: environment_id(item.environment) for key, item in new.items()}
         environments = {environment_keys[key]: item.environment for key, item in new.items()}
-        self._add_missing(session, EnvironmentRow.id, environments, environment_row)
+        _add_missing(session, EnvironmentRow.id, environments, environment_row)
         session.flush()
         if new:
             rows = [measurement_values(key, item, environment_keys[key]) for key, item in new.items()]
             session.execute(insert(Base.metadata.tables[MeasurementRow.__tablename__]), rows)
         return list(new)
-
-    def _add_missing(
-        self, session: Session, column: Any, wanted: Mapping[str, Any], make_row: Callable[[str, Any], Base]
-    ) -> None:
-        known = set(_existing(session, column, list(wanted)))
-        session.add_all(make_row(key, value) for key, value in wanted.items() if key not in known)
 
     # Reading
 
@@ -168,15 +152,13 @@ class Store:
         failed: bool = False,
         as_taken: bool = False,
     ) -> Iterator[Measurement]:
-        """Records in order of time.
+        """Yield records in order of time.
 
         Args:
-            platform: Only of this platform id.
-            role: Only "network" or only "kernel".
-            space: Only of references in this space; one that ends in ``/`` stands for all below it (``"kernel/"``).
-            keys: Only of references with these keys.
-            failed: Whether to give failed ones too.
-            as_taken: Give latencies as they were normalised when taken. Otherwise all records of a host are normalised
+            platform, role, keys: Only those of this platform id, role, keys of references.
+            space: Only those of this space; one that ends in ``/`` stands for all below it (``"kernel/"``).
+            failed: Whether to include failed ones.
+            as_taken: Whether to keep the normalisation of when they were taken. Otherwise all records of a host are normalised
                 with the quiet time known now, so that they compare.
         """
         query = _filtered(select(MeasurementRow), platform, role, space).order_by(MeasurementRow.taken_at, MeasurementRow.id)
@@ -201,43 +183,40 @@ class Store:
         space: str | None = None,
         keys: Iterable[str] | None = None,
     ) -> list[Label]:
-        """One label for each reference of a platform that has a measurement, in order of the first measurement."""
+        """Return one label for each reference of a platform that has a measurement, in order of the first measurement."""
         groups: dict[tuple[str, str], list[Measurement]] = {}
         for measurement in self.measurements(platform=platform, role=role, space=space, keys=keys):
             groups.setdefault((measurement.role, measurement.reference.key), []).append(measurement)
         return [combine(group) for group in groups.values()]
 
     def tallies(self, platform: str, role: str) -> dict[str, Tally]:
-        """Reference key to the number of its records on a platform, good and failed."""
-        query = (
-            select(
-                MeasurementRow.reference_key,
-                func.count(MeasurementRow.id),
-                func.count(MeasurementRow.error),
-            )
-            .where(MeasurementRow.platform_id == platform, MeasurementRow.role == role)
-            .group_by(MeasurementRow.reference_key)
-        )
+        """Return reference key to the number of its records on a platform, good and failed."""
+        query = select(MeasurementRow.reference_key, func.count(MeasurementRow.id), func.count(MeasurementRow.error))
+        query = query.where(MeasurementRow.platform_id == platform, MeasurementRow.role == role)
         with self._reading() as session:
-            return {key: Tally(count - failed, failed) for key, count, failed in session.execute(query)}
+            rows = session.execute(query.group_by(MeasurementRow.reference_key))
+            return {key: Tally(count - failed, failed) for key, count, failed in rows}
 
     def keys(self, *, platform: str | None = None, role: str | None = None, space: str | None = None) -> set[str]:
-        """Keys of references that have a good record."""
+        """Return the keys of references that have a good record."""
         query = _filtered(select(MeasurementRow.reference_key).distinct(), platform, role, space)
         with self._reading() as session:
             return set(session.scalars(query.where(MeasurementRow.error.is_(None))))
 
     def platforms(self) -> dict[str, int]:
-        """Platform id to its number of records, failed ones included, by id."""
+        """Return platform id to its number of records, failed ones included, by id."""
         query = select(PlatformRow.id, func.count(MeasurementRow.id)).outerjoin(
             MeasurementRow, MeasurementRow.platform_id == PlatformRow.id
         )
         with self._reading() as session:
             rows = session.execute(query.group_by(PlatformRow.id).order_by(PlatformRow.id))
-            return {self._checked_platform(row[0]): row[1] for row in rows}
+            try:
+                return {Platform.parse(str(row[0])).id: row[1] for row in rows}
+            except LatcastError as problem:
+                raise DatasetError(f"{self.location}: {problem}") from problem
 
     def references(self, *, platform: str | None = None, space: str | None = None) -> list[Reference]:
-        """References of which the store holds a record, by name."""
+        """Return the references with a record, by name."""
         query = select(ReferenceRow).order_by(ReferenceRow.name, ReferenceRow.key)
         used = _filtered(select(MeasurementRow.reference_key), platform, None, space)
         with self._reading() as session:
@@ -246,12 +225,6 @@ class Store:
             except MeasurementError as problem:
                 raise DatasetError(f"{self.location}: {problem}") from problem
 
-    def _checked_platform(self, found: object) -> str:
-        try:
-            return Platform.parse(str(found)).id
-        except LatcastError as problem:
-            raise DatasetError(f"{self.location}: {problem}") from problem
-
     def __len__(self) -> int:
         with self._reading() as session:
             return session.scalar(select(func.count(MeasurementRow.id))) or 0
@@ -259,18 +232,18 @@ class Store:
     # Quiet times
 
     def quiet_ms(self, key: str) -> QuietTime | None:
-        """The known quiet times of a probe's parts, in milliseconds."""
+        """Return the known quiet times of a probe's parts, in milliseconds."""
         with self._reading() as session:
             row = session.get(QuietTimeRow, key)
             return None if row is None else self._checked_quiet_ms(row)
 
     def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
-        """Remembers a probe's quiet times; measurements are normalised with them from now on when they are read."""
+        """Store a probe's quiet times; later reads normalise with them."""
         with self._writing("add to") as session:
             session.merge(QuietTimeRow(probe_key=key, quiet_ms=list(quiet_ms)))
 
     def take_quiet_times(self, other: Store) -> None:
-        """Makes the measurements of both stores compare: of each probe both know, or only the other, its quiet times count."""
+        """Take the quiet times of another store, so that the measurements of both compare."""
         with other._reading() as session:
             quiet_times = other._quiet_times(session)
         for key, quiet_ms in quiet_times.items():
@@ -288,7 +261,7 @@ class Store:
     # Exchange
 
     def export(self, path: str | os.PathLike[str], *, platform: str | None = None, role: str | None = None) -> int:
-        """Writes records, failed ones too, as JSON Lines (``.gz`` compresses) and returns their number."""
+        """Write records, failed ones too, as JSON Lines (``.gz`` compresses); return their number."""
         return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
 
     # Below: transactions
@@ -309,7 +282,8 @@ class Store:
         try:
             yield
         except (SQLAlchemyError, UnicodeDecodeError) as problem:
-            raise DatasetError(f"cannot {doing} the store {self.location}: {_first_line(problem)}") from problem
+            reason = str(problem).strip().splitlines()[0]
+            raise DatasetError(f"cannot {doing} the store {self.location}: {reason}") from problem
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[Session]:
@@ -323,12 +297,13 @@ class Store:
             yield session
 
 
-def _first_line(problem: Exception) -> str:
-    return str(problem).strip().splitlines()[0]
+def _add_missing(session: Session, column: Any, wanted: Mapping[str, Any], make_row: Callable[[str, Any], Base]) -> None:
+    known = set(_existing(session, column, list(wanted)))
+    session.add_all(make_row(key, value) for key, value in wanted.items() if key not in known)
 
 
 def _existing(session: Session, column: Any, keys: Sequence[str]) -> list[str]:
-    """Those of the keys that a column holds; asked in portions, as databases limit the length of a query."""
+    """Return the keys that a column holds; asked in portions, as databases limit the length of a query."""
     found: list[str] = []
     for start in range(0, len(keys), 500):
         found.extend(session.scalars(select(column).where(column.in_(keys[start : start + 500]))))
@@ -347,7 +322,7 @@ def _filtered(query: Select[Any], platform: str | None, role: str | None, space:
 
 
 def _with_quiet_time(measurement: Measurement, quiet_times: Mapping[str, QuietTime]) -> Measurement:
-    """The measurement normalised with the quiet time known now, where the store knows its probe."""
+    """Return the measurement normalised with the quiet time known now, where the store knows its probe."""
     settings = probe_settings(measurement)
     quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
     return measurement if quiet_ms is None else renormalised(measurement, quiet_ms)

@@ -1,7 +1,7 @@
 """The benchmark of variants (nn-Meter §3, Table 2): twelve families of networks and the cells of NAS-Bench-201.
 
-2,000 variants of each family with every width and kernel size drawn anew (:mod:`latcast.spaces.nn_meter_variants`), and as many
-cells: 26,000 networks, each a few JSON values from which its graph is built, and what is known of the graph without running it.
+2,000 variants of each family with random widths and kernel sizes (:mod:`latcast.spaces.nn_meter_variants`), and as many cells:
+26,000 networks, each a few JSON values from which its graph is built, and facts of the graph without running it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ RUNTIMES = ("onnxruntime", "openvino", "litert", "ncnn")
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What is known of a network without running it.
+    """Facts of a network without running it.
 
     Attributes:
-        macs: Multiply-accumulates of convolutions and matrix products; what nn-Meter calls FLOPs.
+        macs: Multiply-accumulates of convolutions and matrix products; nn-Meter's "FLOPs".
         flops: Floating-point operations of all operators, a multiply-accumulate as two.
         parameters: Values that a model file holds, running statistics of batch normalisation included.
         activations: Elements of all activations, each once, the input included.
@@ -83,7 +83,10 @@ class FactsReader:
         connections = [(operator_class(graph, node), node.inputs) for node in graph.nodes]
         structure = hashlib.sha256(repr(connections).encode()).hexdigest()[:12]
         if structure not in self._kernels:
-            self._kernels[structure] = {name: _kernel_counts(graph, rules) for name, rules in self._rules.items()}
+            self._kernels[structure] = {
+                name: _sorted_counts(kernel.kernel_type for kernel in find_kernels(graph, rules) if not kernel.free)
+                for name, rules in self._rules.items()
+            }
         inert = graph.weights.union(graph.constants)
         return GraphFacts(
             macs=graph_macs(graph),
@@ -100,10 +103,6 @@ def _sorted_counts(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def _kernel_counts(graph: Graph, rules: FusionRules) -> dict[str, int]:
-    return _sorted_counts(kernel.kernel_type for kernel in find_kernels(graph, rules) if not kernel.free)
-
-
 def draw_variants(
     count: int = COUNT,
     seed: int = 0,
@@ -111,13 +110,13 @@ def draw_variants(
     families: Sequence[str] = FAMILIES,
     progress: Callable[[str, int], None] = lambda family, done: None,
 ) -> list[Variant]:
-    """The benchmark, family by family; the same for the same count and seed, and a smaller count is the head of a larger one.
+    """Draw the benchmark, family by family; a smaller count is the head of a larger one.
 
     Args:
         count: Networks of each part; NAS-Bench-201 has 15,625 and gives no more.
         seed: Same seed, same networks.
-        families: Parts of :data:`FAMILIES`.
-        progress: Called after each network with its family and how many of all are done.
+        families: Some of :data:`FAMILIES`.
+        progress: Called after each network with its family and the number done.
 
     Raises:
         DatasetError: No such part.
@@ -145,23 +144,23 @@ def draw_variants(
 
 
 MOST_MACS, MOST_PARAMETERS = VariantFamily.max_macs, VariantFamily.max_parameters
-"""What an edge device may be asked to run, as for the variants that predictors are trained on."""
+"""Limits for edge devices, the same as for the variants that predictors are trained on."""
 
 
 def no_larger_than(variants: Iterable[Variant], macs: float = MOST_MACS, parameters: float = MOST_PARAMETERS) -> list[Variant]:
-    """Those variants that have no more multiply-accumulates and no more values in their file than this."""
+    """Return the variants with at most so many multiply-accumulates and values in their file."""
     return [variant for variant in variants if variant.facts.macs <= macs and variant.facts.parameters <= parameters]
 
 
 def stratified(variants: Iterable[Variant], count: int, seed: int = 0) -> list[Variant]:
-    """A part of the benchmark that stands for the whole: as many of each family, spread over its range of sizes.
+    """Return a representative part of the benchmark: equally many of each family, spread over its range of sizes.
 
-    A family's variants are sorted by their multiply-accumulates and cut into as many strata as are wanted of it; one is drawn of
-    each. The order goes round the families, so that any beginning holds all of them about equally.
+    A family's variants are sorted by their multiply-accumulates and cut into as many strata as are wanted of it; one is drawn
+    from each. The families alternate, so that any beginning holds all of them about equally.
 
     Args:
         variants: To draw from.
-        count: How many; where families cannot share them equally, the first ones have one more.
+        count: Number of variants; where it is not a multiple of the families, the first ones have one more.
         seed: Same seed, same part.
 
     Raises:
@@ -185,7 +184,7 @@ def stratified(variants: Iterable[Variant], count: int, seed: int = 0) -> list[V
 
 
 VARIANT_PLAN = MeasurePlan(rounds=4, runs_per_round=6, warmup_runs=2, max_ms_per_round=200.0, profiled_runs=6)
-"""Variants are many and some are slow: three processes of these four rounds make a label."""
+"""Short, as variants are many and some are slow; three processes of these four rounds make a label."""
 
 
 def measure_variants(
@@ -198,14 +197,12 @@ def measure_variants(
     budget_s: float | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> CampaignReport:
-    """Measures variants in their order into a store; what that holds already is not measured again.
+    """Measure variants in their order into a store; those that it holds already are skipped.
 
     Args:
-        variants: What to measure, from :func:`latcast.datasets.variants.stratified`.
-        settings: The platform.
-        store: Keeps the measurements.
+        variants, settings, store: See :class:`~latcast.measure.campaign.Campaign`.
         processes: Measurements of each variant, each from another process; three make a label.
-        profile: Also time the kernels that the runtime executes, which predictors learn from.
+        profile: Whether to time executed kernels, which predictors learn from.
         budget_s: No batch is begun after this many seconds.
         progress: Called at every step.
 

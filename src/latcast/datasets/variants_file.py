@@ -31,18 +31,12 @@ _METADATA = b"latcast.variants"
 _COMPRESSION, _LEVEL = "zstd", 9
 
 _KERNELS = "kernels_"
-"""Before a runtime's name: the column with its number of kernels."""
+"""Prefix of the columns with a runtime's number of kernels."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a file was made: with these numbers ``latcast data variants`` makes it again.
-
-    Attributes:
-        seed, count: As in :func:`latcast.datasets.variants.draw_variants`.
-        families: The parts it holds, in order.
-        version: Of latcast, for the record; whether the same file comes out depends on it.
-    """
+    """The arguments of :func:`latcast.datasets.variants.draw_variants` that make a file again with latcast's ``version``."""
 
     seed: int
     count: int
@@ -57,11 +51,7 @@ class Recipe:
 
 
 def require_parquet() -> None:
-    """Says at once that PyArrow is missing, before minutes of drawing.
-
-    Raises:
-        MissingExtraError: PyArrow is not installed.
-    """
+    """Raise a MissingExtraError if PyArrow is missing, before minutes of drawing."""
     require("the benchmark of variants", "pyarrow")
 
 
@@ -78,7 +68,7 @@ def _text(value: object) -> str:
 
 
 def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]:
-    """Name to (Arrow type, values)."""
+    """Return column name to (Arrow type, values)."""
     facts = [variant.facts for variant in variants]
     return {
         "family": ("string", [variant.family for variant in variants]),
@@ -99,7 +89,7 @@ def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]
 
 
 def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe) -> None:
-    """Writes the file; it appears only when it is whole.
+    """Write the file; it appears only when it is whole.
 
     Raises:
         DatasetError: The file cannot be written.
@@ -144,12 +134,7 @@ def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:
 
 
 def read_recipe(path: Path | str) -> Recipe:
-    """How a file was made.
-
-    Raises:
-        DatasetError: It is no file of variants.
-        MissingExtraError: PyArrow is not installed.
-    """
+    """Return a file's recipe; raises as :func:`read_variants` does."""
     with _opened(path) as file:
         said = json.loads(file.schema_arrow.metadata[_METADATA])
     try:
@@ -159,10 +144,10 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def read_variants(path: Path | str) -> list[Variant]:
-    """All rows of a file, in order.
+    """Return all rows of a file, in order.
 
     Raises:
-        DatasetError: It is no file of variants.
+        DatasetError: It is not a file of variants.
         MissingExtraError: PyArrow is not installed.
     """
     with _opened(path) as file:
@@ -171,12 +156,7 @@ def read_variants(path: Path | str) -> list[Variant]:
 
 
 def read_variant(path: Path | str, row: int) -> Variant:
-    """One row of a file, counted from 0.
-
-    Raises:
-        DatasetError: It is no file of variants, or has no such row.
-        MissingExtraError: PyArrow is not installed.
-    """
+    """Return one row of a file, counted from 0; raises as :func:`read_variants` does, and where there is no such row."""
     with _opened(path) as file:
         if not 0 <= row < file.metadata.num_rows:
             raise DatasetError(f"{path} has the rows 0 to {file.metadata.num_rows - 1}; row {row} was asked for")
@@ -196,4 +176,4 @@ def _variant(row: Mapping[str, Any], path: Path | str) -> Variant:
         reference = Reference.from_json({"space": row["family"], "parameters": parameters, "name": row["name"]})
         return Variant(row["family"], row["index"], reference, facts)
     except (KeyError, TypeError, MeasurementError) as problem:
-        raise DatasetError(f"{path}: a row that is no variant ({problem!r}); make the file again") from problem
+        raise DatasetError(f"{path}: a row that is not a variant ({problem!r}); make the file again") from problem

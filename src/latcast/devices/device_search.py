@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from latcast.chips.chip_names import UNIT_KINDS, Found, chip_of, devices_named, find
+from latcast.chips.chip_names import Found, chip_of, devices_named, find
 from latcast.chips.chip_table import Chip, CpuCluster, chips, devices
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import PlatformSummary, platforms
+from latcast.records import UNIT_KINDS
 from latcast.registry import nearest_names
 
 _KINDS = {"webgpu": "gpu", "wasm": "cpu"}

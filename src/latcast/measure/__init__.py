@@ -1,1 +1,1 @@
-"""How a number is obtained: plan, isolated worker, environment, statistics, campaign."""
+"""Measurements: plan, isolated worker, environment, statistics, campaign."""

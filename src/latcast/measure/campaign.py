@@ -1,8 +1,8 @@
 """Many measurements on one platform, over several processes, that may be interrupted at any moment.
 
-The state of a campaign is the store it writes into: each record is committed as it arrives, and what is left to do is what
-the store does not hold yet. Killing a campaign loses the batch under way and nothing else; running it again repeats
-nothing; asking for more processes later adds to what is there.
+The state of a campaign is the store it writes into: each record is committed as it arrives, and what the store does not hold is
+left to do. Killing a campaign loses only the batch under way; running it again repeats nothing; asking for more processes later
+adds to the store.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from latcast.records import Measurement, Platform
 
 @dataclass(frozen=True)
 class Tally:
-    """How many records of one subject a store holds."""
+    """The numbers of good and failed records of one subject in a store."""
 
     succeeded: int = 0
     failed: int = 0
 
 
 class MeasurementSink(QuietTimes, Protocol):
-    """Where a campaign keeps its records; :class:`latcast.datasets.store.Store` is one."""
+    """A place for a campaign's records; :class:`latcast.datasets.store.Store` is one."""
 
     def add(self, measurement: Measurement) -> bool:
-        """Commits one record; False where it was there already."""
+        """Commit one record; return False where it was there already."""
 
     def tallies(self, platform: str, role: str) -> Mapping[str, Tally]:
-        """Reference key to the number of its records on a platform."""
+        """Return reference key to the number of its records on a platform."""
 
 
 @dataclass(frozen=True)
 class CampaignItem(Item):
-    """What to measure, as what, and how."""
+    """A subject with its role and its plan."""
 
     plan: MeasurePlan = field(default=NETWORK_PLAN)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a campaign is.
+    """The progress of a campaign.
 
     Attributes:
         done: Records that exist, of those wanted; records found at the start count.
         total: Records wanted: subjects times processes. Falls when a subject fails, which is not tried again.
         failed: Subjects that failed so far.
-        seconds: Since the campaign was started this time.
-        name: What the worker is busy with, or has just finished.
+        seconds: Time since the campaign was started this time.
+        name: Subject that the worker is busy with, or has just finished.
         stage: "loading", "running", "profiling", "closing", or "measured".
     """
 
@@ -68,14 +68,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class CampaignReport:
-    """What one run of a campaign added, and what is left.
+    """The result of one run of a campaign.
 
     Attributes:
-        platform: The platform that was measured.
         added: Records added this time, failed ones included.
         failures: Errors of the subjects that failed this time, by name.
         missing: Records still wanted; 0 unless the budget ran out.
-        seconds: How long it took.
     """
 
     platform: Platform
@@ -93,16 +91,15 @@ class Campaign:
     """A resumable run of many measurements on one platform.
 
     Each pass starts a new worker process and measures everything that has fewer than ``processes`` records, so that every
-    subject is seen by several processes at different times. A subject that failed before, in this run or in one whose
-    records are in the store, is left alone.
+    subject is seen by several processes at different times. A subject that failed, in this run or in the store, is skipped.
 
     Args:
-        sink: Takes the records and knows what is there.
+        sink: Takes the records and knows those that exist.
         settings: The platform and how to start its worker.
-        items: What to measure; of equal references the first counts.
+        items: Subjects to measure; of equal references the first counts.
         processes: Records wanted of each subject, each from another process.
-        process_s: Seconds of measuring after which the next batch gets a fresh worker process; None keeps one for each pass. What
-            one process keeps, its memory's layout above all, then counts as noise in a campaign that measures everything once.
+        process_s: Seconds of measuring after which the next batch gets a fresh worker process, so that the effects of one process
+            (its memory's layout) average out in a campaign of one pass; None keeps one process for each pass.
         budget_s: No batch is begun after this many seconds; None sets no limit.
         progress: Called at every step.
     """
@@ -150,17 +147,19 @@ class Campaign:
         self._added, self._failures = 0, {}
         with open_measurer(self._settings, self._sink) as client:
             self._platform = client.platform
-            self._counts = self._count(client.platform.id)
+            tallies = {role: self._sink.tallies(client.platform.id, role) for role in {item.role for item in self._items}}
+            known = {item: tallies[item.role].get(item.reference.key, Tally()) for item in self._items}
+            self._counts = {item: tally.succeeded for item, tally in known.items() if not tally.failed}
             fresh_s: float | None = self._seconds()
-            while (waiting := self._waiting()) and not self._spent():
-                for chunk in _chunks(waiting, client.lanes):
+            while (waiting := [item for item, count in self._counts.items() if count < self._processes]) and not self._spent():
+                for batch in _batches_of(waiting, client.lanes):
                     if self._spent():
                         break
                     yield client.platform
                     if fresh_s is None or (self._process_s is not None and self._seconds() - fresh_s >= self._process_s):
                         client.restart()
                         fresh_s = self._seconds()
-                    self._measure(client, chunk)
+                    self._measure(client, batch)
                 fresh_s = None
 
     def report(self) -> CampaignReport:
@@ -169,22 +168,9 @@ class Campaign:
             raise MeasurementError("the campaign has not begun; run it first")
         return CampaignReport(self._platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
-    def _count(self, platform: str) -> dict[CampaignItem, int]:
-        """The items that may be measured, with their number of good records."""
-        tallies = {role: self._sink.tallies(platform, role) for role in {item.role for item in self._items}}
-        counts = {}
-        for item in self._items:
-            tally = tallies[item.role].get(item.reference.key, Tally())
-            if not tally.failed:
-                counts[item] = tally.succeeded
-        return counts
-
-    def _waiting(self) -> list[CampaignItem]:
-        return [item for item, count in self._counts.items() if count < self._processes]
-
-    def _measure(self, client: Measurer, chunk: Sequence[CampaignItem]) -> None:
-        for number, measurement in client.measure(chunk, chunk[0].plan, lambda item, stage: self._report(item.name, stage)):
-            item = chunk[number]
+    def _measure(self, client: Measurer, batch: Sequence[CampaignItem]) -> None:
+        for number, measurement in client.measure(batch, batch[0].plan, lambda item, stage: self._report(item.name, stage)):
+            item = batch[number]
             self._sink.add(measurement)
             self._added += 1
             if measurement.ok:
@@ -210,13 +196,13 @@ class Campaign:
         self._progress(Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage))
 
 
-def _chunks(items: Sequence[CampaignItem], lanes: int) -> Iterator[list[CampaignItem]]:
-    """Runs of items with the same plan, no longer than one batch for each lane."""
-    chunk: list[CampaignItem] = []
+def _batches_of(items: Sequence[CampaignItem], lanes: int) -> Iterator[list[CampaignItem]]:
+    """Yield consecutive items with the same plan, at most one batch for each lane."""
+    batch: list[CampaignItem] = []
     for item in items:
-        if chunk and (item.plan != chunk[0].plan or len(chunk) >= lanes * item.plan.batch_size):
-            yield chunk
-            chunk = []
-        chunk.append(item)
-    if chunk:
-        yield chunk
+        if batch and (item.plan != batch[0].plan or len(batch) >= lanes * item.plan.batch_size):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch

@@ -1,8 +1,7 @@
 """The client of a worker: starts the process, sends it subjects, replaces it when it dies.
 
-A subject is blamed for a crash only when it crashes alone in a fresh process. When a worker dies with several subjects
-loaded, those without a record are measured again one by one; what was wrong with one of them then shows by itself, and the
-others get their records.
+A subject is blamed for a crash only when it crashes alone in a fresh process. When a worker dies with several subjects loaded,
+those without a record are measured again one by one, so that only the faulty one has an error.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import IO, Any
@@ -34,33 +33,33 @@ from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 
 START_TIMEOUT_S = 120.0
-"""For importing a runtime on a slow, busy machine."""
+"""Longest start: importing a runtime on a slow, busy machine."""
 
 CLOSE_TIMEOUT_S = 5.0
 
 CALIBRATION_INTERVAL_S = 10.0
-"""A host changes its state within seconds to minutes; a calibration is not repeated more often than this."""
+"""Shortest time between calibrations: a host changes its state within seconds to minutes."""
 
 LOG_TAIL_CHARACTERS = 300
 
 RECONNECT_WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""Between attempts to reach a device again whose link was lost: a board takes a minute to start anew."""
+"""Waits between attempts to reach a lost device: a board takes a minute to restart."""
 
 LOST_AT_MOST = 3
-"""So often in a row may a link be lost without a record; then what was measured is taken for the reason."""
+"""Losses of a link in a row without a record, after which the subject is blamed."""
 
 HELLO_TIMEOUT_S = 60.0
 
 CLOCK_READINGS = 3
-"""The one with the shortest way there and back tells the offset of a far clock best."""
+"""Readings of a far clock, of which the one with the shortest round trip counts."""
 
 _FOR_THE_START = ("variables", "address", "library_path")
-"""Settings that a process is started with; it is asked for the others once it runs."""
+"""Settings that a process is started with; the others follow in a request."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What to measure, and as what."""
+    """A subject to measure, and its role."""
 
     reference: Reference
     role: str = "network"
@@ -73,9 +72,9 @@ class Item:
 
 
 def packed_file(reference: Reference, *, trust: bool = False) -> bytes | None:
-    """What another machine needs of a file that it does not have: shapes, a few kilobytes, without weights.
+    """Pack a file for a machine that does not have it: shapes without weights, a few kilobytes.
 
-    None of what is no file, and where the file cannot be read: the record from there will say so.
+    None for other references, and where the file cannot be read: the record from there will say so.
     """
     if reference.space != "file":
         return None
@@ -89,10 +88,10 @@ class WorkerDied(RuntimeFailure):
     """The worker's process ended or fell silent.
 
     Attributes:
-        busy_with: The number of the subject it last spoke of.
-        timed_out: It fell silent.
-        wire: The wire to it is the reason, not the worker.
-        lost: The link to it broke, and may come back.
+        busy_with: Number of the subject that it reported last.
+        timed_out: Whether it fell silent.
+        wire: Whether the wire to it is the reason, not the worker.
+        lost: Whether the link to it broke, and may come back.
     """
 
     def __init__(
@@ -110,26 +109,21 @@ class FarClock:
     """The clock of another machine.
 
     Attributes:
-        offset_ms: How far it is ahead of this machine's.
-        round_trip_ms: Of the message that told it; the offset is off by half of it at most.
+        offset_ms: Its time minus this machine's.
+        round_trip_ms: Duration of the reading; the error of the offset is at most half of it.
     """
 
     offset_ms: float
     round_trip_ms: float
 
     def corrected(self, measurement: Measurement) -> Measurement:
-        """A record with its time of day as this machine's clock has it, and with what the other's was off by."""
+        """Return a record with its time of day by this machine's clock, and the correction."""
         clock = {"clock_offset_ms": round(self.offset_ms, 3), "clock_round_trip_ms": round(self.round_trip_ms, 3)}
         return with_moment(replace(measurement, taken_at=shifted(measurement.taken_at, -self.offset_ms)), clock)
 
 
 class WorkerProcess:
-    """One process, from start to death. :class:`MeasuringClient` replaces it when it dies.
-
-    Args:
-        wire: Leads to it.
-        settings: What it is started with.
-    """
+    """One process, from start to death. :class:`MeasuringClient` replaces it when it dies."""
 
     def __init__(self, wire: Wire, settings: WorkerSettings) -> None:
         self._wire = wire
@@ -167,14 +161,10 @@ class WorkerProcess:
         return not self._requests.closed
 
     def ask(self, request: messages.Message, timeout_s: float) -> Iterator[dict[str, Any]]:
-        """Sends a request and yields the answers to it, up to and without ``idle``.
-
-        Args:
-            request: The request.
-            timeout_s: Longest silence.
+        """Send a request and yield the answers to it, up to and without ``idle``.
 
         Raises:
-            WorkerDied: The process ended or was silent for too long; it is gone then.
+            WorkerDied: The process ended, or was silent for ``timeout_s`` and was killed.
             RuntimeFailure: The worker refused.
         """
         busy_with: int | None = None
@@ -202,7 +192,7 @@ class WorkerProcess:
             messages.send(self._requests.fileno(), request)
 
     def _keep_alive(self) -> None:
-        """Tells a worker on another machine from time to time that its client is still there."""
+        """Tell a worker on another machine from time to time that its client is still there."""
         while not self._ended.wait(messages.SILENCE_S / 6):
             try:
                 with self._sending:
@@ -212,7 +202,7 @@ class WorkerProcess:
                 return
 
     def hello(self) -> str:
-        """Reads the clock of a worker on another machine; returns which code it runs.
+        """Read the clock of a worker on another machine; return its code's id.
 
         Raises:
             WorkerDied: It cannot be reached.
@@ -232,11 +222,13 @@ class WorkerProcess:
     def _next_answer(self, timeout_s: float, busy_with: int | None, stage: str) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
         while True:
-            line = self._reader.take_line()
-            if line is not None and (answer := self._read(line)) is not None:
-                return answer
-            if line is not None:
-                continue
+            while (line := self._reader.take_line()) is not None:
+                try:
+                    return messages.decode(line)
+                except MeasurementError:
+                    if not self._wire.far or self.clock is not None:
+                        raise
+                    os.write(self._log.fileno(), line + b"\n")  # a login prints on the other machine before the worker answers
             ready, _, _ = select.select([self._answers], [], [], max(deadline - time.monotonic(), 0))
             if not ready:
                 self.kill()
@@ -244,19 +236,8 @@ class WorkerProcess:
             if not self._reader.receive():
                 raise self._death(busy_with, stage)
 
-    def _read(self, line: bytes) -> dict[str, Any] | None:
-        """A message; None for what a login prints on the other machine before the worker answers, which the log takes."""
-        try:
-            answer = messages.decode(line)
-        except MeasurementError:
-            if not self._wire.far or self.clock is not None:
-                raise
-            os.write(self._log.fileno(), line + b"\n")
-            return None
-        return answer
-
     def _death(self, busy_with: int | None, stage: str) -> WorkerDied:
-        """The exception for a process that has closed its end."""
+        """Return the exception for a process that has closed its end."""
         try:
             code = self._process.wait(CLOSE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -268,22 +249,20 @@ class WorkerProcess:
         if ending is not None:
             return WorkerDied(ending.reason, busy_with, wire=True, lost=ending.lost)
         if self._wire.far and code > 128:
-            code = 128 - code  # as a shell tells that a process was killed
-        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
-        return WorkerDied(
-            f"the worker {how} while {stage}" + (f"; it wrote: {log_tail}" if log_tail else ""),
-            busy_with,
-        )
+            code = 128 - code  # a shell's status of a killed process
+        names = {each.value: each.name for each in signal.Signals}
+        how = f"was killed by {names.get(-code, f'signal {-code}')}" if code < 0 else f"ended with status {code}"
+        return WorkerDied(f"the worker {how} while {stage}" + (f"; it wrote: {log_tail}" if log_tail else ""), busy_with)
 
     def _log_tail(self) -> str:
-        """The end of what the process printed, on one line."""
+        """Return the end of what the process printed, on one line."""
         size = self._log.seek(0, 2)
         self._log.seek(max(size - 4 * LOG_TAIL_CHARACTERS, 0))
         text = " ".join(self._log.read().decode("utf-8", errors="replace").split())
         return text if len(text) <= LOG_TAIL_CHARACTERS else f"...{text[-LOG_TAIL_CHARACTERS:]}"
 
     def close(self) -> None:
-        """Ends the process, by force after a few seconds."""
+        """End the process, by force after a few seconds."""
         if self.alive:
             try:
                 self._send({"request": "close"})
@@ -293,7 +272,7 @@ class WorkerProcess:
             self._release()
 
     def kill(self) -> None:
-        """Ends the process at once."""
+        """End the process at once."""
         if self.alive:
             self._process.kill()
             self._release()
@@ -301,28 +280,18 @@ class WorkerProcess:
     def _release(self) -> None:
         self._ended.set()
         with self._sending:
-            self._close_all()
-
-    def _close_all(self) -> None:
-        for stream in (self._requests, self._answers):
-            stream.close()
-        self._process.wait()
-        self._log.close()
+            for stream in (self._requests, self._answers):
+                stream.close()
+            self._process.wait()
+            self._log.close()
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+class _Unreachable(RuntimeFailure):
+    """A device cannot be reached at the moment."""
 
 
 class MeasuringClient:
-    """Measures on one platform, in a process of its own that is replaced when it dies. A context manager.
-
-    Args:
-        settings: The platform and how to start the process.
-        quiet_times: Where the probe's quiet times are kept.
+    """Measures on one platform, in a separate process that is replaced when it dies. A context manager.
 
     Raises:
         RuntimeFailure: The worker could not be started or refused the settings.
@@ -345,28 +314,24 @@ class MeasuringClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the worker."""
+        """End the worker."""
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def restart(self) -> None:
-        """Replaces the process, so that what one process keeps (memory layout) does not enter every measurement."""
+        """Replace the process, so that one memory layout does not enter every measurement."""
         self.close()
         self._living_process()
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
     ) -> Iterator[tuple[int, Measurement]]:
-        """Measures all items, interleaved in batches, and yields each one's index and record as it is finished.
+        """Measure all items, interleaved in batches, and yield each one's index and record as it is finished.
 
-        Every item gets exactly one record. One that cannot be loaded or run, takes the process down, or exceeds
-        ``plan.timeout_s`` has ``error`` set.
-
-        Args:
-            items: What to measure.
-            plan: How.
-            announce: Told what the worker is busy with ("loading", "running", "closing", "profiling").
+        Every item gets exactly one record. One that cannot be loaded or run, crashes the process, or exceeds
+        ``plan.timeout_s`` has ``error`` set. ``announce`` is called with an item and its stage ("loading", "running", "closing",
+        "profiling").
 
         Raises:
             RuntimeFailure: No worker can be started any more.
@@ -380,7 +345,7 @@ class MeasuringClient:
             left = dict.fromkeys(group)
             try:
                 if time.monotonic() - self._calibrated_at >= CALIBRATION_INTERVAL_S:
-                    self._calibrate(process)
+                    self.calibrate()
                 for answer in process.ask(self._request(items, group, plan), plan.timeout_s):
                     number = int(answer["number"])
                     if answer["event"] == "started":
@@ -389,12 +354,13 @@ class MeasuringClient:
                         del left[number]
                         process.measured += 1
                         lost = 0
-                        yield number, self._record(process, answer["measurement"])
+                        measurement = Measurement.from_json(answer["measurement"])
+                        yield number, measurement if process.clock is None else process.clock.corrected(measurement)
             except WorkerDied as death:
                 if death.wire and not death.lost:
                     raise
                 lost = lost + 1 if death.lost else 0
-                # Nobody is to blame for a lost link, unless it is lost again and again.
+                # No subject is blamed for a lost link, unless it is lost repeatedly.
                 forgiven = 0 < lost < LOST_AT_MOST
                 lost = lost if forgiven else 0
                 alone = len(group) == 1 and (fresh or death.lost) and not forgiven
@@ -407,28 +373,18 @@ class MeasuringClient:
                 again = [list(left)] if together else [[number] for number in left]
                 groups.extendleft(reversed([numbers for numbers in again if numbers]))
 
-    def _record(self, process: WorkerProcess, data: Mapping[str, Any]) -> Measurement:
-        measurement = Measurement.from_json(data)
-        return measurement if process.clock is None else process.clock.corrected(measurement)
-
     def _request(self, items: Sequence[Item], group: Sequence[int], plan: MeasurePlan) -> messages.Message:
-        subjects = [
-            {
-                "number": number,
-                "reference": items[number].reference.to_json(),
-                "role": items[number].role,
-                **self._carried(items[number]),
-            }
-            for number in group
-        ]
+        subjects: list[dict[str, Any]] = []
+        for number in group:
+            item = items[number]
+            packed = packed_file(item.reference, trust=self.settings.trust) if self._wire.far else item.packed
+            subjects.append({"number": number, "reference": item.reference.to_json(), "role": item.role})
+            if packed is not None:
+                subjects[-1]["graph"] = base64.b64encode(packed).decode()
         return {"request": "measure", "plan": plan.to_json(), "quiet_ms": list(self.quiet_ms), "subjects": subjects}
 
-    def _carried(self, item: Item) -> dict[str, str]:
-        packed = packed_file(item.reference, trust=self.settings.trust) if self._wire.far else item.packed
-        return {} if packed is None else {"graph": base64.b64encode(packed).decode()}
-
     def _living_process(self) -> WorkerProcess:
-        """The process, started again where it died; a device that was lost is waited for."""
+        """Return the process, started again where it died; a lost device is waited for."""
         if self._process is not None and self._process.alive:
             return self._process
         for wait_s in (*RECONNECT_WAITS_S, None):
@@ -442,10 +398,8 @@ class MeasuringClient:
         raise AssertionError("unreachable")
 
     def calibrate(self) -> None:
-        """Reads the quiet time of the worker's probe and settles it with what is known; it takes half a second."""
-        self._calibrate(self._living_process())
-
-    def _calibrate(self, process: WorkerProcess) -> None:
+        """Read the quiet time of the worker's probe and settle it with the known one; this takes half a second."""
+        process = self._living_process()
         key = process.probe_key
         if key is None:
             return
@@ -469,10 +423,8 @@ class MeasuringClient:
             self.platform = Platform.parse(opened["platform"])
             process.probe_key = opened["probe"]
         except WorkerDied as death:
-            if death.lost:
-                raise _Unreachable(str(death)) from None
             if death.wire:
-                raise RuntimeFailure(str(death)) from None
+                raise (_Unreachable if death.lost else RuntimeFailure)(str(death)) from None
             raise RuntimeFailure(f"{self.settings.runtime} could not be started: {death}") from None
         except RuntimeFailure as problem:
             process.kill()
@@ -487,7 +439,7 @@ class MeasuringClient:
         return process
 
     def _check_code(self, process: WorkerProcess) -> None:
-        """Refuses a worker of another version, whose records would not compare."""
+        """Raise a RuntimeFailure for a worker of another version, whose records would not compare."""
         mend = f"latcast device prepare {self.settings.address}"
         try:
             there = process.hello()
@@ -500,7 +452,3 @@ class MeasuringClient:
                 f"latcast differs: {self._wire.where} has {there}, this machine {messages.code_id()}; records of different ones "
                 f"do not compare: {mend}"
             )
-
-
-class _Unreachable(RuntimeFailure):
-    """A device cannot be reached at the moment."""

@@ -1,4 +1,4 @@
-"""What a measurement was taken in: the machine, its software, the settings, and the moment.
+"""The environment of a measurement: the machine, its software, the settings, and the moment.
 
 The first three stay the same for a whole campaign and have an id, a hash of their content; the moment (time, load,
 frequency, process) belongs to one measurement.
@@ -19,8 +19,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from latcast.measure.frequency import frequency_mhz, stated_mhz
 from latcast.records import device_name
+
+SYS = Path("/sys")
+PROCESSORS = Path("/proc/cpuinfo")
 
 MOMENT = "moment"
 """Key of the part of an environment that differs from one measurement to the next."""
@@ -31,8 +33,8 @@ _REPORTED_VARIABLES = re.compile(
 )
 
 
-def _read(path: str) -> str | None:
-    """Content of a small system file, or None where the system does not have or show it."""
+def _read(path: str | Path) -> str | None:
+    """Read a small system file; None where it does not exist or cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -40,7 +42,7 @@ def _read(path: str) -> str | None:
 
 
 def package_version(name: str) -> str | None:
-    """Version of an installed distribution, or None."""
+    """Return the version of an installed distribution, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -48,7 +50,7 @@ def package_version(name: str) -> str | None:
 
 
 def affinity() -> tuple[int, ...]:
-    """Numbers of the CPUs this process may run on."""
+    """Return the numbers of the CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -56,9 +58,9 @@ def affinity() -> tuple[int, ...]:
 
 @cache
 def cpu_description() -> Mapping[str, Any]:
-    """Model and instruction sets of the CPU, as the kernel tells them.
+    """Return the model and instruction sets of the CPU, as the kernel reports them.
 
-    ARM kernels print numbers instead of a name: then ``model`` is made of implementer and parts, one part per kind of core.
+    ARM kernels print numbers instead of a name: ``model`` then has the implementer and one part for each kind of core.
     """
     text = _read("/proc/cpuinfo") or ""
     found: dict[str, list[str]] = {}
@@ -83,7 +85,7 @@ def cpu_description() -> Mapping[str, Any]:
 
 
 def _caches() -> dict[str, int]:
-    """Data caches that CPU 0 sees, by level ("L1d", "L2", "L3"), in bytes."""
+    """Return the data caches of CPU 0 in bytes, by level ("L1d", "L2", "L3")."""
     sizes: dict[str, int] = {}
     for index in range(8):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
@@ -98,7 +100,7 @@ def _caches() -> dict[str, int]:
 
 
 def _cpu_quota() -> float | None:
-    """CPUs that a container may use at once by its cgroup's quota, or None where there is no limit."""
+    """Return the CPUs that a container may use at once by its cgroup's quota, or None without a limit."""
     modern = (_read("/sys/fs/cgroup/cpu.max") or "").split()
     if len(modern) == 2 and modern[0] != "max":
         return int(modern[0]) / int(modern[1])
@@ -110,7 +112,7 @@ def _cpu_quota() -> float | None:
 
 
 def _virtualisation() -> list[str]:
-    """Hints that the machine is not bare metal."""
+    """Return the signs that the machine is virtual."""
     hints = []
     if " hypervisor " in f" {cpu_description()['flags']} ":
         hints.append("hypervisor")
@@ -123,61 +125,46 @@ def _virtualisation() -> list[str]:
 
 
 def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
-    """What this machine is called in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
-    name.
-
-    Args:
-        model_file: Where a board's model stands.
-        host: Its host name; empty asks the system.
-    """
+    """Return this machine's name in shared platform ids: a board's model (``raspberry-pi-5-model-b``), else the host name."""
     model = (_read(model_file) or "").strip("\0")
     text = re.sub(r" rev\b.*", "", model.lower()) or (host or platform.node()).lower().partition(".")[0]
     return device_name(text) or "device"
 
 
 def host_environment() -> dict[str, Any]:
-    """The machine and its operating system; nothing in it names the machine or its user."""
+    """Return the machine and its operating system; nothing in it names the machine or its user."""
     system = platform.uname()
+    memory_kb = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo") or "", re.MULTILINE)
+    huge_pages = re.search(r"\[(.+?)\]", _read("/sys/kernel/mm/transparent_hugepage/enabled") or "")  # always [madvise] never
     return {
         "cpu": dict(cpu_description()),
         "cpus": os.cpu_count(),
         "cpu_quota": _cpu_quota(),
-        "memory_bytes": _memory_bytes(),
+        "memory_bytes": int(memory_kb[1]) * 1024 if memory_kb else None,
         "system": system.system,
         "kernel": system.release,
         "machine": system.machine,
         "virtualisation": _virtualisation(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
-        "transparent_hugepages": _chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "transparent_hugepages": huge_pages[1] if huge_pages else None,
     }
-
-
-def _memory_bytes() -> int | None:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo") or "", re.MULTILINE)
-    return int(found.group(1)) * 1024 if found else None
-
-
-def _chosen(text: str | None) -> str | None:
-    """``"always [madvise] never"`` as ``"madvise"``."""
-    found = re.search(r"\[(.+?)\]", text or "")
-    return found.group(1) if found else None
 
 
 def describe_environment(
     *, threads: int, cpus: Sequence[int] | None, packages: Sequence[str] = (), **settings: Any
 ) -> dict[str, Any]:
-    """Machine, software and settings of this process, as JSON values.
+    """Return machine, software and settings of this process, as JSON values.
 
     Args:
         threads: Threads the runtime was asked for.
         cpus: CPUs the process was pinned to, or None where it was not.
-        packages: Distributions to name the version of, besides latcast's own.
-        settings: Whatever else was chosen for the runs.
+        packages: Distributions to report the version of, besides latcast's own.
+        settings: Further settings of the runs.
     """
     versions = {name: package_version(name) for name in (*_REPORTED_PACKAGES, *packages)}
     variables = {
-        # Of files only the name: their folders say nothing about speed and may name a person.
+        # Files without their folders, which say nothing about speed and may name a person.
         name: os.path.basename(value) if os.sep in value else value
         for name, value in sorted(os.environ.items())
         if _REPORTED_VARIABLES.match(name)
@@ -195,13 +182,46 @@ def describe_environment(
     }
 
 
-def describe_moment(cpus: Sequence[int] = (), frequencies_mhz: Sequence[float] = ()) -> dict[str, Any]:
-    """Load now, and the clock frequency.
+def fixed_khz(cpus: Sequence[int], root: Path = SYS) -> int | None:
+    """Return the one frequency that an administrator fixed all of these CPUs to; else None."""
+    fixed = set()
+    for cpu in cpus:
+        folder = root / f"devices/system/cpu/cpu{cpu}/cpufreq"
+        least, most, hardware_least, hardware_most = (
+            _number(folder / name) for name in ("scaling_min_freq", "scaling_max_freq", "cpuinfo_min_freq", "cpuinfo_max_freq")
+        )
+        fixed.add(most if least == most and hardware_least != hardware_most else None)
+    return fixed.pop() if len(fixed) == 1 else None
 
-    Args:
-        cpus: Those that ran.
-        frequencies_mhz: What they were read to run at meanwhile; without any the frequency is that of now.
-    """
+
+def frequency_mhz(cpus: Sequence[int], root: Path = SYS) -> float | None:
+    """Return the mean frequency of some CPUs now, read from the system's frequency scaling; None where it has none."""
+    readings = [_number(root / f"devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in cpus]
+    known = [khz for khz in readings if khz]
+    return sum(known) / len(known) / 1e3 if known else None
+
+
+def stated_mhz(cpus: Sequence[int], processors: Path = PROCESSORS) -> float | None:
+    """Return the mean frequency of some CPUs in the list of processors; all that a virtual machine shows."""
+    found: dict[int, float] = {}
+    number = -1
+    for line in (_read(processors) or "").splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "processor" and value.isdigit():
+            number = int(value)
+        elif key == "cpu MHz" and re.fullmatch(r"\d+(\.\d+)?", value):
+            found[number] = float(value)
+    known = [found[cpu] for cpu in cpus if cpu in found]
+    return sum(known) / len(known) if known else None
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path) or ""
+    return int(text) if text.isdecimal() else None
+
+
+def describe_moment(cpus: Sequence[int] = (), frequencies_mhz: Sequence[float] = ()) -> dict[str, Any]:
+    """Return load now, and the clock frequency of the CPUs: the given readings, or without any one taken now."""
     known = frequencies_mhz or [each for each in (frequency_mhz(cpus or (0,)) or stated_mhz(cpus or (0,)),) if each]
     return {
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
@@ -217,7 +237,7 @@ def utc_now() -> str:
 
 
 def shifted(time_of_day: str, milliseconds: float) -> str:
-    """A time that :func:`utc_now` wrote, so much later; as it is where it is none."""
+    """Return a time of :func:`utc_now` so much later; any other text unchanged."""
     try:
         moment = datetime.fromisoformat(time_of_day.replace("Z", "+00:00")) + timedelta(milliseconds=milliseconds)
     except (ValueError, OverflowError):
@@ -226,13 +246,13 @@ def shifted(time_of_day: str, milliseconds: float) -> str:
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:
-    """Hash (16 hex digits) of an environment without its moment."""
+    """Return a hash (16 hex digits) of an environment without its moment."""
     lasting = {key: value for key, value in environment.items() if key != MOMENT}
     text = json.dumps(lasting, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def resident_bytes() -> int:
-    """Memory this process holds, in bytes; 0 where the system does not tell."""
+    """Return the memory of this process in bytes; 0 where the system does not report it."""
     fields = (_read("/proc/self/statm") or "").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0

@@ -23,10 +23,10 @@ MOST_LABEL_ERROR = 2.0
 """Label error, in percent, up to which a target counts."""
 
 LABEL_ERROR_LEVEL = 0.9
-"""How often the interval of a label error holds it."""
+"""Coverage of a label error's interval."""
 
 BOOTSTRAPS = 2000
-"""Times that networks are drawn again for that interval."""
+"""Resamples of the networks for that interval."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,11 @@ class Label:
 
     Attributes:
         platform: Platform id.
-        reference: What was measured.
         role: "network" or "kernel".
         latency_ms: Median over all rounds of the rounds' medians, normalised.
         raw_latency_ms: The same of raw runs.
         halves_ms: ``latency_ms`` from the earlier half of the rounds alone and from the later half; None with one round.
-        rounds: Number of rounds behind it.
-        processes: Number of processes behind it.
+        rounds, processes: Numbers of rounds and processes.
         variation: Quartile variation of the rounds' medians; None with one round.
         executed: Executed kernels, medians over the measurements that have them.
     """
@@ -65,14 +63,14 @@ class Label:
 
 @dataclass(frozen=True)
 class LabelError:
-    """How far measured labels are from what more measuring would give: half the difference between their two halves.
+    """The error of measured labels: half the difference between their two halves.
 
     A predictor that knew the true latencies would have about this MAPE.
 
     Attributes:
         percent: Mean over the networks, percent of the latency.
         interval: 90 % interval of the mean over such networks; None for a single network.
-        networks: How many labels it was found from.
+        networks: Number of labels.
     """
 
     percent: float
@@ -91,11 +89,10 @@ class LabelError:
 
 
 def combine(measurements: Iterable[Measurement]) -> Label:
-    """One label from several measurements of the same thing, taken at different times by different processes.
+    """Combine several measurements of one subject, taken at different times by different processes, into a label.
 
-    Failed measurements count nothing; one without raw runs (a published mean) counts as one round. The rounds are split in
-    time, not alternately, so that the two halves come from different processes where there are several: what one process
-    keeps (its memory layout) then counts as noise, as it should.
+    Failed measurements do not count; one without raw runs (a published mean) counts as one round. The halves are the earlier and
+    the later rounds, not alternate ones, so that differences between processes (memory layout) count as noise.
 
     Raises:
         MeasurementError: No measurement succeeded, or they are of different platforms, references or roles, or were
@@ -127,15 +124,11 @@ def combine(measurements: Iterable[Measurement]) -> Label:
         raw_latency_ms=float(np.median(np.concatenate(raw))),
         halves_ms=(float(np.median(rounds[:middle])), float(np.median(rounds[middle:]))) if middle else None,
         rounds=len(rounds),
-        processes=len({_process(item, index) for index, item in enumerate(usable)}),
+        # A measurement that does not name its process counts as a separate one.
+        processes=len({item.environment.get(MOMENT, {}).get("worker", index) for index, item in enumerate(usable)}),
         variation=quartile_variation(rounds),
         executed=_combine_executed([item.executed for item in usable if item.executed]),
     )
-
-
-def _process(measurement: Measurement, index: int) -> object:
-    """What tells the processes of measurements apart; a measurement that does not say counts as one of its own."""
-    return measurement.environment.get(MOMENT, {}).get("worker", index)
 
 
 def _check_alike(measurements: Sequence[Measurement]) -> None:
@@ -151,7 +144,7 @@ def _check_alike(measurements: Sequence[Measurement]) -> None:
                     f"measurements of different {what} cannot be combined: {expected} and {found}; "
                     "combine those of one platform and reference"
                 )
-    # Probes of different keys do different work or run on different hosts, and have quiet times of their own.
+    # Probes of different keys do different work or run on different hosts, and have different quiet times.
     quiet_times: dict[str, tuple[float, ...]] = {}
     for measurement in measurements:
         if measurement.probe_ms:
@@ -165,21 +158,21 @@ def _check_alike(measurements: Sequence[Measurement]) -> None:
 
 
 def _combine_executed(executed: Sequence[tuple[ExecutedKernel, ...]]) -> tuple[ExecutedKernel, ...]:
-    """Kernel-wise medians; where processes executed different kernels, those of the last one."""
+    """Return kernel-wise medians; where processes executed different kernels, the last one's kernels."""
     if not executed:
         return ()
+
+    def names(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
+        return [(kernel.name, kernel.kind, kernel.nodes) for kernel in kernels]
+
     last = executed[-1]
-    alike = [kernels for kernels in executed if _names(kernels) == _names(last)]
-    latencies = np.median([[kernel.latency_ms for kernel in kernels] for kernels in alike], axis=0)
+    equal = [kernels for kernels in executed if names(kernels) == names(last)]
+    latencies = np.median([[kernel.latency_ms for kernel in kernels] for kernels in equal], axis=0)
     return tuple(replace(kernel, latency_ms=float(latency)) for kernel, latency in zip(last, latencies, strict=True))
 
 
-def _names(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(kernel.name, kernel.kind, kernel.nodes) for kernel in kernels]
-
-
 def label_error(labels: Iterable[Label]) -> LabelError:
-    """How far labels are from what more measuring would give, from their two halves.
+    """Return the label error, from the labels' two halves.
 
     Raises:
         MeasurementError: No label has two halves.
@@ -191,18 +184,17 @@ def label_error(labels: Iterable[Label]) -> LabelError:
 
 
 def label_error_to_json(found: LabelError | None) -> dict[str, Any]:
-    """Two keys for a document that says how well a predictor does; both null where latencies were not repeated."""
+    """Return two keys for a document about a predictor's errors; both null where latencies were not repeated."""
     if found is None:
         return {"label_error": None, "label_error_interval": None}
     return {"label_error": found.percent, "label_error_interval": found.interval and list(found.interval)}
 
 
 def label_error_of_halves(first_ms: np.ndarray, second_ms: np.ndarray) -> LabelError:
-    """The same from the halves themselves, each (networks,), or (platforms, networks) where networks were measured on several.
+    """Return the label error from the halves, each (networks,) or (platforms, networks).
 
-    Two halves of ``n`` rounds each differ by a deviation of ``sqrt(2 / n)`` rounds', a label of all ``2 n`` has one of
-    ``sqrt(1 / 2n)``: half as much. For medians of twelve normal rounds in three or four processes that differ by none to five
-    times as much as rounds do, half the difference is 0.89 to 0.99 times the label's own error (simulated).
+    The difference between two halves of ``n`` rounds each has ``sqrt(2 / n)`` times the deviation of a round, a label of all
+    ``2 n`` rounds ``sqrt(1 / 2n)``: half as much.
 
     The interval is a percentile bootstrap over the networks (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, §13).
     """

@@ -4,9 +4,8 @@ Client to worker (key ``request``): ``hello``, ``open``, ``calibrate``, ``measur
 ``hello`` (its code and its clock), ``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or
 profiled: a worker that falls silent after it failed with this subject), ``measured``, ``idle`` (a request is done).
 
-Between two machines a link may be cut without either end being told. There the client says ``hello`` first, with the longest
-silence (``silence_s``) after which the worker ends, or it would disturb the one that follows it; and sends an empty line from
-time to time.
+Between two machines a link may be cut without notice at either end. There the client says ``hello`` first, with the longest
+silence (``silence_s``) after which the worker ends, so that it does not disturb the next one; and sends empty lines between.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from latcast.measure.environment import package_version
 Message = Mapping[str, Any]
 
 SILENCE_S = 60.0
-"""After which a worker on another machine takes its client for lost; the client says something every sixth of it."""
+"""Silence after which a worker on another machine takes its client for lost; the client sends every sixth of it."""
 
 SILENCE_STATUS = 96
-"""With which a worker ends then, should the client be there after all."""
+"""Exit status of a worker that ends for silence."""
 
 
 @cache
 def code_id() -> str:
-    """The version of latcast and a hash of its modules: records of different ones do not compare."""
+    """Return the version of latcast and a hash of its modules: records of different ones do not compare."""
     digest = hashlib.sha256()
     package = Path(__file__).resolve().parents[1]
     for file in sorted(package.rglob("*.py")):
@@ -43,12 +42,12 @@ def code_id() -> str:
 
 
 def encode(message: Message) -> bytes:
-    """A message as one line."""
+    """Return a message as one line."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """A message from one line.
+    """Return a message from one line.
 
     Raises:
         MeasurementError: The line is not a JSON object, so something else writes into the pipe.
@@ -63,7 +62,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def send(descriptor: int, message: Message) -> None:
-    """Writes a message whole, however full the pipe is."""
+    """Write a message whole, however full the pipe is."""
     rest = memoryview(encode(message))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -78,7 +77,7 @@ class LineReader:
         self._searched = 0
 
     def take_line(self) -> bytes | None:
-        """A line that has already arrived, or None."""
+        """Return a line that has already arrived, or None."""
         end = self._buffer.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._buffer)
@@ -89,7 +88,7 @@ class LineReader:
         return line
 
     def receive(self, patience_s: float | None = None) -> bool:
-        """Waits for more bytes; False at the end of the stream.
+        """Wait for more bytes; False at the end of the stream.
 
         Raises:
             TimeoutError: None came in this time.

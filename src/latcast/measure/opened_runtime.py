@@ -13,7 +13,7 @@ from typing import Any
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.measure import environment as env
-from latcast.measure import frequency, scheduling
+from latcast.measure import scheduling
 from latcast.measure.probe import HostProbe
 from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
@@ -27,12 +27,10 @@ class OpenedRuntime:
     """A runtime at one setting, ready to measure on.
 
     Attributes:
-        runtime: The runtime.
-        platform: Its platform.
         instruments: Clock, probe and pre-emption counter.
         priority: Makes the context in which rounds run.
         environment: Machine, software and settings.
-        cpus: What the process is pinned to.
+        cpus: CPUs that the process is pinned to.
     """
 
     runtime: Runtime
@@ -47,18 +45,18 @@ class OpenedRuntime:
         return self.instruments.probe.parts if self.instruments.probe is not None else ()
 
     def load(self, graph: Graph, *, profile: bool = False) -> Session:
-        """A session at this setting; raises what the runtime's ``load`` raises."""
+        """Return a session at this setting; raises what the runtime's ``load`` raises."""
         return self.runtime.load(graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
 
     def probe_weights(self, graph: Graph) -> tuple[float, ...]:
-        """Exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
+        """Return the exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
         if self.instruments.probe is None:
             return ()
         return (COMPUTE_WEIGHT, memory_weight(working_set_bytes(graph), env.cpu_description()["caches_bytes"].get("L2")))
 
 
 def working_set_bytes(graph: Graph) -> float:
-    """Bytes of all weights and activations."""
+    """Return bytes of all weights and activations."""
     return sum(tensor.size_bytes for tensor in graph.tensors.values())
 
 
@@ -74,12 +72,12 @@ def open_runtime(
     probe: bool = True,
     imports: Sequence[str] = (),
     unit: str = "",
-    system: Path = frequency.SYS,
+    system: Path = env.SYS,
 ) -> OpenedRuntime:
-    """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
+    """Pin this process, import the runtime and describe the environment; arguments as in ``WorkerSettings``.
 
-    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does. ``system`` is where
-    the kernel shows the CPUs' clocks.
+    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does. ``system`` is the
+    folder in which the kernel shows the CPUs' clocks.
 
     Raises:
         MeasurementError: The process cannot be pinned or prioritised as asked, or a module cannot be imported.
@@ -95,7 +93,10 @@ def open_runtime(
         # Before the runtime is imported: thread pools size themselves by what they may use.
         scheduling.pin(chosen)
     for module in imports:
-        _import(module)
+        try:
+            importlib.import_module(module)
+        except ImportError as problem:
+            raise MeasurementError(f"the worker cannot import '{module}' ({problem}); is it on PYTHONPATH?") from problem
     found = get_runtime(runtime)
     if isinstance(found, DeviceRuntime):
         asked = found.place(asked)
@@ -106,7 +107,7 @@ def open_runtime(
         raise RuntimeFailure(reason)
     if precision not in found.precisions:
         raise RuntimeFailure(f"{found.name} cannot run {precision} here; it can run {', '.join(found.precisions)}")
-    # A runtime that plays recorded runs back brings its own clock, and no state of this host disturbs what it plays.
+    # A runtime that plays recorded runs back brings its own clock, and the state of this host does not matter.
     own_clock = getattr(found, "clock", None)
     clock: Clock = own_clock if isinstance(own_clock, Clock) else SystemClock()
     played = not isinstance(clock, SystemClock)
@@ -118,10 +119,10 @@ def open_runtime(
     if device is None:
         device = getattr(found, "device_name", env.own_device_name)()
     own_cpus = kind == "cpu" and not played and not isinstance(found, DeviceRuntime)
-    fixed_khz = frequency.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
+    fixed_khz = env.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
     if fixed_khz is not None:
         name, plus, others = asked.partition("+")
-        asked = f"{name}@{frequency.gigahertz(fixed_khz)}{plus}{others}"
+        asked = f"{name}@{round(fixed_khz / 1e6, 3):g}GHz{plus}{others}"
     environment = env.describe_environment(
         threads=threads,
         cpus=chosen or None,
@@ -137,19 +138,12 @@ def open_runtime(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), asked, precision),
         instruments=Instruments(
-            clock, host_probe, preemptions, lambda: frequency.frequency_mhz(chosen, system) if chosen and own_cpus else None
+            clock, host_probe, preemptions, lambda: env.frequency_mhz(chosen, system) if chosen and own_cpus else None
         ),
         priority=_priority(realtime, threads),
         environment=environment,
         cpus=chosen or (),
     )
-
-
-def _import(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except ImportError as problem:
-        raise MeasurementError(f"the worker cannot import '{module}' ({problem}); is it on PYTHONPATH?") from problem
 
 
 def _priority(realtime: bool, threads: int) -> Callable[[], AbstractContextManager[None]]:

@@ -1,7 +1,7 @@
 """An environment for workers on a machine that ssh reaches: a virtual environment with latcast as it is here, and runtimes.
 
-latcast itself is carried: a wheel is made of the running package, without the shipped predictors, which nothing there needs. What
-it depends on comes from the index that pip there uses, or is carried too, for a device without network.
+latcast itself is carried: a wheel is made of the running package, without the shipped predictors. Its dependencies come from the
+index that pip there uses, or are carried too, for a device without network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -66,11 +66,10 @@ class Prepared:
     """A device on which workers can run.
 
     Attributes:
-        address: Its address.
         python: Version of the Python there.
-        latcast: Which code it has: :func:`latcast.measure.messages.code_id`.
+        latcast: Its code: :func:`latcast.measure.messages.code_id`.
         runtimes: Runtime to the version of its library there.
-        carried_bytes: What was sent.
+        carried_bytes: Bytes that were sent.
     """
 
     address: str
@@ -93,16 +92,16 @@ def prepare(
     system_packages: bool = False,
     watch: Callable[[str, float], None] = lambda name, share: None,
 ) -> Prepared:
-    """Makes the environment on a device, or brings it up to date; run again after an interruption, it goes on.
+    """Make the environment on a device, or bring it up to date; after an interruption, it continues.
 
     Args:
         address: ``ssh://user@host``.
         runtimes: Names of the runtimes to install there.
-        python: The interpreter there that the environment is made of; empty for the ``python3`` on its path.
-        carry: Fetch the wheels here, by pip for the Python there, and carry them: for a device without network.
-        wheels: A folder of wheels to carry instead of fetching any; what is not in it must be installed there.
-        system_packages: Whether the environment sees what is installed for that Python already (``apt install python3-numpy``).
-        watch: Told at every step, with the share done from 0 to 1.
+        python: The interpreter there for the environment; empty for the ``python3`` on its path.
+        carry: Whether to fetch the wheels here, by pip for the Python there, and carry them: for a device without network.
+        wheels: A folder of wheels to carry instead of fetching any; other packages must be installed there.
+        system_packages: Whether the environment sees packages of that Python (``apt install python3-numpy``).
+        watch: Called at every step, with the share done from 0 to 1.
 
     Raises:
         UnknownNameError: No such runtime.
@@ -169,7 +168,7 @@ def prepare(
 
 
 def requirements(runtimes: Sequence[str]) -> list[str]:
-    """What pip must install beside latcast so that a worker measures under these runtimes.
+    """Return the packages that pip must install beside latcast for a worker of these runtimes.
 
     Raises:
         UnknownNameError: No such runtime.
@@ -208,7 +207,7 @@ def _own_distribution() -> Distribution:
 
 
 def latcast_wheel() -> tuple[str, bytes]:
-    """A wheel of the running package without what only predicting needs: its file name and its content."""
+    """Return a wheel of the running package without what only predicting needs: its file name and its content."""
     about = _own_distribution()
     version = about.version
     package = Path(__file__).resolve().parents[1]
@@ -222,8 +221,10 @@ def latcast_wheel() -> tuple[str, bytes]:
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             listed.append(f"{name},sha256={digest},{len(data)}")
 
-        for file in _files(package):
-            add(f"latcast/{file.relative_to(package).as_posix()}", file.read_bytes())
+        for file in sorted(package.rglob("*")):
+            name = file.relative_to(package).as_posix()
+            if file.is_file() and "__pycache__" not in file.parts and not name.startswith(_LEFT_OUT):
+                add(f"latcast/{name}", file.read_bytes())
         add(
             f"{inside}/METADATA",
             (about.read_text("METADATA") or f"Metadata-Version: 2.1\nName: latcast\nVersion: {version}\n").encode(),
@@ -234,15 +235,8 @@ def latcast_wheel() -> tuple[str, bytes]:
     return f"latcast-{version}-py3-none-any.whl", content.getvalue()
 
 
-def _files(package: Path) -> Iterator[Path]:
-    for file in sorted(package.rglob("*")):
-        name = file.relative_to(package).as_posix()
-        if file.is_file() and "__pycache__" not in file.parts and not name.startswith(_LEFT_OUT):
-            yield file
-
-
 def wheel_platforms(machine: str, libc: Sequence[str]) -> list[str]:
-    """Platform tags of wheels that fit a Linux machine, the newest first."""
+    """Return the platform tags of wheels that fit a Linux machine, the newest first."""
     minor = re.fullmatch(r"2\.(\d+).*", libc[1]) if len(libc) > 1 and libc[0] == "glibc" else None
     if minor is None:
         return [f"musllinux_1_{level}_{machine}" for level in (2, 1)]
@@ -276,5 +270,5 @@ def _send(host: SshHost, files: Mapping[str, bytes]) -> None:
 
 
 def _run(host: SshHost, arguments: Sequence[str], *, base: bool = False) -> str:
-    """What a Python on the device prints: the prepared environment's, or the one that this is made of."""
+    """Run a script in a Python of the device, the prepared one or the one it is made from; return what it prints."""
     return host.run(host.python_script(arguments, prepared=not base))

@@ -1,13 +1,13 @@
-"""A short fixed piece of work that tells how fast the host is at this moment.
+"""A short fixed piece of work that measures the host's speed at this moment.
 
-Shared machines change speed by tens of per cent within seconds (neighbours on the same core, on the same memory bus), and
-no statistic of raw runs repairs that. So every burst of runs stands between two readings of a probe, and
+Shared machines change speed by tens of per cent within seconds (neighbours on the same core, on the same memory bus), which no
+statistic of raw runs repairs. So every burst of runs stands between two readings of a probe, and
 :mod:`latcast.measure.statistics` divides the host's state out. The probe has two parts, because the two states change
 independently: ``compute`` stays in the first cache level, ``memory`` streams through more than a core's own caches hold.
-It needs numpy alone, so it works wherever the package does and whatever instruction sets the CPU is limited to.
+It needs numpy alone, so it works wherever the package does.
 
 A host has one quiet time for each key of its probe, so that figures of different processes and days compare. A calibration
-that finds the host faster than known replaces it; small differences do not, or every process would have its own.
+replaces it where the host is clearly faster.
 """
 
 from __future__ import annotations
@@ -37,25 +37,23 @@ PROBE_VERSION = 2
 QUIET_QUANTILE = 0.2
 """Share of a calibration's bursts that are faster than the quiet time."""
 
-
 _DISPLACING_BYTES = 8 << 20
 """More than the caches of one core hold."""
-
 
 _PAGE_BYTES = 4096
 
 
 class Probe(Protocol):
-    """Something that reads the host's speed."""
+    """A measure of the host's speed."""
 
     parts: tuple[str, ...]
-    """Names of what a reading holds."""
+    """Names of the times of a reading."""
 
     key: str
     """Equal for readings that are comparable: same work, same machine, same instruction sets."""
 
     def read_ms(self) -> tuple[float, ...]:
-        """Times of the parts, now, in milliseconds."""
+        """Time the parts now, in milliseconds."""
 
 
 class HostProbe:
@@ -79,7 +77,7 @@ class HostProbe:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._now_ms = (clock or SystemClock()).now_ms
-        # Everything on page boundaries: where the allocator happens to put a matrix changes its product's time by 15 %.
+        # Everything on page boundaries: the place of a matrix in memory changes its product's time.
         matrix, vector = (self._MATRIX, self._MATRIX), (self._VECTOR,)
         self._left, self._right, self._product = (_aligned(matrix, value) for value in (1.0001, 0.0155, 0.0))
         self._factor, self._term, self._result = (_aligned(vector, value) for value in (1.0001, 0.5, 0.0))
@@ -88,9 +86,7 @@ class HostProbe:
         self.key = probe_key()
 
     def read_ms(self) -> tuple[float, ...]:
-        # Each part first runs untimed: what ran before leaves caches, TLB and the core's vector clock in different states,
-        # and the reading must tell the host's state alone. (Without, a reading after a network is 2.5 times one after a
-        # small kernel; with it, 1.1 times.)
+        # Each part first runs untimed: previous work leaves caches, TLB and the core's vector clock in different states.
         self._compute()
         compute_ms = min(self._timed_ms(self._compute), self._timed_ms(self._compute))
         self._stream()
@@ -115,7 +111,7 @@ class HostProbe:
 
 
 def _aligned(shape: tuple[int, ...], value: float) -> np.ndarray:
-    """A float32 array that begins on a page."""
+    """Return a float32 array that begins on a page."""
     size = 4 * math.prod(shape)
     memory = np.empty(size + _PAGE_BYTES, np.uint8)
     start = -memory.ctypes.data % _PAGE_BYTES
@@ -125,7 +121,7 @@ def _aligned(shape: tuple[int, ...], value: float) -> np.ndarray:
 
 
 def numpy_instruction_sets() -> tuple[str, ...]:
-    """Instruction sets that numpy found in this process; a capped process shows fewer than its machine has."""
+    """Return the instruction sets that numpy uses in this process; a capped process shows fewer than its machine has."""
     # numpy.core before version 2, numpy._core since; numpy prints the same table in numpy.show_runtime().
     module = "numpy._core" if int(np.__version__.partition(".")[0]) >= 2 else "numpy.core"
     found = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
@@ -133,17 +129,17 @@ def numpy_instruction_sets() -> tuple[str, ...]:
 
 
 def probe_key() -> str:
-    """Key (16 hex digits) of the host probe in this process: work, CPU, instruction sets and numpy's version."""
+    """Return the key (16 hex digits) of the host probe in this process: work, CPU, instruction sets and numpy's version."""
     cpu = cpu_description()
     parts = [PROBE_VERSION, cpu["model"], cpu["caches_bytes"], platform.machine(), np.__version__, numpy_instruction_sets()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def calibrate_probe(probe: Probe, *, bursts: int = 30, readings_per_burst: int = 5, pause_s: float = 0.01) -> tuple[float, ...]:
-    """What the probe takes when the host is quiet, from many readings spread over about half a second.
+    """Measure the probe's time on a quiet host, from many readings spread over about half a second.
 
-    Caches are displaced before each reading, as they are when the probe is read around the runs of a network. Of each burst
-    the median counts, of the bursts a low quantile: fast moments of the host, but not single lucky readings.
+    Caches are displaced before each reading, as by the runs of a network. The result is a low quantile of the bursts' medians:
+    fast moments of the host, but not single lucky readings.
 
     Returns:
         Quiet times of the parts in milliseconds.
@@ -170,41 +166,33 @@ class QuietTimes(Protocol):
     """Keeps quiet times by probe key."""
 
     def quiet_ms(self, key: str) -> QuietTime | None:
-        """The known quiet times of the probe's parts, in milliseconds."""
+        """Return the known quiet times of the probe's parts, in milliseconds."""
 
     def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
-        """Remembers them, in place of those known before."""
+        """Store them, in place of those known before."""
 
 
 def settle(known: QuietTime | None, found: Sequence[float]) -> QuietTime:
-    """The quiet times to go on with, from those known and those a calibration has just found, part by part."""
+    """Return the quiet times to go on with, from those known and those a calibration has just found, part by part."""
     if known is None or len(known) != len(found):
         return tuple(found)
     return tuple(new if new < old * (1 - IMPROVEMENT) else old for old, new in zip(known, found, strict=True))
 
 
 def checked_quiet_ms(values: object) -> QuietTime:
-    """Quiet times as a file or a store has them.
-
-    Raises:
-        MeasurementError: They are no list of times above 0.
-    """
+    """Return quiet times from a file or a store; raise a MeasurementError for anything but times above 0."""
     found = listed("the probe's quiet times", values)
     check_ms("the probe's quiet times", found, above_zero=True)
     return tuple(float(value) for value in found)
 
 
 def default_quiet_times_path() -> Path:
-    """``quiet_times.json`` in the user's cache."""
+    """Return the path of ``quiet_times.json`` in the user's cache."""
     return cache_folder() / "quiet_times.json"
 
 
 class QuietTimesFile:
-    """Quiet times in a JSON file, for measurements outside a campaign.
-
-    Args:
-        path: The file; by default in the user's cache. It is made when first needed.
-    """
+    """Quiet times in a JSON file, by default in the user's cache, for measurements outside a campaign."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or default_quiet_times_path()
@@ -219,7 +207,10 @@ class QuietTimesFile:
             with replacing(self.path) as draft:
                 draft.write_text(json.dumps(known, indent=1), encoding="utf-8")
         except OSError as problem:
-            raise self._unusable(problem) from problem
+            raise MeasurementError(
+                f"cannot keep the probe's quiet time in {self.path}: {problem.strerror}; "
+                "set XDG_CACHE_HOME to a folder that can be written"
+            ) from problem
 
     def _read(self) -> dict[str, QuietTime]:
         if not self.path.exists():
@@ -231,11 +222,5 @@ class QuietTimesFile:
             return {key: checked_quiet_ms(values) for key, values in found.items()}
         except MeasurementError as problem:
             raise MeasurementError(
-                f"{self.path} is not a file of quiet times ({problem}); delete it, the probe is then calibrated anew"
+                f"{self.path} is not a file of quiet times ({problem}); delete it, the probe is then calibrated again"
             ) from problem
-
-    def _unusable(self, problem: OSError) -> MeasurementError:
-        return MeasurementError(
-            f"cannot keep the probe's quiet time in {self.path}: {problem.strerror}; "
-            "set XDG_CACHE_HOME to a folder that can be written"
-        )

@@ -21,7 +21,7 @@ RAW_STATISTIC = "median of runs"
 def failed(
     error: str, platform: str, reference: Reference, role: str, environment: Mapping[str, Any] | None = None
 ) -> Measurement:
-    """The record of a subject that could not be measured."""
+    """Return the record of a subject that could not be measured."""
     return Measurement(platform, reference, role, error=error, taken_at=utc_now(), environment=dict(environment or {}))
 
 
@@ -36,20 +36,12 @@ def finished(
     weights: Sequence[float] = (),
     environment: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """The record of a subject that ran.
+    """Return the record of a subject that ran; a failed one where the runs took no time, as the runtime then did nothing.
 
     Args:
         log: Its runs and the probe's readings.
-        platform: Platform id.
-        reference: What ran.
-        role: "network" or "kernel".
-        parts: Names of the probe's parts.
-        quiet_ms: The parts' quiet times.
-        weights: The parts' exponents for this subject.
-        environment: What it ran in.
-
-    Returns:
-        A failed record where the runs took no time at all: then the runtime did nothing.
+        platform, reference, role, environment: As in :class:`Measurement`.
+        parts, quiet_ms, weights: Names, quiet times and exponents of the probe's parts.
     """
     runs = np.asarray(log.runs_ms)
     raw_ms = float(np.median(runs))
@@ -80,13 +72,13 @@ def finished(
 
 
 def seen_by(session: Session) -> dict[str, Any]:
-    """What a session of another device saw of a measurement: its clock, bursts that were taken again for heat."""
+    """Return what a session of another device observed: its clock and the bursts repeated for heat."""
     seen: dict[str, Any] = getattr(session, "moment", dict)()
     return seen
 
 
 def with_moment(measurement: Measurement, seen: Mapping[str, Any]) -> Measurement:
-    """The measurement with more that is known of its moment."""
+    """Return the measurement with more that is known of its moment."""
     if not seen:
         return measurement
     environment = dict(measurement.environment)
@@ -94,7 +86,7 @@ def with_moment(measurement: Measurement, seen: Mapping[str, Any]) -> Measuremen
 
 
 def _rounded(values_ms: np.ndarray) -> tuple[float, ...]:
-    """To the nanosecond, which is what clocks resolve at best."""
+    """Round to the nanosecond, the best resolution of clocks."""
     return tuple(round(float(value), 6) for value in values_ms)
 
 
@@ -106,12 +98,12 @@ def profile_kernels(
     quiet_ms: Sequence[float],
     weights: Sequence[float],
 ) -> Measurement:
-    """The measurement with its executed kernels, normalised by the probe around the profiled runs.
+    """Return the measurement with its executed kernels, normalised by the probe around the profiled runs.
 
     Profiling slows a network down, each runtime in its own way, so the kernels' latencies need not add up to the network's.
 
     Raises:
-        RuntimeFailure: The runtime cannot tell what it executed.
+        RuntimeFailure: The runtime cannot report its executed kernels.
     """
     probe = instruments.probe
     before = probe.read_ms() if probe is not None else ()

@@ -22,26 +22,26 @@ class Measurer(Protocol):
 
     @property
     def platform(self) -> Platform:
-        """What it measures."""
+        """The platform that it measures."""
 
     @property
     def lanes(self) -> int:
-        """How many batches it can measure at a time."""
+        """Number of batches that it can measure at a time."""
 
     @property
     def quiet_ms(self) -> tuple[float, ...]:
         """Quiet times of its probe as last calibrated; empty where the records alone hold them."""
 
     def calibrate(self) -> None:
-        """Reads the probe's quiet times again."""
+        """Do nothing: each worker calibrates by itself."""
 
     def restart(self) -> None:
-        """Replaces the processes."""
+        """Do nothing: each worker replaces its process."""
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
     ) -> Iterator[tuple[int, Measurement]]:
-        """Yields each item's index and record."""
+        """Measure all items in batches, several at a time, and yield each one's index and record as its batch is finished."""
 
     def __enter__(self) -> Measurer: ...
 
@@ -49,7 +49,7 @@ class Measurer(Protocol):
 
 
 def open_measurer(settings: WorkerSettings, quiet_times: QuietTimes) -> Measurer:
-    """Starts measuring where the settings say.
+    """Start measuring where the settings say.
 
     Raises:
         RuntimeFailure: The runtime cannot be started.
@@ -62,10 +62,7 @@ class RemoteClient:
     """Measures on one platform through the workers of a scheduler that offer it. A context manager.
 
     Every batch is a task: it goes to a worker that is free, and to another if that is lost. A worker keeps its probe's quiet time
-    in a file of its own and writes it into each record.
-
-    Args:
-        settings: The platform and the scheduler.
+    in a file and writes it into each record.
 
     Raises:
         ClusterError: The scheduler does not answer, or none of its workers offers the platform.
@@ -96,23 +93,23 @@ class RemoteClient:
     quiet_ms: tuple[float, ...] = ()
 
     def calibrate(self) -> None:
-        """Each worker does so by itself."""
+        """Do nothing: each worker calibrates by itself."""
 
     def restart(self) -> None:
-        """Each worker replaces its process."""
+        """Have each worker replace its process."""
         self._turn += 1
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
     ) -> Iterator[tuple[int, Measurement]]:
-        """Measures all items in batches, several at a time, and yields each one's index and record as its batch is finished.
+        """Measure all items in batches, several at a time, and yields each one's index and record as its batch is finished.
 
         Raises:
-            MeasurementError: Two workers that offer one platform are not alike.
+            MeasurementError: Two workers that offer one platform differ.
             ClusterError: No worker offers the platform.
         """
         starts = range(0, len(items), plan.batch_size)
-        parts = [
+        batches = [
             Batch(_bare(self.settings), self._turn, plan.to_json(), tuple(
                 (item.reference.to_json(), item.role, packed_file(item.reference))
                 for item in items[start : start + plan.batch_size]
@@ -121,31 +118,31 @@ class RemoteClient:
         ]  # fmt: skip
         for item in items:
             announce(item, "running")
-        for part, records in map_over_workers(self._cluster, measure_batch, parts, self.settings.offer):
+        for place, records in map_over_workers(self._cluster, measure_batch, batches, self.settings.offer):
             for number, record in records:
                 measurement = Measurement.from_json(record)
                 if measurement.platform != self.platform.id:
                     raise MeasurementError(
-                        f"two workers offer '{self.settings.offer}' and are not alike: {measurement.platform} and "
+                        f"two workers offer '{self.settings.offer}' and differ: {measurement.platform} and "
                         f"{self.platform}; give them different names: latcast worker --device NAME"
                     )
-                yield starts[part] + number, measurement
+                yield starts[place] + number, measurement
 
 
 def _bare(settings: WorkerSettings) -> WorkerSettings:
-    """Settings without what is this machine's own."""
+    """Return the settings without this machine's own paths and callbacks."""
     return replace(settings, address="", cpus=None, realtime=False)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one task measures.
+    """The subjects of one task.
 
     Attributes:
         settings: The platform.
         turn: Batches of different turns are measured by different processes.
         plan: As JSON.
-        items: Reference as JSON, role, and of a file its packed graph, of each.
+        items: Reference as JSON, role, and the packed graph of a file, for each.
     """
 
     settings: WorkerSettings
@@ -156,7 +153,7 @@ class Batch:
 
 @dataclass
 class _Host:
-    """What a worker's process knows of its machine, and the measuring client that it keeps open."""
+    """CPUs and priority of a worker's process, and the measuring client that it keeps open."""
 
     cpus: tuple[int, ...] | None = None
     realtime: bool = False
@@ -179,17 +176,17 @@ _HOST = _Host()
 
 
 def describe_host(cpus: tuple[int, ...] | None, realtime: bool) -> None:
-    """Says, in a worker's process, what its measurements are pinned to and at which priority they run."""
+    """Set, in a worker's process, the CPUs and the priority of its measurements."""
     _HOST.cpus, _HOST.realtime = cpus, realtime
 
 
 def platform_of(settings: WorkerSettings) -> str:
-    """The full id of a platform, asked of the worker that has it."""
+    """Return the full id of a platform, asked of the worker that has it."""
     return _HOST.client(settings, -1).platform.id
 
 
 def measure_batch(batch: Batch) -> list[tuple[int, dict[str, Any]]]:
-    """Measures a batch on the worker's machine: index in the batch and record of each item."""
+    """Measure a batch on the worker's machine: index in the batch and record of each item."""
     items = [Item(Reference.from_json(reference), role, packed=packed) for reference, role, packed in batch.items]
     client = _HOST.client(batch.settings, batch.turn)
     return [(number, record.to_json()) for number, record in client.measure(items, MeasurePlan.from_json(batch.plan))]

@@ -1,4 +1,4 @@
-"""Keeping the operating system's scheduler out of the timed runs: pinning, priority, and seeing pre-emption."""
+"""Control of the operating system's scheduler in timed runs: pinning, priority, and counts of pre-emption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REALTIME_PRIORITY = 10
 
 
 def default_cpus(threads: int) -> tuple[int, ...]:
-    """The last ``threads`` CPUs this process may use: systems tend to serve interrupts on the first ones.
+    """Return the last ``threads`` CPUs this process may use: systems tend to serve interrupts on the first ones.
 
     Raises:
         MeasurementError: Fewer CPUs than threads.
@@ -31,11 +31,11 @@ def default_cpus(threads: int) -> tuple[int, ...]:
 
 
 def placed(unit: str, cpus: tuple[int, ...] | None) -> tuple[str, tuple[int, ...]]:
-    """What a unit is called on this machine, and the CPUs to pin to.
+    """Return a unit's name on this machine, and the CPUs to pin to.
 
     Args:
         unit: As in platform ids: ``cpu2``, ``2large``, ``gpu``.
-        cpus: What the user chose; None chooses, nothing pins to none.
+        cpus: The user's choice; None chooses automatically, an empty tuple pins to none.
 
     Raises:
         MeasurementError: Fewer CPUs than threads.
@@ -53,7 +53,7 @@ def placed(unit: str, cpus: tuple[int, ...] | None) -> tuple[str, tuple[int, ...
 
 
 def pin(cpus: Sequence[int]) -> None:
-    """Binds this process, with the threads it will start, to some CPUs; does nothing where the system cannot.
+    """Bind this process and the threads it will start to some CPUs; do nothing where the system cannot.
 
     Raises:
         MeasurementError: A CPU does not exist or is not allowed.
@@ -70,7 +70,7 @@ def pin(cpus: Sequence[int]) -> None:
 
 
 def realtime_permitted() -> bool:
-    """Whether this process may raise its thread to a real-time priority."""
+    """Return whether this process may raise its thread to a real-time priority."""
     if not hasattr(os, "sched_setscheduler"):
         return False
     try:
@@ -82,11 +82,10 @@ def realtime_permitted() -> bool:
 
 @contextmanager
 def realtime() -> Iterator[None]:
-    """Runs this process's threads before all ordinary ones, first in first out, until the context ends.
+    """Run this process's threads before all ordinary ones, first in first out, until the context ends.
 
-    All threads there are by then, because some runtimes compute in one of their own while the caller waits. For rounds of far
-    less than a second only: nothing else gets this CPU meanwhile, and the kernel throttles a thread that stays at a real-time
-    priority for a second.
+    This takes all existing threads, because some runtimes compute in another one while the caller waits. For rounds of far less
+    than a second only: nothing else gets this CPU, and the kernel throttles a thread after a second at a real-time priority.
 
     Raises:
         PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).
@@ -100,7 +99,7 @@ def realtime() -> Iterator[None]:
 
 
 def _threads() -> list[int]:
-    """Kernel ids of this process's threads; the calling one alone (0) where the system does not list them."""
+    """Return the kernel ids of this process's threads; the calling one alone (0) where the system does not list them."""
     try:
         return [int(name) for name in os.listdir("/proc/self/task")]
     except OSError:
@@ -116,10 +115,7 @@ def _schedule(threads: Sequence[int], policy: int, priority: int) -> None:
 
 
 def preemption_counter() -> Callable[[], int]:
-    """A function that tells how often this process's threads have been made to wait for another process so far.
-
-    Where the system does not count, the function always says 0, and no run is taken for a disturbed one.
-    """
+    """Return a function that counts the pre-emptions of this process so far; always 0 where the system does not count."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""How often and how long a subject is run, and what the worker process that runs it is started with."""
+"""The plan of a measurement (rounds and runs), and the settings of the worker process that takes it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ class MeasurePlan:
     """Rounds over a batch of subjects, bursts of runs in each round, a probe reading around each burst.
 
     A burst is one untimed run, then timed runs back to back until ``burst_runs`` or ``burst_ms`` is reached. The untimed run
-    brings back into the caches what the probe displaced; a subject slower than ``burst_ms`` displaces its own data anyway
-    and goes without.
+    refills the caches after the probe; a subject slower than ``burst_ms`` displaces its own data anyway and has none.
 
     Attributes:
-        rounds: Passes over the batch. Between two rounds of one subject all others have theirs, so that rounds see the
-            host at different moments.
+        rounds: Passes over the batch. Between two rounds of one subject all others run, so that rounds see the host at
+            different moments.
         runs_per_round: Timed runs of a subject in one round.
         warmup_runs: Untimed runs before a subject's first round.
         max_ms_per_round: A round ends early when its runs have taken this long, probes included; one timed run is always
@@ -33,7 +32,7 @@ class MeasurePlan:
         batch_size: Most subjects loaded at once.
         batch_bytes: A batch takes no further subject once its loading has grown the worker's memory by this much.
         profile: Also ask the runtime which kernels it executed and how long each took.
-        profiled_runs: Runs behind the latencies of executed kernels.
+        profiled_runs: Runs for the latencies of executed kernels.
         timeout_s: Longest time for loading a subject, or for one round of it, before the worker is given up.
 
     Example:
@@ -65,11 +64,7 @@ class MeasurePlan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> MeasurePlan:
-        """Reads what :meth:`to_json` wrote.
-
-        Raises:
-            MeasurementError: A field is unknown or out of range.
-        """
+        """Read the output of :meth:`to_json`; raise a MeasurementError where a field is unknown or out of range."""
         unknown = sorted(set(data) - {field.name for field in fields(cls)})
         if unknown:
             raise MeasurementError(
@@ -100,24 +95,22 @@ class WorkerSettings:
 
     Attributes:
         runtime: Name in the registry of runtimes.
-        threads: Of one inference.
+        threads: Threads of one inference.
         precision: One of :data:`latcast.records.PRECISIONS`.
         device: First part of the platform id; ``local`` lets a device that is elsewhere name itself.
-        qualifiers: What else the unit's name says (``("sse42",)`` makes ``cpu1+sse42``), for settings made by variables.
+        qualifiers: Further parts of the unit's name (``("sse42",)`` makes ``cpu1+sse42``), for settings made by variables.
         cpus: CPUs to pin to; None chooses the last ``threads`` allowed ones, an empty tuple pins to none.
-        realtime: Run each round at a real-time priority; None does where it is permitted and there is one thread. Keeps other
-            processes of the machine out of the runs where the user may (root, CAP_SYS_NICE); they wait for up to a round's time.
-            Single-threaded only.
+        realtime: Whether to run each round at a real-time priority, which keeps other processes out of the runs (one thread only;
+            root or CAP_SYS_NICE); None does so where it is permitted.
         probe: Whether the host's state is read and divided out.
         variables: Environment variables of the process, set before anything is loaded.
         imports: Modules the worker imports first: plug-ins that register themselves.
-        library_path: Folder from which the worker imports before all others: where ``pip install --target`` put another version
-            of the runtime's library. The version that the platform id has is the one the worker found.
-        unit: What computes, where it is no ``cpuN``: a set of cores such as ``2large``, with as many threads, ``gpu`` or ``npu``.
-        trust: Whether PyTorch may unpickle what a ``.pt2`` file holds, which runs code of whoever made it.
+        library_path: Folder from which the worker imports before all others: the ``--target`` of pip for another version of the
+            runtime's library, which the platform id then has.
+        unit: The unit, where it is not ``cpuN``: a set of cores such as ``2large``, with as many threads, ``gpu`` or ``npu``.
+        trust: Whether PyTorch may unpickle a ``.pt2`` file, which runs code of its author.
         address: Where it runs, see :mod:`latcast.measure.wires`: ``ssh://user@host``, ``adb:SERIAL``, or ``dask:`` and the
-            address of a scheduler, whose workers that offer :attr:`offer` measure, with CPUs and priority as they were told.
-            Empty: here.
+            address of a scheduler, whose workers that offer :attr:`offer` measure, with their own CPUs and priority. Empty: here.
 
     Example:
         >>> import latcast
@@ -175,32 +168,28 @@ class WorkerSettings:
 
     @property
     def offer(self) -> str:
-        """What a worker of a scheduler says that can measure this: the platform id, but for the runtime's version."""
+        """The offer of a scheduler's worker that can measure this: the platform id without the runtime's version."""
         return f"latcast:{self.device}/{self.runtime}/{self.unit_name}/{self.precision}"
 
     @property
     def place(self) -> str:
-        """What to call the device in names of files before it has named itself; empty for this machine."""
+        """The device in names of files before it has named itself; empty for this machine."""
         if self.device != "local":
             return self.device
         return re.sub(r"[^a-z0-9._]+", "-", self.address.lower()).strip("-")
 
     def process_variables(self) -> dict[str, str]:
-        """The whole environment of a worker's process on this machine."""
+        """Return the whole environment of a worker's process on this machine."""
         return {**os.environ, **self.own_variables()}
 
     def own_variables(self) -> dict[str, str]:
-        """What the environment of a worker's process has beside what is there anyway."""
-        return {
+        """Return the environment variables that a worker's process gets in addition."""
+        found = {
             "OMP_NUM_THREADS": str(self.threads),
             **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1"),
             "PYTHONUNBUFFERED": "1",
-            **self._import_variables(),
-            **self.variables,
         }
-
-    def _import_variables(self) -> dict[str, str]:
-        if not self.library_path:
-            return {}
-        folders = [str(Path(self.library_path).absolute()), os.environ.get("PYTHONPATH", "")]
-        return {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder)}
+        if self.library_path:
+            folders = [str(Path(self.library_path).absolute()), os.environ.get("PYTHONPATH", "")]
+            found["PYTHONPATH"] = os.pathsep.join(folder for folder in folders if folder)
+        return {**found, **self.variables}

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from latcast.graph.ir import Graph
 from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.remote import open_measurer
@@ -19,7 +18,7 @@ from latcast.records import Measurement, Platform, Reference
 
 
 def opened_platform(settings: WorkerSettings) -> Platform:
-    """The platform that a worker with these settings says it is, with the version of the library that it found.
+    """Return the platform of a worker with these settings, with the version of the library that it found.
 
     Raises:
         RuntimeFailure: The runtime cannot be started.
@@ -38,10 +37,10 @@ def measure(
     example_inputs: object = None,
     quiet_times: QuietTimes | None = None,
 ) -> Measurement:
-    """Measures one network or kernel here, now, in a process of its own.
+    """Measure one network or kernel here, now, in a separate process.
 
     Args:
-        model: As :func:`latcast.predict` takes it. What is neither a file nor a reference is written to an ONNX file with random
+        model: As :func:`latcast.predict` takes it. Anything but a file or a reference is written to an ONNX file with random
             weights first.
         runtime: Its name, for one thread and fp32; or settings, for everything else.
         plan: Rounds and runs.
@@ -51,7 +50,7 @@ def measure(
         quiet_times: Where the probe's quiet times are kept; a file in the user's cache by default.
 
     Returns:
-        The record; ``error`` says why where the network could not be loaded or run.
+        The record, with ``error`` where the network could not be loaded or run.
 
     Raises:
         ModelError: There is no such file or network.
@@ -71,8 +70,12 @@ def measure(
         if isinstance(model, str | os.PathLike | Reference) and example_inputs is None:
             reference = resolve_model(model, ModelOptions(shapes))
         else:
-            folder = Path(open_now.enter_context(tempfile.TemporaryDirectory(prefix="latcast-")))
-            reference = _written(read_model(model, ModelOptions(shapes, example_inputs=example_inputs)), folder)
+            from latcast.graph.writers.onnx import to_onnx
+
+            graph = read_model(model, ModelOptions(shapes, example_inputs=example_inputs))
+            file = Path(open_now.enter_context(tempfile.TemporaryDirectory(prefix="latcast-")), "model.onnx")
+            file.write_bytes(to_onnx(graph))
+            reference = replace(resolve_model(file), name=graph.name)
         client = open_now.enter_context(open_measurer(settings, kept))
         ((_, measurement),) = client.measure([Item(reference, role)], plan)
         if not measurement.ok:
@@ -83,14 +86,5 @@ def measure(
 
 
 def settings_of(runtime: str | WorkerSettings) -> WorkerSettings:
-    """Settings as they are; of a runtime's name those of one thread and fp32, at a real-time priority where it is permitted."""
+    """Return settings unchanged; for a runtime's name one thread, fp32, at a real-time priority where permitted."""
     return runtime if isinstance(runtime, WorkerSettings) else WorkerSettings(runtime, realtime=None)
-
-
-def _written(graph: Graph, folder: Path) -> Reference:
-    """The reference of a graph's file in a folder."""
-    from latcast.graph.writers.onnx import to_onnx
-
-    file = folder / "model.onnx"
-    file.write_bytes(to_onnx(graph))
-    return replace(resolve_model(file), name=graph.name)

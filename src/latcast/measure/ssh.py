@@ -25,16 +25,16 @@ COMMAND_VARIABLE = "LATCAST_SSH"
 CONNECT_TIMEOUT_S = 15
 
 ALIVE_INTERVAL_S, ALIVE_COUNT = 5, 3
-"""A link that was cut without a word is noticed after their product."""
+"""A cut link is noticed after their product."""
 
 ENVIRONMENT = ".local/share/latcast/device"
-"""Where, below the user's home, the environment is that ``latcast device prepare`` makes."""
+"""Place, below the user's home, of the environment that ``latcast device prepare`` makes."""
 
 NO_PYTHON, NO_LATCAST = 94, 95
 """Exit statuses of the script that starts the worker."""
 
 _SSH_ITSELF = 255
-"""The status by which ssh tells of its own failures."""
+"""Exit status of ssh's own failures."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class SshHost:
     Attributes:
         address: As the user gave it.
         target: ``user@host``, as ssh takes it.
-        port: Empty where ssh's configuration says.
-        python: The interpreter there; empty for the environment that was prepared, or the one on its path.
+        port: Empty for the one of ssh's configuration.
+        python: The interpreter there; empty for the prepared environment, or the one on its path.
     """
 
     address: str
@@ -55,7 +55,7 @@ class SshHost:
 
     @classmethod
     def parse(cls, address: str) -> SshHost:
-        """Reads ``ssh://[user@]host[:port][?python=PATH]``.
+        """Read ``ssh://[user@]host[:port][?python=PATH]``.
 
         Raises:
             MeasurementError: It is not of this form.
@@ -65,25 +65,21 @@ class SshHost:
             parts = urlsplit(address)
             port, host, user = parts.port, parts.hostname, parts.username
         except ValueError as problem:
-            raise MeasurementError(f"'{address}' is no address of a device: {problem}; {expected}") from problem
+            raise MeasurementError(f"'{address}' is not an address of a device: {problem}; {expected}") from problem
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         python = options.pop("python", "")
         if parts.scheme != "ssh" or not host or parts.path not in ("", "/") or parts.fragment or options:
-            raise MeasurementError(f"'{address}' is no address of a device; {expected}")
+            raise MeasurementError(f"'{address}' is not an address of a device; {expected}")
         if parts.password is not None:
             raise MeasurementError(f"an address holds no password; let ssh log in to {host} with a key: ssh-copy-id {host}")
         name = unquote(user) if user else ""
         # What begins with a dash would be an option of ssh.
         if host.startswith("-") or name.startswith("-") or re.search(r"[\s'\"\\$`;&|<>()\x00-\x1f]", name + host):
-            raise MeasurementError(f"'{address}' is no address of a device; {expected}")
+            raise MeasurementError(f"'{address}' is not an address of a device; {expected}")
         return cls(address, f"{name}@{host}" if name else host, str(port) if port else "", python)
 
     def client(self) -> list[str]:
-        """The command that runs another one there, without that one.
-
-        Raises:
-            MeasurementError: There is no ssh client here.
-        """
+        """Return the command to which a command there is appended; raise a MeasurementError without an ssh client."""
         command = shlex.split(os.environ.get(COMMAND_VARIABLE, "")) or ["ssh"]
         if shutil.which(command[0]) is None:
             raise MeasurementError(f"found no command '{command[0]}' to reach {self.target}; install OpenSSH's client")
@@ -105,13 +101,13 @@ class SshHost:
     def python_script(
         self, arguments: Sequence[str], variables: Mapping[str, str] | None = None, *, prepared: bool = True, module: str = ""
     ) -> str:
-        """What a shell there runs: its Python with these arguments, of which ``~/`` at the beginning is the home there.
+        """Return the shell command that runs the device's Python with these arguments; a leading ``~/`` is the home there.
 
         Args:
-            arguments: Of the interpreter.
-            variables: Of its environment.
+            arguments: Arguments of the interpreter.
+            variables: Variables of its environment.
             prepared: Whether the environment that ``latcast device prepare`` made comes first.
-            module: What that Python must be able to import, or the status is :data:`NO_LATCAST`.
+            module: A module that the Python must be able to import, or the status is :data:`NO_LATCAST`.
         """
         made = [f'"$HOME/{ENVIRONMENT}/bin/python"'] if prepared else []
         candidates = [shlex.quote(self.python)] if self.python else ["python3", "python"]
@@ -126,11 +122,11 @@ class SshHost:
         )
 
     def run(self, script: str, sent: bytes = b"") -> str:
-        """What a script of the shell prints there.
+        """Run a shell script there; return what it prints.
 
         Raises:
             RuntimeFailure: The device cannot be reached.
-            MeasurementError: The script failed; the message is the line that says most of why.
+            MeasurementError: The script failed; the message is its last error.
         """
         done = subprocess.run([*self.client(), self.in_posix_shell(script)], input=sent, capture_output=True, check=False)
         if done.returncode == 0:
@@ -143,11 +139,11 @@ class SshHost:
 
     @staticmethod
     def in_posix_shell(script: str) -> str:
-        """A command for whatever shell the user there has."""
+        """Return the command that runs a POSIX script in any login shell."""
         return f"exec sh -c {shlex.quote(script)}"
 
     def ending(self, status: int, printed: str) -> Ending | None:
-        """Why a command that :meth:`client` begins has ended, where the way to the device is the reason."""
+        """Explain why a command that :meth:`client` began has ended, where the connection is the reason."""
         prepare = f"latcast device prepare {self.address}"
         if status == NO_PYTHON:
             return Ending(
@@ -169,7 +165,7 @@ class SshHost:
         port = f"-p {self.port} " if self.port else ""
         if "has changed and you have requested strict checking" in printed:
             return Ending(
-                f"the host key of {self.target} is not the known one: it was installed anew, or is another machine; "
+                f"the host key of {self.target} is not the known one: it was reinstalled, or is another machine; "
                 "if that is as it should be, forget the old one with ssh-keygen -R"
             )
         if "Host key verification failed" in printed:
@@ -191,14 +187,14 @@ def _quoted(argument: str) -> str:
 
 
 def last_error(printed: str) -> str:
-    """The line that tells most of what a tool printed before it failed."""
+    """Return the last line of a tool's errors, or of its output."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "fatal", "latcast: "))]
     return (errors or lines or ["it said nothing"])[-1].removeprefix("latcast: ")
 
 
 def run_latcast(address: str, arguments: Sequence[str]) -> str:
-    """What a command of latcast prints on a device.
+    """Run a command of latcast on a device; return what it prints.
 
     Raises:
         RuntimeFailure: The device cannot be reached, or has no latcast.

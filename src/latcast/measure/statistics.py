@@ -6,17 +6,8 @@ A kernel whose data fit into a core's own caches does not feel the memory bus (`
 weights does: see :func:`memory_weight`. Deviations of a few per cent say more about the probe than about the host, so they
 are shrunk away: see :func:`shrink`.
 
-A memory reading of more than twice the quiet time says nothing of the bus: the system took the probe's pages back and the
-reading spent its time on page faults. It counts as quiet. (Of a network of 500 MB measured by four processes, one found 8 times
-the quiet time at every run, though the runs took as long as the others'. Without this the label error of 36 networks was 2.2 %,
-with it 1.4 %.)
-
-The three constants below were chosen among about a dozen settings on all the data at hand, so these figures describe that
-data and promise nothing for other hosts. Dispersion (mean standard deviation) of medians between processes on a shared server,
-raw and normalised: 5.5 and 2.7 % with some memory contention, 11.1 and 5.6 % with three of 28 processes in a slow state,
-2.5 and 2.5 % (networks) and 3.1 and 3.2 % (kernels) on a quiet host. Between rounds of one process: LiteRT 11.8 and 6.5 %,
-OpenVINO 4.7 and 3.8, ONNX Runtime 4.1 and 3.8, ncnn 4.1 and 4.8. Shrinking less (``PROBE_UNCERTAINTY`` 0.1) made the last
-three worse than raw.
+A memory reading of more than twice the quiet time counts as quiet: the system took the probe's pages back and the reading spent
+its time on page faults.
 """
 
 from __future__ import annotations
@@ -41,17 +32,17 @@ PROBE_UNCERTAINTY = 0.3
 """Deviation of the probe, in units of its logarithm, that is as likely its own as the host's."""
 
 PAGING = {"memory": 2.0}
-"""By part of the probe, how many times its quiet time a reading holds page faults, and not the host's state."""
+"""Part of the probe to the multiple of its quiet time above which a reading holds page faults."""
 
 DEFAULT_L2_BYTES = 1 << 20
-"""Taken where the system does not tell the size of a core's own cache."""
+"""Size of a core's own cache where the system does not report it."""
 
 STABLE_VARIATION = 0.05
 """Quartile variation of normalised runs above which a measurement is called unstable."""
 
 
 def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> float:
-    """Exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.3 for one far larger.
+    """Return the exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.3 for one far larger.
 
     Args:
         working_set_bytes: Weights and activations that one run touches.
@@ -62,7 +53,7 @@ def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> fl
 
 
 def shrink(deviation: np.ndarray) -> np.ndarray:
-    """Logarithmic deviations of the probe from quiet, with those within its own uncertainty drawn to 0.
+    """Return the probe's logarithmic deviations from quiet, with those within its own uncertainty drawn to 0.
 
     ``x`` becomes ``x**3 / (x**2 + u**2)``: 3 % of a deviation of 5 %, half of one of 30 %, 84 % of a doubling.
     """
@@ -74,16 +65,11 @@ def shrink(deviation: np.ndarray) -> np.ndarray:
 def host_factors(
     readings_ms: Sequence[Sequence[float]], quiet_ms: Sequence[float], weights: Sequence[float], parts: Sequence[str]
 ) -> np.ndarray:
-    """How many times slower than quiet the host was at each run.
+    """Return the host's slowdown at each run, 1 when quiet.
 
     Args:
         readings_ms: Runs by parts of the probe.
-        quiet_ms: The parts' quiet times.
-        weights: The parts' exponents.
-        parts: Their names.
-
-    Returns:
-        One factor for each run; 1 means quiet.
+        quiet_ms, weights, parts: Quiet times, exponents and names of the parts.
 
     Raises:
         MeasurementError: The numbers of parts differ, or a reading is not positive.
@@ -103,7 +89,7 @@ def host_factors(
 
 
 def quartile_variation(values: Sequence[float] | np.ndarray) -> float | None:
-    """Quartile deviation over median: half the distance between the quartiles, relative; None for fewer than two values."""
+    """Return half the distance between the quartiles relative to the median; None for fewer than two values."""
     if len(values) < 2:
         return None
     low, middle, high = np.quantile(np.asarray(values, dtype=np.float64), [0.25, 0.5, 0.75])
@@ -111,7 +97,7 @@ def quartile_variation(values: Sequence[float] | np.ndarray) -> float | None:
 
 
 def normalised_runs(measurement: Measurement) -> np.ndarray:
-    """Each run divided by its probe, times the probe's quiet time, in milliseconds; the raw runs where no probe ran.
+    """Return each run divided by its probe, times the probe's quiet time, in milliseconds; the raw runs where no probe ran.
 
     Raises:
         MeasurementError: The measurement failed, or does not say what the quiet time was.
@@ -125,13 +111,13 @@ def normalised_runs(measurement: Measurement) -> np.ndarray:
 
 
 def probe_settings(measurement: Measurement) -> Mapping[str, Any] | None:
-    """What the environment says of the probe (key, parts, quiet times), or None where none ran."""
+    """Return the environment's probe settings (key, parts, quiet times), or None where no probe ran."""
     found = measurement.environment.get("settings", {}).get("probe")
     return dict(found) if found else None
 
 
 def quiet_reading_of(measurement: Measurement) -> tuple[float, ...]:
-    """The quiet times that a measurement was normalised with.
+    """Return the quiet times that a measurement was normalised with.
 
     Raises:
         MeasurementError: Its environment does not hold them.
@@ -146,8 +132,7 @@ def quiet_reading_of(measurement: Measurement) -> tuple[float, ...]:
 
 
 def renormalised(measurement: Measurement, quiet_ms: Sequence[float]) -> Measurement:
-    """The same runs normalised with another quiet time, for instance one that a later calibration found, and as this version
-    normalises them.
+    """Return the same runs normalised with another quiet time, for instance of a later calibration.
 
     A measurement that failed, has no probe readings, or would not change is returned as it is. Latencies of executed kernels
     are scaled by the same ratio as the whole.
@@ -188,7 +173,7 @@ def renormalised(measurement: Measurement, quiet_ms: Sequence[float]) -> Measure
 
 
 def round_medians(values: Sequence[float] | np.ndarray, rounds: Sequence[int]) -> np.ndarray:
-    """Median of each round's runs, in order of the rounds.
+    """Return the median of each round's runs, in order of the rounds.
 
     Raises:
         MeasurementError: Not as many rounds as values.
@@ -200,13 +185,9 @@ def round_medians(values: Sequence[float] | np.ndarray, rounds: Sequence[int]) -
 
 
 def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
-    """How many runs at the start are slower than the rest.
+    """Return the number of runs at the start that are slower than the rest; 0 for fewer than 6 runs.
 
-    The second half tells what a warm run is: its median, and its quartile deviation as a measure of dispersion. A run counts as
-    warm once it lies within three deviations (at least 5 %) of that median.
-
-    Returns:
-        0 where the first run is warm already, and for fewer than 6 values, too few to tell.
+    A run is warm once it is within three quartile deviations (at least 5 %) of the median of the second half.
     """
     runs = np.asarray(values, dtype=np.float64)
     if len(runs) < 6:
@@ -218,7 +199,7 @@ def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
 
 
 def stability_warnings(measurement: Measurement) -> list[str]:
-    """What makes a measurement doubtful, each with the number behind it and what to do."""
+    """Return the reasons to doubt a measurement, each with its number and what to do."""
     if not measurement.ok:
         return []
     name = measurement.reference.name or measurement.reference.space

@@ -1,7 +1,6 @@
 """The measuring loop: rounds over a batch, bursts of runs, a probe reading around each burst.
 
-Nothing here knows of processes or files: sessions, clock and probe are passed in, so that recorded runs can be "measured"
-with a clock that stands still.
+Sessions, clock and probe are passed in, so that recorded runs can be "measured" with a simulated clock.
 """
 
 from __future__ import annotations
@@ -18,19 +17,18 @@ from latcast.measure.settings import MeasurePlan
 from latcast.runtimes.protocol import Clock, Session
 
 PRIORITY_MS = 50.0
-"""A priority is held for so long at a time. Taking it costs a call to the system for every thread of the process, and some
-runtimes keep threads for every loaded network: taken for each round of a millisecond it costs more than the rounds."""
+"""Time for which a priority is held: taking it is a system call for every thread, too slow for each round of a millisecond."""
 
 
 @dataclass(frozen=True)
 class Instruments:
-    """What is read around the runs.
+    """The readings around the runs.
 
     Attributes:
-        clock: Where the time comes from.
+        clock: Source of the time.
         probe: Read before and after each burst; None measures raw.
-        preemptions: How often another process has taken the CPU away so far.
-        frequency_mhz: What the CPU runs at now, read when the runs of a round have just ended; None where that is not known.
+        preemptions: Returns the number of times that another process took the CPU so far.
+        frequency_mhz: Returns the CPU's frequency at the end of a round; None where that is not known.
     """
 
     clock: Clock
@@ -41,7 +39,7 @@ class Instruments:
 
 @dataclass
 class RunLog:
-    """What timing one subject yields, filled round by round.
+    """The runs of one subject, filled round by round.
 
     Attributes:
         runs_ms: Timed runs in order.
@@ -49,7 +47,7 @@ class RunLog:
         rounds: Round of each run.
         warmup_runs: Untimed runs before the first round.
         preempted_runs: Timed runs during which another process took the CPU; most of them were taken again.
-        frequencies_mhz: What the CPU ran at, one for each round, where that is known.
+        frequencies_mhz: The CPU's frequency in each round, where known.
     """
 
     runs_ms: list[float] = field(default_factory=list)
@@ -71,7 +69,7 @@ class Subject:
 
 @contextmanager
 def garbage_collection_off() -> Iterator[None]:
-    """Keeps Python's collector from running inside a timed run."""
+    """Keep Python's collector from running inside a timed run."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -82,7 +80,7 @@ def garbage_collection_off() -> Iterator[None]:
 
 
 def warm_up(session: Session, plan: MeasurePlan, clock: Clock) -> int:
-    """Runs a session untimed, ``warmup_runs`` times or until ``max_ms_per_round``; returns how often it ran."""
+    """Run a session untimed, ``warmup_runs`` times or until ``max_ms_per_round``; return the number of runs."""
     start = clock.now_ms()
     for count in range(1, plan.warmup_runs + 1):
         session.run()
@@ -92,18 +90,18 @@ def warm_up(session: Session, plan: MeasurePlan, clock: Clock) -> int:
 
 
 def time_round(session: Session, index: int, plan: MeasurePlan, instruments: Instruments, log: RunLog) -> None:
-    """Takes one round of a session and appends it to the log.
+    """Take one round of a session and append it to the log.
 
-    A burst in which another process took the CPU is taken again, at most as often as the round has bursts: its times tell
-    about the scheduler. On a machine so busy that quiet bursts do not come, the disturbed ones are kept.
+    A burst in which another process took the CPU is taken again, at most as often as the round has bursts; on a busier machine
+    the disturbed ones are kept.
 
     Raises:
         RuntimeFailure: A run failed.
     """
     now_ms, probe, preemptions = instruments.clock.now_ms, instruments.probe, instruments.preemptions
     start = now_ms()
-    # The first run of a round finds the caches as the other subjects left them; it also tells whether the subject is
-    # short enough for bursts.
+    # The first run of a round finds the caches as the other subjects left them; it also shows whether the subject is short
+    # enough for bursts.
     session.run()
     last_ms = now_ms() - start
     before = probe.read_ms() if probe is not None else ()
@@ -154,14 +152,13 @@ def time_batch(
     announce: Callable[[int], None] = lambda index: None,
     priority: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
-    """Takes all rounds of a batch, interleaved: each round runs every subject once before the next begins.
+    """Take all rounds of a batch, interleaved: each round runs every subject once before the next begins.
 
     Args:
-        subjects: What to run; logs and failures are written into them.
-        plan: How often.
-        instruments: What is read around the runs.
+        subjects: Logs and failures are written into them.
+        plan, instruments: See :class:`MeasurePlan` and :class:`Instruments`.
         announce: Called with a subject's index before its runs of a round.
-        priority: Makes the context in which rounds run: one subject's, or short ones of several subjects in a row.
+        priority: Makes the context in which rounds run, one or several short ones.
     """
     now_ms = instruments.clock.now_ms
     with garbage_collection_off(), ExitStack() as held:
@@ -173,7 +170,7 @@ def time_batch(
                 announce(index)
                 try:
                     if round_index == 0:
-                        # It may start threads, which the next taking of the priority finds.
+                        # A warm-up may start threads, which then need the priority too.
                         held.close()
                         held_until_ms = None
                         subject.log.warmup_runs = warm_up(subject.session, plan, instruments.clock)

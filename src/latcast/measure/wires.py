@@ -1,16 +1,16 @@
-"""Where workers run and how they are reached: this machine, another one by ssh, a phone by adb, the workers of a scheduler.
+"""Ways to workers: this machine, another one by ssh, a phone by adb, the workers of a scheduler.
 
-An address says it in one text: ``ssh://pi@board:2222``, ``adb:SERIAL``, ``dask:tcp://10.0.0.2:8786``; empty is this machine. What
-stands before its first colon names the wire. A wire is a command whose standard input and output lead to a worker
-(:mod:`latcast.measure.worker`), so one protocol (:mod:`latcast.measure.messages`) serves all. Dask alone carries whole batches
-instead (:mod:`latcast.measure.remote`): its workers come and go, and a batch goes to whichever is free.
+An address is one text: ``ssh://pi@board:2222``, ``adb:SERIAL``, ``dask:tcp://10.0.0.2:8786``; empty is this machine. The part
+before its first colon names the wire: a command whose standard input and output lead to a worker (:mod:`latcast.measure.worker`),
+so one protocol (:mod:`latcast.measure.messages`) serves all. Dask alone carries whole batches instead
+(:mod:`latcast.measure.remote`): its workers come and go, and a batch goes to whichever is free.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from latcast.registry import Registry
 from latcast.runtimes import ADDRESS_VARIABLE
 
 DASK = "dask"
-"""What the address of a scheduler begins with."""
+"""Scheme of a scheduler's address."""
 
 WORKER_MODULE = "latcast.measure.worker"
 
@@ -30,12 +30,7 @@ _NAMED = re.compile(r"([a-z0-9][a-z0-9._+-]*)=(.+)")
 
 @dataclass(frozen=True)
 class Ending:
-    """Why a wire's command ended.
-
-    Attributes:
-        reason: One line for the user.
-        lost: The link broke, by no fault of what was measured: it may come back.
-    """
+    """The reason why a wire's command ended, in a line; ``lost`` where the link broke and may come back."""
 
     reason: str
     lost: bool = False
@@ -53,20 +48,20 @@ class Wire(Protocol):
         """The device, as messages call it."""
 
     def command(self, settings: WorkerSettings) -> Sequence[str]:
-        """What to run here so that a worker answers on its standard output.
+        """Return the command to run here so that a worker answers on its standard output.
 
         Raises:
             MeasurementError: The wire needs something that is not installed here.
         """
 
     def variables(self, settings: WorkerSettings) -> Mapping[str, str]:
-        """All environment variables of that command."""
+        """Return all environment variables of that command."""
 
     def adjusted(self, settings: WorkerSettings) -> WorkerSettings:
-        """The settings as the worker is told them."""
+        """Return the settings as the worker is told them."""
 
     def ending(self, status: int, printed: str) -> Ending | None:
-        """Why the command ended, where the wire is the reason; None where the worker is.
+        """Explain why the command ended, where the connection is the reason; else None.
 
         Args:
             status: Its exit status, negative for a signal.
@@ -99,7 +94,7 @@ class LocalWire:
 class AdbWire(LocalWire):
     """A worker on this machine whose runtimes drive a phone by ``adb`` (:mod:`latcast.runtimes.phone`).
 
-    Nothing of this machine says how fast the phone is, so there is no probe, no pinning and no priority here.
+    The state of this machine does not change the phone's speed, so there is no probe, no pinning and no priority here.
     """
 
     def __init__(self, address: str) -> None:
@@ -116,11 +111,7 @@ class AdbWire(LocalWire):
         return replace(settings, cpus=(), realtime=False, probe=False)
 
 
-class _WireMaker(Protocol):
-    def __call__(self, address: str) -> Wire: ...
-
-
-WIRES: Registry[_WireMaker] = Registry(
+WIRES: Registry[Callable[[str], Wire]] = Registry(
     "wire",
     {"ssh": "latcast.measure.ssh:SshWire", "adb": "latcast.measure.wires:AdbWire"},
     group="latcast.wires",
@@ -128,7 +119,7 @@ WIRES: Registry[_WireMaker] = Registry(
 
 
 def wire_of(address: str) -> Wire:
-    """The wire to an address.
+    """Return the wire to an address.
 
     Raises:
         UnknownNameError: No wire has the address's beginning.
@@ -138,23 +129,21 @@ def wire_of(address: str) -> Wire:
 
 
 def runs_here(address: str) -> bool:
-    """Whether the worker of an address runs on this machine."""
+    """Return whether the worker of an address runs on this machine."""
     return scheme_of(address) != DASK and not wire_of(address).far
 
 
 def scheme_of(address: str) -> str:
-    """What an address begins with; empty where it is none."""
+    """Return the scheme of an address; empty where the text is not an address."""
     found = _SCHEME.match(address)
     return found.group() if found else ""
 
 
 def device_and_address(text: str) -> tuple[str, str]:
-    """What a user calls a device: a name for this machine, an address, or ``NAME=ADDRESS``.
+    """Return the device's name and its address, from a name for this machine, an address, or ``NAME=ADDRESS``.
 
-    Of a scheduler the name stands last, as its workers give it: ``dask:tcp://10.0.0.2:8786/board-a``.
-
-    Returns:
-        Its name in platform ids, ``local`` where the device is to name itself; and its address, empty for this machine.
+    The name is ``local`` where the device is to name itself, the address empty for this machine. With a scheduler the name stands
+    last, as its workers give it: ``dask:tcp://10.0.0.2:8786/board-a``.
 
     Raises:
         MeasurementError: The address is malformed, or of no known wire.

@@ -2,7 +2,7 @@
 
 It owns one runtime at one setting, takes requests from its standard input and answers on what was its standard output (see
 :mod:`latcast.measure.messages`). Native libraries print when they like, so before a runtime is imported the answers move
-to a descriptor of their own and standard output is joined with standard error, which the client writes to a log. When the
+to another descriptor and standard output is joined with standard error, which the client writes to a log. When the
 client goes away the worker does too.
 """
 
@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +37,17 @@ from latcast.spaces import build
 
 @dataclass(frozen=True)
 class _Job:
-    """One subject as requested; ``number`` is the client's name for it."""
+    """One subject as requested: ``number`` is the client's name for it, ``packed`` the graph of a file of the client's."""
 
     number: int
     reference: Reference
     role: str
     packed: bytes | None = None
-    """The graph, of a file that the client alone has."""
+
+    @classmethod
+    def from_json(cls, item: Mapping[str, Any]) -> _Job:
+        packed = None if item.get("graph") is None else base64.b64decode(item["graph"])
+        return cls(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"]), packed)
 
     def graph(self, *, trust: bool) -> Graph:
         return build(self.reference, trust=trust) if self.packed is None else unpack(self.packed, self.reference.name)
@@ -50,7 +55,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A subject of the batch under way, with what its record will need."""
+    """A subject of the batch under way, with the data for its record."""
 
     job: _Job
     subject: Subject
@@ -59,12 +64,7 @@ class _Loaded:
 
 
 class Worker:
-    """Serves one client.
-
-    Args:
-        send: Takes each answer.
-        process_key: Tells this process from all others that measure for the same store.
-    """
+    """Serves one client: ``send`` takes each answer; ``process_key`` is unique among the processes that measure for a store."""
 
     def __init__(self, send: Callable[[messages.Message], None], process_key: str) -> None:
         self._send = send
@@ -74,7 +74,7 @@ class Worker:
         self._quiet_ms: tuple[float, ...] = ()
 
     def answer(self, request: Mapping[str, Any]) -> bool:
-        """Carries out one request; False when it was the last."""
+        """Carry out one request; return False when it was the last."""
         kind = request.get("request")
         try:
             if kind == "close":
@@ -101,13 +101,8 @@ class Worker:
         self._trust = bool(settings.get("trust"))
         self._opened = open_runtime(**{name: value for name, value in settings.items() if name != "trust"})
         probe = self._opened.instruments.probe
-        self._send(
-            {
-                "event": "opened",
-                "platform": self._opened.platform.id,
-                "probe": None if probe is None else probe.key,
-            }
-        )
+        key = None if probe is None else probe.key
+        self._send({"event": "opened", "platform": self._opened.platform.id, "probe": key})
 
     def _calibrate(self, opened: OpenedRuntime) -> None:
         if opened.instruments.probe is None:
@@ -117,7 +112,7 @@ class Worker:
     def _measure(self, opened: OpenedRuntime, request: Mapping[str, Any]) -> None:
         plan = MeasurePlan.from_json(request["plan"])
         self._quiet_ms = tuple(request["quiet_ms"])
-        waiting = deque(_job(item) for item in request["subjects"])
+        waiting = deque(_Job.from_json(item) for item in request["subjects"])
         while waiting:
             batch = self._load_batch(opened, waiting, plan)
             time_batch(
@@ -129,13 +124,16 @@ class Worker:
             )
             while batch:
                 self._finish(opened, batch.pop(0), plan)
-            _give_memory_back()
+            # Freed memory goes back to the system, so that the next batch's growth is seen.
+            gc.collect()
+            with suppress(OSError, AttributeError):  # only the GNU C library has it
+                ctypes.CDLL(None).malloc_trim(0)
 
     def _announce(self, job: _Job, stage: str) -> None:
         self._send({"event": "started", "number": job.number, "stage": stage})
 
     def _load_batch(self, opened: OpenedRuntime, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
-        """Takes subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
+        """Take subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
         batch: list[_Loaded] = []
         before_bytes = env.resident_bytes()
         clock = opened.instruments.clock
@@ -162,7 +160,7 @@ class Worker:
         return batch
 
     def _finish(self, opened: OpenedRuntime, loaded: _Loaded, plan: MeasurePlan) -> None:
-        """Frees a subject, profiles it where asked, and reports its record."""
+        """Free a subject, profile it where asked, and report its record."""
         job, subject = loaded.job, loaded.subject
         self._announce(job, "closing")
         try:
@@ -218,34 +216,8 @@ class Worker:
         self._send({"event": "measured", "number": job.number, "measurement": measurement.to_json()})
 
 
-def _job(item: Mapping[str, Any]) -> _Job:
-    packed = item.get("graph")
-    return _Job(
-        int(item["number"]),
-        Reference.from_json(item["reference"]),
-        str(item["role"]),
-        None if packed is None else base64.b64decode(packed),
-    )
-
-
-def _give_memory_back() -> None:
-    """Returns freed memory to the system, so that the next batch's growth is seen."""
-    gc.collect()
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
-        return  # not the GNU C library: its allocator decides alone
-
-
-def _claim_standard_output() -> int:
-    """The descriptor for answers; from now on prints, native ones too, go to standard error."""
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    return answers
-
-
 def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
-    """Passes requests on until the client is gone, then ends the process, whatever it is doing."""
+    """Pass requests on until the client is gone, then end the process, whatever it is doing."""
     reader = messages.LineReader(0)
     patience_s: float | None = None
     try:
@@ -262,15 +234,17 @@ def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Serves requests from standard input until ``close`` or the end of the stream."""
-    answers = _claim_standard_output()
+    """Serve requests from standard input until ``close`` or the end of the stream."""
+    # From now on prints, native ones too, go to standard error.
+    answers = os.dup(1)
+    os.dup2(2, 1)
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    # A thread of its own, asleep in a read: it notices that the client is gone while the main thread measures.
+    # A thread asleep in a read notices that the client is gone while the main thread measures.
     threading.Thread(target=_listen, args=(requests,), name="requests", daemon=True).start()
     worker = Worker(lambda message: messages.send(answers, message), f"{env.utc_now()}-{os.getpid()}")
     while worker.answer(requests.get()):
         pass
-    # Straight out: native libraries are known to crash while they are torn down, which would look like a failure.
+    # Without clean-up: native libraries may crash at exit, which would look like a failure.
     os._exit(0)
 
 

@@ -1,10 +1,9 @@
-"""Where networks really run: one module a runtime, all behind :class:`latcast.runtimes.protocol.Runtime`.
+"""The runtimes that networks run in: one module each, all with the interface :class:`latcast.runtimes.protocol.Runtime`.
 
-A phone's runtimes have the names of those here and are found instead of them in a process that is told the phone's address
-(:mod:`latcast.runtimes.phone`).
+A phone's runtimes have the same names; a process with a phone's address finds them instead (:mod:`latcast.runtimes.phone`).
 
-Beside the module ``NAME`` of a runtime may stand ``NAME_kernels``, which reads its profiler: which nodes of the graph each kernel
-computes; and ``NAME_native``, which calls its native library where the Python package does not do.
+Beside the module ``NAME`` of a runtime may stand ``NAME_kernels``, which finds the nodes of each kernel of its profiler, and
+``NAME_native``, which calls its native library where the Python package is not enough.
 """
 
 import os
@@ -30,11 +29,9 @@ RUNTIMES: Registry[type[Runtime]] = Registry(
 
 
 def get_runtime(name: str, address: str = "") -> Runtime:
-    """An instance of the runtime of this name.
+    """Return an instance of the runtime of this name.
 
-    Args:
-        name: As in platform ids.
-        address: Of the phone that it drives; the one that :data:`ADDRESS_VARIABLE` names by default, or else none.
+    With a phone's address, by default that in :data:`ADDRESS_VARIABLE`, the runtime drives the phone.
 
     Raises:
         UnknownNameError: No such runtime.
@@ -49,10 +46,10 @@ def get_runtime(name: str, address: str = "") -> Runtime:
 
 
 def runtime_on(runtime: Runtime, unit: str) -> Runtime:
-    """A runtime on a kind of unit, ``cpu``, ``gpu`` or ``npu``.
+    """Return a runtime on a kind of unit, ``cpu``, ``gpu`` or ``npu``.
 
     Raises:
-        RuntimeFailure: It knows no such unit; whether there is one here its ``available`` says.
+        RuntimeFailure: It does not know the unit; its ``available`` checks that there is one here.
     """
     if unit == "cpu":
         return runtime
@@ -64,11 +61,11 @@ def runtime_on(runtime: Runtime, unit: str) -> Runtime:
 
 
 def check_runtime(name: str, address: str = "", unit: str = "cpu") -> None:
-    """Refuses a runtime that cannot run here, before anything is prepared for it; arguments as in :func:`get_runtime`.
+    """Raise if a runtime cannot run here, before anything is prepared for it; arguments as in :func:`get_runtime`.
 
     Raises:
         UnknownNameError: No such runtime.
-        RuntimeFailure: It is not installed, or cannot run here; the message says how to mend it.
+        RuntimeFailure: It is not installed, or cannot run here; the message says what to do.
     """
     found = get_runtime(name, address)
     reason = (found if address else runtime_on(found, unit)).available()

@@ -1,7 +1,7 @@
-"""A phone behind ``adb``: commands and files, what it is, and the state that it is in.
+"""A phone reached by ``adb``: commands, files, hardware facts, and its state.
 
-Nothing is installed on the phone and nothing there needs root: all happens in one folder of ``/data/local/tmp``, which is emptied
-when the runtime is done with it.
+Nothing is installed on the phone and nothing needs root: all happens in one folder of ``/data/local/tmp``, which is emptied when
+the runtime is done.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from latcast.errors import RuntimeFailure
 from latcast.runtimes.cores import Cores
 
 SCHEME = "adb:"
-"""What the address of a phone begins with."""
+"""Beginning of a phone's address."""
 
 FOLDER = "/data/local/tmp/latcast"
 """The one place where the shell's user may write and start programs."""
 
 COMMAND_TIMEOUT_S = 90.0
-"""Of one command: a burst of a slow network, its loading included."""
+"""Longest command: a burst of a slow network, its loading included."""
 
 RETURN_TIMEOUT_S = 30.0
-"""How long a phone that went away is waited for."""
+"""Longest wait for a phone that went away."""
 
 _ENDED = re.compile(r"^latcast-status=(\d+)\s*\Z", re.MULTILINE)
 
@@ -39,7 +39,7 @@ _GONE = re.compile(
     r"device '.*' not found|no devices/emulators found|device offline|device still |error: closed|protocol fault"
     r"|cannot connect to daemon|connection reset|device not found"
 )
-"""What adb says of a phone that it cannot reach, or no longer."""
+"""adb's messages about a phone that it cannot reach, or no longer."""
 
 _UNTOLD = re.compile(r"unauthorized|no permissions|more than one device")
 
@@ -49,7 +49,7 @@ PROPERTIES = (
     "ro.product.manufacturer", "ro.product.model", "ro.soc.model", "ro.board.platform", "ro.hardware.egl",
     "ro.build.version.release", "ro.product.cpu.abi",
 )  # fmt: skip
-"""Of Android's properties, those that say what the phone is, and nothing of its owner."""
+"""Android's properties that describe the hardware, not the owner."""
 
 _FACTS = f"""getprop
 echo "kernel $(uname -r)"
@@ -73,12 +73,12 @@ class PhoneGone(RuntimeFailure):
 
 @dataclass(frozen=True)
 class PhoneFacts:
-    """What a phone says it is.
+    """The hardware facts of a phone.
 
     Attributes:
         properties: Android's, by name.
         kernel: Version.
-        gles: What the driver of OpenGL ES calls the GPU: "Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0"; empty where hidden.
+        gles: OpenGL ES's name of the GPU: "Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0"; empty where hidden.
         cores: Its CPUs by kind.
     """
 
@@ -92,19 +92,19 @@ class PhoneFacts:
         return self.properties.get("ro.product.model", "")
 
     def to_json(self) -> dict[str, object]:
-        """For the environment of a record; no serial number, nothing of the user."""
+        """Return the facts for a record's environment, without serial number or anything of the user."""
         known = {name.removeprefix("ro."): value for name, value in self.properties.items()}
         return {**known, "kernel": self.kernel, "gpu": self.gles, "cores": str(self.cores)}
 
 
 @dataclass(frozen=True)
 class PhoneState:
-    """How hot and how fast a phone is at a moment; None where it does not say.
+    """The heat and the clocks of a phone at a moment; None where it does not report them.
 
     Attributes:
         thermal_status: Android's, from 0 (none) over 1 (light) to 6 (shutdown).
-        clocks_mhz: Of each CPU, now.
-        limits: Of each CPU, the share of its highest clock that it may have now.
+        clocks_mhz: CPU to its clock now.
+        limits: CPU to the share of its highest clock that it may have now.
     """
 
     thermal_status: int | None = None
@@ -112,39 +112,30 @@ class PhoneState:
     limits: Mapping[int, float] = field(default_factory=dict)
 
     def clock_mhz(self, cpus: Sequence[int]) -> float | None:
-        """Mean clock of some CPUs, all where none is named."""
+        """Return the mean clock of some CPUs, of all where none is named."""
         known = [clock for cpu, clock in self.clocks_mhz.items() if not cpus or cpu in cpus]
         return sum(known) / len(known) if known else None
 
     def limit(self, cpus: Sequence[int]) -> float | None:
-        """The smallest share of their highest clock that some CPUs may have, all where none is named."""
+        """Return the smallest share of their highest clock that some CPUs may have, all where none is named."""
         return min((limit for cpu, limit in self.limits.items() if not cpus or cpu in cpus), default=None)
 
 
 class Adb:
-    """One phone.
-
-    Args:
-        serial: As ``adb devices`` lists it; empty for the only one.
-        executable: ``adb``; the variable ``ADB`` names another.
-    """
+    """One phone, by its serial number in ``adb devices`` (empty for the only one); the variable ``ADB`` names another adb."""
 
     def __init__(self, serial: str = "", executable: str = "") -> None:
         self.serial = serial
         self._adb = [executable or os.environ.get("ADB", "adb"), *(["-s", serial] if serial else [])]
 
     def check(self) -> None:
-        """Makes sure that the phone is there and lets itself be commanded.
-
-        Raises:
-            RuntimeFailure: It is not; the message says what to do.
-        """
+        """Raise a RuntimeFailure, with what to do, if the phone is not there or takes no commands."""
         state = self._call("get-state", timeout_s=COMMAND_TIMEOUT_S).strip()
         if state != "device":
             raise PhoneGone(f"the phone {self.serial} is in the state '{state}'; expected 'device': restart it as usual")
 
     def shell(self, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
-        """What a command prints on the phone, errors included.
+        """Run a command on the phone; return what it prints, errors included.
 
         Raises:
             PhoneGone: The phone went away meanwhile.
@@ -162,29 +153,24 @@ class Adb:
         return output
 
     def push(self, files: Mapping[str, bytes], folder: str) -> None:
-        """Writes files into a folder of the phone.
-
-        Raises:
-            PhoneGone: The phone went away meanwhile.
-            RuntimeFailure: There is no space, or it may not be written there.
-        """
+        """Write files into a folder of the phone; raises as :meth:`shell` does."""
         with tempfile.TemporaryDirectory(prefix="latcast-adb-") as place:
             for name, data in files.items():
                 Path(place, name).write_bytes(data)
             self.push_files([Path(place, name) for name in files], folder)
 
     def push_files(self, files: Sequence[Path], folder: str) -> None:
-        """Copies files of this machine into a folder of the phone."""
+        """Copy files of this machine into a folder of the phone."""
         self._call("push", *(str(file) for file in files), f"{folder}/")
 
     def pull(self, path: str) -> bytes:
-        """The content of one of the phone's files."""
+        """Return the content of one of the phone's files."""
         with tempfile.TemporaryDirectory(prefix="latcast-adb-") as place:
             self._call("pull", path, str(Path(place, "file")))
             return Path(place, "file").read_bytes()
 
     def wait(self) -> bool:
-        """Waits for a phone that went away; whether it came back."""
+        """Wait for a phone that went away; return whether it came back."""
         deadline = time.monotonic() + RETURN_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
@@ -195,15 +181,15 @@ class Adb:
         return False
 
     def facts(self) -> PhoneFacts:
-        """What the phone is."""
+        """Read the phone's hardware facts."""
         return read_facts(self.shell(_FACTS))
 
     def state(self) -> PhoneState:
-        """How it is now."""
+        """Read the phone's state."""
         return read_state(self.shell(_STATE))
 
     def run(self, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> tuple[str, PhoneState]:
-        """What a command prints, and the state that the phone is in right after it."""
+        """Run a command; return what it prints, and the phone's state right after it."""
         marker = "latcast-state"
         output = self.shell(f"{command} || exit $?\necho {marker}\n{_STATE}", timeout_s)
         printed, _, state = output.rpartition(f"{marker}\n")
@@ -234,7 +220,7 @@ class Adb:
 
 
 def missing_adb(executable: str) -> str:
-    """What to say where there is no adb."""
+    """Return the message for a machine without adb."""
     return (
         f"'{executable}' is not installed here; it is part of the Android SDK Platform-Tools "
         "(Debian: apt install adb), or the variable ADB names it"
@@ -242,17 +228,22 @@ def missing_adb(executable: str) -> str:
 
 
 def folder_name() -> str:
-    """A folder of the phone that no other run uses; it says whose it is."""
+    """Return a folder of the phone that no other run uses; its name holds machine and process."""
     return f"{FOLDER}-{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def left_behind(folders: Sequence[str]) -> list[str]:
-    """Of such folders those of processes of this machine that have ended without removing them."""
+    """Return the folders of this machine's processes that ended without removing them."""
     found = []
     for folder in folders:
         owner = re.fullmatch(rf"{re.escape(FOLDER)}-{_machine()}-(\d+)-[0-9a-f]{{8}}", folder)
-        if owner is not None and not _lives(int(owner[1])):
-            found.append(folder)
+        if owner is not None:
+            try:
+                os.kill(int(owner[1]), 0)
+            except ProcessLookupError:
+                found.append(folder)
+            except OSError:
+                continue  # another user's process
     return found
 
 
@@ -260,23 +251,13 @@ def _machine() -> str:
     return hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
 
 
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def quoted(*words: str) -> str:
-    """Words as the phone's shell takes them."""
+    """Return words as the phone's shell takes them."""
     return " ".join(shlex.quote(word) for word in words)
 
 
 def read_facts(printed: str) -> PhoneFacts:
-    """What :meth:`Adb.facts` asks a phone for, from what it prints."""
+    """Parse what :meth:`Adb.facts` asks a phone for."""
     lines = [line.strip() for line in printed.splitlines()]
     said = {found[1]: found[2] for line in lines if (found := _PROPERTY.fullmatch(line))}
     figures = _of_cpus(lines)
@@ -285,13 +266,13 @@ def read_facts(printed: str) -> PhoneFacts:
         {name: said[name] for name in PROPERTIES if said.get(name)},
         next((line.partition(" ")[2] for line in lines if line.startswith("kernel ")), ""),
         next((line.partition("GLES:")[2].strip() for line in lines if line.startswith("GLES:")), ""),
-        # One that is off may hide its capacity; what more of them tell counts.
+        # A CPU that is off may hide its capacity, so the figure that more of them report counts.
         Cores.of_speeds(capacities if len(capacities) >= len(clocks) else clocks),
     )
 
 
 def read_state(printed: str) -> PhoneState:
-    """What :meth:`Adb.state` asks a phone for, from what it prints."""
+    """Parse what :meth:`Adb.state` asks a phone for."""
     lines = [line.strip() for line in printed.splitlines()]
     figures = _of_cpus(lines)
     most = figures.get("cpuinfo_max_freq", {})
@@ -301,7 +282,7 @@ def read_state(printed: str) -> PhoneState:
 
 
 def _of_cpus(lines: Sequence[str]) -> dict[str, dict[int, float]]:
-    """Name of a file of ``/sys`` to its figure for each CPU."""
+    """Parse lines of ``/sys`` files: the file's name to its figure for each CPU."""
     found: dict[str, dict[int, float]] = {}
     for line in lines:
         if told := _OF_CPU.fullmatch(line):
@@ -310,6 +291,6 @@ def _of_cpus(lines: Sequence[str]) -> dict[str, dict[int, float]]:
 
 
 def _last_words(text: str) -> str:
-    """The last two lines that say something, on one line."""
+    """Return the last two lines that say something, on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[-2:])[-300:] or "it printed nothing"

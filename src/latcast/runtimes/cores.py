@@ -1,8 +1,8 @@
-"""Which CPUs of a device are of one kind, and which of them a unit of a platform id means.
+"""The kinds of CPUs of a device, and the CPUs that a unit of a platform id means.
 
 Phones, and many boards, have cores of two or three kinds. Threads on cores of different kinds wait for the slowest, and the
-system moves them as it likes, so that a latency would tell of neither: one measurement runs on cores of one kind, and the
-platform id says which (``2large``). Where all cores are alike it says how many (``cpu2``).
+system moves them, so one measurement runs on cores of one kind, which the platform id names (``2large``). Where all cores are
+equal it has their number (``cpu2``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from latcast.errors import RuntimeFailure
 from latcast.records import CORE_SIZES, Unit
 
 _ALIKE = 0.1
-"""Cores whose speeds differ by less are of one kind: computers let some of their cores clock a little higher than others."""
+"""Relative difference of speeds up to which cores are of one kind: some computers clock a few cores a little higher."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cores:
 
     @classmethod
     def of_speeds(cls, speeds: Mapping[int, float]) -> Cores:
-        """Kinds from a figure of each CPU that grows with its speed: ``cpu_capacity``, or its highest frequency."""
+        """Return the kinds, from a figure of each CPU that grows with its speed: ``cpu_capacity``, or its highest frequency."""
         kinds: list[list[int]] = []
         last = 0.0
         for cpu in sorted(speeds, key=lambda cpu: (speeds[cpu], cpu)):
@@ -51,7 +51,7 @@ class Cores:
         return len(self.kinds) < 2
 
     def named(self) -> dict[str, tuple[int, ...]]:
-        """The kinds by their size: ``small`` and ``large`` of two, ``med`` between; of four the ones between have no name."""
+        """Return the kinds by size: ``small``, ``large``, of three kinds also ``med``; of four those between have no name."""
         if self.alike:
             return {}
         found = {CORE_SIZES[0]: self.kinds[0], CORE_SIZES[-1]: self.kinds[-1]}
@@ -65,7 +65,7 @@ class Cores:
         return ", ".join(f"{len(kind)} {sizes.get(kind, 'between')}" for kind in reversed(self.kinds))
 
     def unit(self, text: str, allowed: Collection[int] | None = None) -> tuple[str, tuple[int, ...]]:
-        """What a unit is called on this device, and the CPUs to run on.
+        """Return a unit's name on this device, and the CPUs to run on.
 
         ``cpuN`` on a device with kinds of cores is a set of N of the fastest kind that has as many.
 
@@ -74,7 +74,7 @@ class Cores:
             allowed: The CPUs that may be used; all where None.
 
         Returns:
-            The unit's name in the platform id, and its CPUs; none for what is no CPU, or where nothing is known of them.
+            The unit's name in the platform id, and its CPUs; none for other units, or where the CPUs are unknown.
 
         Raises:
             RuntimeFailure: The device has no such cores, or they would be of different kinds.
@@ -94,7 +94,7 @@ class Cores:
         if not fitting:
             raise RuntimeFailure(
                 f"{text} would mix cores of different kinds, whose slowest decides: the device has {self}; "
-                f"name a set of one kind: {', '.join(self._largest_sets())}"
+                f"name a set of one kind: {', '.join(f'{len(kind)}{size}' for size, kind in self.named().items())}"
             )
         sizes = {kind: size for size, kind in self.named().items()}
         chosen = next((kind for kind in reversed(fitting) if kind in sizes), None)
@@ -103,7 +103,7 @@ class Cores:
         return "+".join([f"{unit.threads}{sizes[chosen]}", *unit.qualifiers]), usable[chosen][-unit.threads :]
 
     def named_by(self, text: str, cpus: Collection[int]) -> str:
-        """What a unit is called that runs on CPUs which the user chose.
+        """Return the name of a unit that runs on CPUs which the user chose.
 
         Raises:
             RuntimeFailure: They are of different kinds, or of another one than the unit names.
@@ -134,21 +134,14 @@ class Cores:
             raise RuntimeFailure(f"the device has no {text}: it has {self}")
         return kind[-count:]
 
-    def _largest_sets(self) -> list[str]:
-        return [f"{len(kind)}{size}" for size, kind in self.named().items()]
-
 
 def mask(cpus: tuple[int, ...]) -> str:
-    """CPUs as ``taskset`` takes them, in hexadecimal."""
+    """Return CPUs as ``taskset`` takes them, in hexadecimal."""
     return f"{sum(1 << cpu for cpu in cpus):x}"
 
 
 def local_cores(folder: Path = Path("/sys/devices/system/cpu")) -> Cores:
-    """The CPUs of the machine that this runs on, as Linux describes them; none where it does not.
-
-    Args:
-        folder: Holds ``cpu0``, ``cpu1``...
-    """
+    """Return the CPUs of this machine, as Linux describes them in a folder with ``cpu0``, ``cpu1``...; else none."""
     numbers = sorted(int(each.name[3:]) for each in folder.glob("cpu[0-9]*") if each.name[3:].isdigit())
     for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         speeds = {}

@@ -10,11 +10,11 @@ from latcast.graph.operators import Kind, names_of, operators
 from latcast.records import ExecutedKernel
 
 VIEWS = names_of(row for row in operators() if row.kind is Kind.VIEW or row.passes)
-"""Operators that change no value; where one is not a kernel of its own it was eliminated."""
+"""Operators that change no value; without a separate kernel they were eliminated."""
 
 
 def duplicates(graph: Graph) -> Mapping[str, str]:
-    """Name of every node to the name of the first node that computes the same from the same (often itself).
+    """Return name of every node to the name of the first node that computes the same from the same inputs (often itself).
 
     Runtimes compute such nodes once: two squeezes of one map share their pooling.
     """
@@ -31,7 +31,7 @@ def duplicates(graph: Graph) -> Mapping[str, str]:
 
 
 def dynamic_nodes(graph: Graph) -> list[Node]:
-    """The nodes that depend on the network's inputs; the others are computed when it is loaded."""
+    """Return the nodes that depend on the network's inputs; the others are computed when it is loaded."""
     reached = set(graph.inputs)
     found = []
     for node in graph.nodes:
@@ -44,9 +44,9 @@ def dynamic_nodes(graph: Graph) -> list[Node]:
 class Assignment:
     """Assigns the nodes of a graph to kernels, each node once, in the order in which kernels run.
 
-    A runtime usually names only some of the operators that a kernel computes, the last one among them. What leads to those
-    and belongs to no earlier kernel belongs to this one. Two sorts of nodes belong to none: those that depend on weights
-    alone were computed when the network was loaded, and duplicates of an assigned node were computed with it.
+    A runtime usually names only some of the operators that a kernel computes, the last one among them. Nodes that lead to those
+    and belong to no earlier kernel belong to this one. Two sorts of nodes belong to none: those that depend on weights alone were
+    computed when the network was loaded, and duplicates of an assigned node were computed with it.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -57,7 +57,7 @@ class Assignment:
         self._free = {node.name for node in dynamic_nodes(graph)}
 
     def claim(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """Names, in the graph's order, of the free nodes that these tensors need; they are free no longer."""
+        """Return, in the graph's order, the free nodes that these tensors need; they are free no longer."""
         asked = set(tensors)
         waiting = list(asked)
         found: set[str] = set()
@@ -77,13 +77,13 @@ class Assignment:
         return tuple(node.name for node in self.graph.nodes if node.name in names)
 
     def without_eliminated(self, names: Collection[str]) -> tuple[str, ...]:
-        """The names less the views, unless there is nothing else."""
+        """Return the names less the views, unless there is nothing else."""
         computing = tuple(name for name in names if self.types[name] not in VIEWS)
         return computing or tuple(names)
 
 
 def joined(graph: Graph, kernels: Iterable[ExecutedKernel]) -> tuple[ExecutedKernel, ...]:
-    """The kernels, those that together compute one node as one whose name says both; nodes in the graph's order."""
+    """Return the kernels, those that together compute one node as one whose name says both; nodes in the graph's order."""
     position = {node.name: index for index, node in enumerate(graph.nodes)}
     found: list[ExecutedKernel] = []
     entry_of: dict[str, int] = {}

@@ -16,8 +16,16 @@ from latcast.graph.writers.tflite.layout import Order, physical_shape
 from latcast.records import ExecutedKernel
 from latcast.runtimes.kernel_assignment import joined
 from latcast.runtimes.litert_kernels import attribute
-from latcast.runtimes.litert_native import NativeModel, ProfiledEvent, check_version
-from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
+from latcast.runtimes.litert_native import NativeModel, check_version
+from latcast.runtimes.session import (
+    check_profiling,
+    check_setting,
+    checked_inputs,
+    dequantised,
+    message,
+    quantised,
+    random_inputs,
+)
 
 _PURPOSE = "measuring with LiteRT"
 
@@ -25,10 +33,10 @@ PROFILE_WARMUPS = 2
 """Runs before the profiled ones: the first registers buffers and allocates."""
 
 _TRUNCATION_US = 0.5
-"""XNNPACK reports whole microseconds, rounded down; half of one is added so that sums over many kernels come out right."""
+"""Mean error of XNNPACK's whole microseconds, which are rounded down; added so that sums over kernels are right."""
 
 
-class LiteRtSession:
+class LiteRtCpuSession:
     """A network in a LiteRT interpreter."""
 
     def __init__(self, graph: Graph, network: TfliteNetwork, *, threads: int, profile: bool) -> None:
@@ -45,7 +53,7 @@ class LiteRtSession:
         self.set_inputs(random_inputs(graph))
 
     def _check_shapes(self, names: Sequence[str], details: Sequence[Any], orders: Sequence[Order]) -> None:
-        """LiteRT works shapes out again when it loads; where they differ from the graph's it would run something else."""
+        """Raise where LiteRT's own shape inference differs from the graph: it would run another network."""
         expected = [physical_shape(self.graph.shape(name), order) for name, order in zip(names, orders, strict=True)]
         found = [tuple(int(size) for size in detail["shape"]) for detail in details]
         if found != expected:
@@ -60,7 +68,7 @@ class LiteRtSession:
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         arrays = checked_inputs(self.graph, inputs)
         self._inputs = [
-            _quantised(array.transpose(order), detail)
+            quantised(array.transpose(order), detail["quantization"], detail["dtype"])
             for array, order, detail in zip(arrays, self._network.input_orders, self._input_details, strict=True)
         ]
         for detail, array in zip(self._input_details, self._inputs, strict=True):
@@ -69,16 +77,12 @@ class LiteRtSession:
     def outputs(self) -> list[np.ndarray]:
         results = []
         for detail, order in zip(self._output_details, self._network.output_orders, strict=True):
-            values = self._interpreter.get_tensor(detail["index"])
-            scale, zero_point = detail["quantization"]
-            real = values.astype(np.float32)
-            if scale:
-                real = (real - np.float32(zero_point)) * np.float32(scale)
-            results.append(np.ascontiguousarray(real.transpose(np.argsort(order))))
+            values = dequantised(self._interpreter.get_tensor(detail["index"]), detail["quantization"])
+            results.append(np.ascontiguousarray(values.transpose(np.argsort(order))))
         return results
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """XNNPACK's kernels, and the operators that LiteRT ran itself, from the profiler of LiteRT's C API.
+        """Return XNNPACK's kernels, and the operators that LiteRT ran itself, from the profiler of LiteRT's C API.
 
         Kernels that together compute one node (those of a layer normalisation) are one entry, their names joined by " + ".
         The clock counts whole microseconds; the latency is the mean of the middle half of the runs.
@@ -92,14 +96,13 @@ class LiteRtSession:
             recorded = [native.profiled_run() for _ in range(runs)]
         finally:
             native.close()
-        return self._kernels(recorded)
-
-    def _kernels(self, recorded: Sequence[tuple[ProfiledEvent, ...]]) -> tuple[ExecutedKernel, ...]:
         first = recorded[0]
         if any([event.tag for event in events] != [event.tag for event in first] for events in recorded):
             raise RuntimeFailure(f"LiteRT did not run the same kernels of '{self.graph.name}' every time")
         times_us = np.array([[event.elapsed_us for event in events] for events in recorded], dtype=np.float64)
-        latencies_ms = _middle_mean(times_us) / 1e3
+        # The mean of the middle half is as steady as the median, but not bound to whole microseconds.
+        cut = runs // 4
+        latencies_ms = np.sort(times_us, axis=0)[cut : runs - cut].mean(axis=0) / 1e3
         kernels = []
         for attribution in attribute(self._network.model, first):
             event = first[attribution.event]
@@ -111,20 +114,6 @@ class LiteRtSession:
     def close(self) -> None:
         self._interpreter = None
         self._inputs = []
-
-
-def _middle_mean(times: np.ndarray) -> np.ndarray:
-    """Mean of the middle half of each column: as steady as the median, but not bound to whole microseconds."""
-    ordered = np.sort(times, axis=0)
-    cut = len(ordered) // 4
-    return np.asarray(ordered[cut : len(ordered) - cut].mean(axis=0))
-
-
-def _quantised(values: np.ndarray, detail: dict[str, Any]) -> np.ndarray:
-    scale, zero_point = detail["quantization"]
-    if scale:
-        values = np.clip(np.round(values / scale) + zero_point, -128, 127)
-    return np.ascontiguousarray(values, dtype=detail["dtype"])
 
 
 def _new_interpreter(graph: Graph, network: TfliteNetwork, threads: int) -> Any:
@@ -153,14 +142,14 @@ class LiteRt:
     def version(self) -> str:
         return installed_version("ai-edge-litert")
 
-    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtSession:
-        """Loads a network as a .tflite file; int8 as a full-integer one with weights quantised per channel.
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtCpuSession:
+        """Load a network as a .tflite file; int8 as a full-integer one with weights quantised per channel.
 
         Raises:
-            RuntimeFailure: With ``profile=True`` also where the installed version is none whose profiler is known.
+            RuntimeFailure: With ``profile=True`` also where the installed version's profiler is not known.
         """
         check_setting(self, graph, threads, precision)
         require(_PURPOSE, "ai_edge_litert")
         if profile:
             check_version()
-        return LiteRtSession(graph, write_tflite(graph, precision=precision), threads=threads, profile=profile)
+        return LiteRtCpuSession(graph, write_tflite(graph, precision=precision), threads=threads, profile=profile)

@@ -1,8 +1,8 @@
-"""Which nodes of the graph each of LiteRT's kernels computes.
+"""The nodes of the graph that each of LiteRT's kernels computes.
 
-LiteRT says the index of an operator that it ran itself. Of what XNNPACK ran it says only the kernels' names, in order. XNNPACK
-keeps the order of operators and has one name for each sort of kernel, so the two sequences can be laid side by side: an
-operator without a kernel was fused into a neighbour, a kernel without an operator was put in by XNNPACK.
+LiteRT reports the index of an operator that it ran itself, but only the names of XNNPACK's kernels, in order. XNNPACK keeps the
+order of operators and has one name for each sort of kernel, so the two sequences can be aligned: an operator without a kernel was
+fused into a neighbour, a kernel without an operator was inserted by XNNPACK.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "SPACE_TO_DEPTH": ("Space To Depth",), "QUANTIZE": ("Convert",), "DEQUANTIZE": ("Convert",),
     "BROADCAST_TO": ("Broadcast",),
 }  # fmt: skip
-"""TFLite operator to how the names of its XNNPACK kernels begin."""
+"""TFLite operator to the beginnings of its XNNPACK kernels' names."""
 
 TABLE_KERNEL = "Invalid Unary Op"
-"""What XNNPACK calls a lookup table, which stands for a chain of int8 element-wise operators with one input."""
+"""XNNPACK's name of a lookup table, which computes a chain of int8 element-wise operators with one input."""
 
 _TABULATED = frozenset({
     "ADD", "SUB", "MUL", "DIV", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1",
@@ -46,7 +46,7 @@ _TABULATED = frozenset({
 })  # fmt: skip
 
 _OF_SQUARES: Mapping[str, str] = {"Normalize": "SUM", "Mean Squared": "MEAN"}
-"""How the names of XNNPACK's kernels for a reduction of a MUL of a tensor by itself begin, and the reduction."""
+"""Beginning of the name of XNNPACK's kernel for a reduction of squares (a MUL of a tensor by itself) to the reduction."""
 
 _FUSED_FORWARDS = frozenset({"PAD", "TRANSPOSE"})
 _FUSED_BACKWARDS = frozenset({
@@ -59,7 +59,7 @@ _INSERTED = ("Static Reshape", "Copy", "Convert", "Transpose", "Slice", "Constan
 _LONGEST_TABLE = 12
 
 _LEFT_OUT = -1
-"""Index of an input that an operator does without."""
+"""Index of an omitted input."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Attribution:
 
 
 def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attribution]:
-    """Finds the nodes of every event of one run.
+    """Find the nodes of every event of one run.
 
     Raises:
         RuntimeFailure: The events do not fit the model; the message says where.
@@ -104,22 +104,16 @@ def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attri
 
 def _unexpected(expected: str, found: str) -> RuntimeFailure:
     return RuntimeFailure(
-        f"LiteRT reports the kernel '{found}' where '{expected}' was expected, so its kernels cannot be told apart; "
+        f"LiteRT reports the kernel '{found}' where '{expected}' was expected, so the kernels' nodes are unknown; "
         "measure the network as a whole instead"
     )
 
 
 def partitions(model: TfliteModel, outside: set[int]) -> Iterator[tuple[bool, list[int]]]:
-    """The runs of operators that LiteRT executes in turn, inside and outside the delegate.
+    """Yield the parts that LiteRT executes in turn: whether a part is the delegate's, and its operators.
 
-    Like TFLite's partitioner: each run takes, in the file's order, all operators of one sort whose inputs are there.
-
-    Args:
-        model: The file.
-        outside: Indices of the operators that the delegate left to LiteRT.
-
-    Yields:
-        Whether the run is the delegate's, and its operators.
+    As in TFLite's partitioner, each part takes, in the file's order, all operators of one sort whose inputs are ready.
+    ``outside`` has the indices of the operators that the delegate left to LiteRT.
     """
     made = {tensor for operator in model.operators for tensor in operator.outputs}
     ready = {_LEFT_OUT, *range(len(model.tensors))} - made
@@ -143,16 +137,16 @@ def partitions(model: TfliteModel, outside: set[int]) -> Iterator[tuple[bool, li
 
 
 _Move = tuple[str, int, tuple[int, ...]]
-"""What happened ("kernel", "fused", ...), how many operators it took, and of each kernel that it took which of its names."""
+"""The sort of a step ("kernel", "fused", ...), its number of operators, and for each of its kernels the chosen name."""
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """A partition's operators and kernels side by side.
+    """A partition's operators aligned with its kernels.
 
     Attributes:
-        cost: Grows with the fusions and insertions that it takes.
-        chosen: Of each kernel, which of the names that it may have.
+        cost: Grows with the number of fusions and insertions.
+        chosen: For each kernel, the index of its chosen name.
         nodes: The nodes that each kernel computes.
     """
 
@@ -162,12 +156,11 @@ class Aligned:
 
 
 def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[str]]) -> Aligned:
-    """Lays one partition's operators and kernels side by side with the fewest fusions and insertions (Dijkstra).
+    """Align one partition's operators and kernels with the fewest fusions and insertions (Dijkstra).
 
     Args:
-        model: The file.
-        indices: The partition's operators.
-        tags: XNNPACK's names of its kernels, in order; several where a kernel may have one or another.
+        model, indices: The file, and the partition's operators.
+        tags: XNNPACK's possible names of its kernels, in order.
 
     Raises:
         RuntimeFailure: They do not fit; the message says where.
@@ -211,7 +204,7 @@ def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[st
 def _moves(
     model: TfliteModel, operators: Sequence[TfliteOperator], tags: Sequence[Sequence[str]], at: int, kernel: int
 ) -> Iterator[tuple[int, _Move]]:
-    """What may come next, each with its cost."""
+    """Yield the possible next steps, each with its cost."""
     operator = operators[at] if at < len(operators) else None
     for choice, tag in enumerate(tags[kernel] if kernel < len(tags) else ()):
         if operator is not None and tag.startswith(KERNELS.get(operator.builtin, ())):
@@ -245,7 +238,7 @@ def _reduces_squares(operators: Sequence[TfliteOperator], reduction: str) -> boo
 
 
 def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
-    """Whether element-wise operators have one computed input and one result between them."""
+    """Return whether element-wise operators together have one computed input and one result."""
     if any(operator.builtin not in _TABULATED for operator in operators):
         return False
     inside = {tensor for operator in operators for tensor in operator.outputs}
@@ -262,7 +255,7 @@ def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
 
 
 def _assigned(operators: Sequence[TfliteOperator], kernels: int, moves: Sequence[tuple[int, int, _Move]]) -> list[list[str]]:
-    """Gives the operators' nodes to the kernels that the moves say; the fused ones to their neighbours."""
+    """Return the nodes of each kernel by the moves; fused operators' nodes go to their neighbours."""
     nodes: list[list[str]] = [[] for _ in range(kernels)]
     kernel_of: dict[int, int] = {}
     for at, kernel, (what, count, _) in moves:

@@ -1,7 +1,7 @@
 """LiteRT's C API through ctypes: the only way from Python to its profiler, and to the GPU delegate's program cache.
 
-The structures below are those of a few versions of the library and change without notice, so that every other version is
-refused before anything is called. Running a network needs none of this (:mod:`latcast.runtimes.litert`).
+The structures below are those of a few versions of the library and change without notice, so every other version is refused
+before anything is called. Running a network does not need this module (:mod:`latcast.runtimes.litert`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from latcast.errors import RuntimeFailure
 from latcast.runtimes.session import prints_kept
 
 TESTED_VERSIONS = ("2.1.6", "2.2.0", "2.3.0")
-"""Versions of ai-edge-litert whose C structures are those below. Patch releases matter: 2.1.0 has others and aborts."""
+"""Versions of ai-edge-litert with the C structures below; even patch releases differ."""
 
 _CPU, _GPU = 1, 2
 _LOCK_FOR_READING, _LOCK_FOR_WRITING = 0, 1
@@ -36,7 +36,7 @@ _OPERATOR_EVENT = 2
 _DELEGATE_EVENT = 8
 
 GPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
-"""The GPU delegate that comes with the wheel; it runs on WebGPU, so on a driver of Vulkan."""
+"""The wheel's GPU delegate; it runs on WebGPU, and so on a Vulkan driver."""
 
 _Pointer = ctypes.c_void_p
 
@@ -83,7 +83,7 @@ class ProfiledEvent:
     Attributes:
         tag: The delegate's name for it, or the builtin operator's.
         delegated: Whether it ran inside XNNPACK.
-        index: Of the operator in the file; inside XNNPACK of the kernel in its partition.
+        index: Index of the operator in the file; inside XNNPACK that of the kernel in its partition.
         elapsed_us: Whole microseconds. XNNPACK truncates; LiteRT subtracts two truncated readings.
     """
 
@@ -94,11 +94,7 @@ class ProfiledEvent:
 
 
 def check_version() -> None:
-    """Makes sure that the structures above are the installed library's.
-
-    Raises:
-        RuntimeFailure: Another version, or a system without this library.
-    """
+    """Raise a RuntimeFailure unless the structures above are the installed library's."""
     found = installed_version("ai-edge-litert")
     if found not in TESTED_VERSIONS:
         raise RuntimeFailure(
@@ -119,7 +115,7 @@ def _library_path() -> Path:
 
 
 def gpu_library() -> Path:
-    """Where the GPU delegate would be; wheels for some systems lack it."""
+    """Return the path of the GPU delegate, which wheels for some systems lack."""
     return _library_path().with_name(GPU_LIBRARY)
 
 
@@ -136,7 +132,7 @@ def _call(function: str, *arguments: Any) -> None:
 
 @cache
 def _environment(accelerator: int) -> _Pointer:
-    """One for the process and accelerator (a GPU's would be searched for otherwise), errors alone logged."""
+    """Make the process's one environment for an accelerator; only errors are logged."""
     if accelerator == _GPU:
         # It is looked up by its bare name, under which it is found once it is loaded.
         ctypes.CDLL(str(gpu_library()), mode=ctypes.RTLD_GLOBAL)
@@ -153,7 +149,7 @@ class LoadedModel:
     Args:
         data: The ``.tflite`` file.
         accelerator: 1 for the CPU, 2 for the GPU.
-        options: Name to the options of this name, as TOML.
+        options: Identifier to options as TOML.
 
     Raises:
         RuntimeFailure: Another version of LiteRT, or it refused the network.
@@ -183,14 +179,14 @@ class LoadedModel:
         self._outputs = self._buffers(environment, signature, "Output")
 
     def _made(self, kind: str, function: str, *arguments: Any) -> _Pointer:
-        """Calls a constructor, whose last argument is where the handle goes, and remembers to destroy what it made."""
+        """Call a constructor, whose last argument takes the handle, and keep the handle for :meth:`close`."""
         handle = _Pointer()
         _call(function, *arguments, ctypes.byref(handle))
         self._handles.append((kind, handle))
         return handle
 
     def _add_options(self, options: _Pointer, identifier: str, text: str) -> None:
-        """Hands over options as TOML; the library frees the text with the C function it is given."""
+        """Hand over options as TOML; the library frees the text with the C function it is given."""
         c = ctypes.CDLL(None)
         c.strdup.restype = ctypes.c_void_p
         opaque = _Pointer()
@@ -199,7 +195,7 @@ class LoadedModel:
         _call("LiteRtAddOpaqueOptions", options, opaque)
 
     def _buffers(self, environment: _Pointer, signature: _Pointer, side: str) -> Any:
-        """Memory for all inputs or all outputs, as the compiled model asks for it."""
+        """Return memory for all inputs or all outputs, as the compiled model asks for it."""
         count = ctypes.c_size_t()
         _call(f"LiteRtGetNumSignature{side}s", signature, ctypes.byref(count))
         buffers = (_Pointer * count.value)()
@@ -215,7 +211,7 @@ class LoadedModel:
         return buffers
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
-        """Copies arrays, laid out as in the file, into the input buffers."""
+        """Copy arrays, laid out as in the file, into the input buffers."""
         for buffer, array in zip(self._inputs, inputs, strict=True):
             handle, address, size = _Pointer(buffer), _Pointer(), ctypes.c_size_t()
             _call("LiteRtGetTensorBufferPackedSize", handle, ctypes.byref(size))
@@ -230,7 +226,7 @@ class LoadedModel:
               ctypes.c_size_t(len(self._outputs)), self._outputs)  # fmt: skip
 
     def close(self) -> None:
-        """Frees everything in the reverse order; safe to call again."""
+        """Free everything in the reverse order; safe to call again."""
         while self._handles:
             kind, handle = self._handles.pop()
             getattr(_library(), f"LiteRtDestroy{kind}")(handle)
@@ -246,7 +242,7 @@ class NativeModel(LoadedModel):
         _call("LiteRtCompiledModelGetProfiler", self._compiled, ctypes.byref(self._profiler))
 
     def profiled_run(self) -> tuple[ProfiledEvent, ...]:
-        """One run, and the kernels that it executed, in order."""
+        """Run once; return the executed kernels, in order."""
         # One run at a time: the profiler's memory is a ring that a long recording would overwrite.
         _call("LiteRtStartProfiler", self._profiler)
         try:
@@ -264,24 +260,8 @@ class NativeModel(LoadedModel):
         )
 
 
-def _keep_to_own_cpus() -> None:
-    """Puts threads back on the CPUs that this one may use: SwiftShader binds its own to the machine's first ones."""
-    threads = Path("/proc/self/task")
-    if threads.is_dir() and hasattr(os, "sched_setaffinity"):
-        own = os.sched_getaffinity(0)
-        for thread in threads.iterdir():
-            with suppress(OSError):  # it has ended
-                os.sched_setaffinity(int(thread.name), own)
-
-
 class GpuModel(LoadedModel):
-    """A network on the GPU in fp32, as its program cache says; where there is none, or of something else, LiteRT writes one.
-
-    Args:
-        data: The ``.tflite`` file.
-        folder: Of the program cache.
-        key: The file's name without its suffix.
-    """
+    """A network on the GPU in fp32, from its program cache in a folder under a key, which LiteRT writes where missing."""
 
     def __init__(self, data: bytes, folder: Path, key: str) -> None:
         if not gpu_library().is_file():
@@ -294,10 +274,15 @@ class GpuModel(LoadedModel):
             except RuntimeFailure as problem:
                 told = [line for line in printed().splitlines() if "ERROR" in line or "adapters" in line]
                 raise RuntimeFailure(f"{problem} on the GPU: {told[0] if told else 'no reason given'}") from problem
-        _keep_to_own_cpus()
+        # SwiftShader binds its threads to the machine's first CPUs: put them back on those that this one may use.
+        threads = Path("/proc/self/task")
+        if threads.is_dir() and hasattr(os, "sched_setaffinity"):
+            for thread in threads.iterdir():
+                with suppress(OSError):  # it has ended
+                    os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
 
     def outputs(self) -> list[np.ndarray]:
-        """What the last run wrote, each flat, float32."""
+        """Return the outputs of the last run, each flat, float32."""
         found = []
         for buffer in self._outputs:
             handle, address, size = _Pointer(buffer), _Pointer(), ctypes.c_size_t()

@@ -18,14 +18,21 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
 from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
 from latcast.runtimes.mnn_native import LIBRARY, convert, imported, not_available
-from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, prints_kept, random_inputs
+from latcast.runtimes.session import (
+    UnitRuntime,
+    check_finite,
+    check_profiling,
+    check_setting,
+    checked_inputs,
+    prints_kept,
+    random_inputs,
+)
 
 PROFILE_WARMUPS = 2
 """Runs before the profiled ones."""
 
 SKIPPED_RUNS = 5
-"""Runs in which every operator is passed over: what telling the time of one costs by itself."""
-
+"""Runs in which every operator is skipped, to time the calls themselves."""
 
 BACKENDS = {"cpu": "CPU", "gpu": "OPENCL"}
 """Kind of unit to MNN's backend."""
@@ -33,18 +40,10 @@ BACKENDS = {"cpu": "CPU", "gpu": "OPENCL"}
 _PRECISIONS = {"fp32": "high", "fp16": "low"}
 
 
-class Mnn:
-    """The installed MNN, with everything that its converter and its backend do by default; on the CPU in full precision."""
+class Mnn(UnitRuntime):
+    """The installed MNN with the defaults of its converter and backend; on the CPU in full precision."""
 
     name = "mnn"
-    units = ("cpu", "gpu")
-
-    def __init__(self, unit: str = "cpu") -> None:
-        self._unit = unit
-
-    def on(self, unit: str) -> Mnn:
-        """The same on another kind of unit."""
-        return Mnn(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -65,7 +64,7 @@ class Mnn:
         return installed_version(LIBRARY)
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> MnnSession:
-        """Converts the network, loads it and runs it once.
+        """Convert the network, load it and run it once.
 
         Raises:
             UnsupportedOperatorError: ONNX or MNN's converter has no form of a node.
@@ -80,16 +79,13 @@ class Mnn:
 
 
 class MnnSession:
-    """A network in MNN.
+    """A network in MNN, from a converted file, which may go afterwards.
 
     Args:
-        graph: What it computes.
-        model: The converted file; not needed any more once this returns.
-        threads: Of one inference.
-        profile: Whether :meth:`executed_kernels` may be asked.
+        graph, threads, precision, profile: As in :meth:`Mnn.load`.
+        model: The converted file.
         hints: MNN's numbers of hints to their values, set before the session is made.
         unit: Kind of unit.
-        precision: "fp32" or "fp16".
     """
 
     def __init__(
@@ -119,10 +115,10 @@ class MnnSession:
             self._inputs: list[tuple[Any, Any, np.ndarray]] = []
             self._outputs = self._interpreter.getSessionOutputAll(self._session)
             self.set_inputs(random_inputs(graph))
-            code = self._run()
-            if code != 0:
-                text = " ".join(printed().split())
-                raise RuntimeFailure(f"MNN failed to run '{graph.name}' (code {code}): {text}")
+            try:
+                self.run()
+            except RuntimeFailure as problem:
+                raise RuntimeFailure(f"{problem}: {' '.join(printed().split())}") from problem
         check_finite("MNN", graph, self.outputs())
 
     @property
@@ -144,7 +140,7 @@ class MnnSession:
         self._inputs = kept
 
     def _host_tensor(self, array: np.ndarray, layout: int | None = None) -> tuple[Any, np.ndarray]:
-        """A tensor outside the session, and the array behind it."""
+        """Return a tensor outside the session, and its array."""
         library = self._library
         real = np.issubdtype(array.dtype, np.floating)
         # MNN knows no 64-bit integers inside.
@@ -154,27 +150,26 @@ class MnnSession:
             values.shape, kind, values, library.Tensor_DimensionType_Caffe if layout is None else layout
         ), values
 
-    def _run(self) -> int:
-        # MNN keeps other tensors where the inputs were as soon as it has read them, so they are set for every inference.
-        for tensor, host, _ in self._inputs:
-            tensor.copyFrom(host)
-        code: int = self._interpreter.runSession(self._session)
-        return code
-
     def run(self) -> None:
-        """One inference, setting the inputs included: MNN overwrites them.
+        """Run one inference, setting the inputs included: MNN overwrites them.
 
         Raises:
             RuntimeFailure: MNN returned an error, or the session is closed.
         """
-        if self._session is None:
-            raise RuntimeFailure(f"the session of '{self.graph.name}' is closed; load the network again")
-        code = self._run()
+        self._fill_inputs()
+        code = self._interpreter.runSession(self._session)
         if code != 0:
             raise RuntimeFailure(f"MNN failed to run '{self.graph.name}' (code {code})")
 
+    def _fill_inputs(self) -> None:
+        if self._session is None:
+            raise RuntimeFailure(f"the session of '{self.graph.name}' is closed; load the network again")
+        # MNN reuses the memory of the inputs as soon as it has read them, so they are set for every inference.
+        for tensor, host, _ in self._inputs:
+            tensor.copyFrom(host)
+
     def outputs(self) -> list[np.ndarray]:
-        """Copies of the last run's outputs, float32, in the graph's order and shapes.
+        """Return copies of the last run's outputs, float32, in the graph's order and shapes.
 
         Raises:
             RuntimeFailure: The session is closed, or an output is missing or of another shape than the graph says.
@@ -187,20 +182,17 @@ class MnnSession:
             found = tuple(self._outputs[name].getShape()) if name in self._outputs else None
             if found != expected:
                 raise RuntimeFailure(f"MNN made {found} of output '{name}' of '{self.graph.name}', which should be {expected}")
-            results.append(self._read(self._outputs[name], self.graph.tensors[name].dtype).reshape(expected))
+            tensor, dtype = self._outputs[name], np.float32 if "float" in self.graph.tensors[name].dtype else np.int32
+            host, _ = self._host_tensor(np.zeros(expected, dtype), tensor.getDimensionType())
+            tensor.copyToHostTensor(host)
+            results.append(np.array(host.getNumpyData(), dtype=np.float32).reshape(expected))
         return results
 
-    def _read(self, tensor: Any, dtype: str) -> np.ndarray:
-        template = np.zeros(tensor.getShape(), np.float32 if "float" in dtype else np.int32)
-        host, _ = self._host_tensor(template, tensor.getDimensionType())
-        tensor.copyToHostTensor(host)
-        return np.array(host.getNumpyData(), dtype=np.float32)
-
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The operators that MNN ran, with median milliseconds over ``runs``; see :mod:`latcast.runtimes.mnn_kernels`.
+        """Return the operators that MNN ran, with median milliseconds over ``runs``; see :mod:`latcast.runtimes.mnn_kernels`.
 
-        MNN calls back before and after each operator. What that costs by itself is measured by having every operator passed
-        over, and subtracted.
+        MNN calls back before and after each operator. The cost of these calls is measured with every operator skipped, and
+        subtracted.
 
         Raises:
             RuntimeFailure: The session was not loaded with ``profile=True``, or MNN returned an error.
@@ -219,7 +211,7 @@ class MnnSession:
         )
 
     def traced_run(self) -> list[MnnCall]:
-        """What MNN runs, in order."""
+        """Return the operators that MNN runs, in order."""
         calls: list[MnnCall] = []
 
         def before(tensors: Sequence[Any], operator: Any) -> bool:
@@ -235,7 +227,7 @@ class MnnSession:
         return calls
 
     def _timed_run(self, *, execute: bool) -> list[int]:
-        """Nanoseconds between the two calls around every operator, executed or passed over."""
+        """Return the nanoseconds between the two calls around every operator, executed or skipped."""
         times: list[int] = []
         start = 0
 
@@ -252,16 +244,13 @@ class MnnSession:
         return times
 
     def _run_with(self, before: Callable[[Any, Any], bool], after: Callable[[Any, Any], bool]) -> None:
-        if self._session is None:
-            raise RuntimeFailure(f"the session of '{self.graph.name}' is closed; load the network again")
-        for tensor, host, _ in self._inputs:
-            tensor.copyFrom(host)
+        self._fill_inputs()
         code = self._interpreter.runSessionWithCallBackInfo(self._session, before, after)
         if code != 0:
             raise RuntimeFailure(f"MNN failed to profile '{self.graph.name}' (code {code})")
 
     def close(self) -> None:
-        """Frees the network; the session must not be used after."""
+        """Free the network; the session must not be used after."""
         self._inputs, self._outputs = [], {}
         self._session = None
         self._interpreter = None

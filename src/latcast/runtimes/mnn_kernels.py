@@ -1,11 +1,11 @@
-"""Which of a graph's nodes each operator that MNN runs computes.
+"""The nodes of a graph that each operator of MNN computes.
 
-MNN's converter calls an operator after the tensor it makes, sometimes with something appended (``matmul_0_out__matmul_converted``
-is a linear layer as a convolution, ``conv_1_out__group__3`` one group of a grouped one). What a convolution or an addition took
-in behind it (batch normalisation, ReLU) leaves no name; neither do the inner operators of what became one (SiLU, GELU), which
-is called after the last. When a session is made, all that moves elements (concatenation, slices, transposition) turns into
-``Raster`` operators that run right before the operator that reads the result and are called after it: ``conv_5_out_raster_0``.
-Several of them for one reader are told apart by the shapes that they make.
+MNN's converter names an operator after its output tensor, sometimes with a suffix (``matmul_0_out__matmul_converted`` is a linear
+layer as a convolution, ``conv_1_out__group__3`` one group of a grouped one). Operators fused into a preceding convolution or
+addition (batch normalisation, ReLU) leave no name; neither do the inner operators of a SiLU or GELU, which is named after the
+last. In a session, all operators that move elements (concatenation, slices, transposition) become ``Raster`` operators that run
+right before the operator that reads the result and are named after it: ``conv_5_out_raster_0``. Several of them for one reader
+differ in the shapes of their outputs.
 """
 
 from __future__ import annotations
@@ -22,21 +22,14 @@ _MOVERS = VIEWS | {"Cast"} | names_of(operators(Kind.MOVEMENT))
 """Operators that only move elements."""
 
 _FOLLOWERS = frozenset({"BatchNormalization", "Relu", "Clip"})
-"""What the converter takes into the operator before."""
+"""Operators that the converter fuses into the one before."""
 
 _MOVING_KINDS = ("Raster", "FloatToInt8", "Int8ToFloat")
 
 
 @dataclass(frozen=True)
 class MnnCall:
-    """One operator as MNN ran it.
-
-    Attributes:
-        name: MNN's.
-        kind: MNN's type of operator.
-        inputs: How many tensors it read.
-        shapes: Of the tensors it made.
-    """
+    """One operator as MNN ran it: MNN's name and type, its number of input tensors, and the shapes of its outputs."""
 
     name: str
     kind: str
@@ -49,10 +42,10 @@ class MnnKernel:
     """Calls that together compute some nodes.
 
     Attributes:
-        name: Of the call that ends it; the tensor's, where there is one call for each group of a convolution.
+        name: Name of its last call; the tensor's, where there is one call for each group of a convolution.
         kind: The types of operators in it, each once.
-        nodes: Names of the graph's nodes, in its order.
         calls: Positions of the calls, in execution order.
+        nodes: Names of the graph's nodes, in its order.
     """
 
     name: str
@@ -63,7 +56,7 @@ class MnnKernel:
 
 @dataclass
 class _Step:
-    """Consecutive calls for one tensor: what moves its operands, or what computes it."""
+    """Consecutive calls for one tensor, which move its operands or compute it."""
 
     tensor: str | None
     moving: bool
@@ -72,7 +65,7 @@ class _Step:
 
 
 def _tensor_of(name: str, known: Collection[str]) -> str | None:
-    """The tensor that an operator is called after, or None where the name was made up."""
+    """Return the tensor that an operator is named after, or None for a generated name."""
     while name not in known:
         shorter = name.rpartition("_")[0].rstrip("_")
         if not shorter:
@@ -82,7 +75,7 @@ def _tensor_of(name: str, known: Collection[str]) -> str | None:
 
 
 def assign_nodes(graph: Graph, calls: Sequence[MnnCall]) -> list[MnnKernel]:
-    """The kernels in execution order, each node in one at most.
+    """Return the kernels in execution order, each node in one at most.
 
     A kernel without nodes changes a layout or repeats an operand for a broadcast. The groups of a grouped convolution are one
     kernel, with the slices they read and the concatenation of their results; so are several calls that compute one node.
@@ -117,7 +110,7 @@ class _Assigner:
         return self._kernels
 
     def _steps(self) -> list[_Step]:
-        """Calls of made-up names are part of the next computation of a known one, with what is moved in between."""
+        """Treat calls with generated names as part of the next computation of a known one, with what is moved in between."""
         steps: list[_Step] = []
         nameless: list[int] = []
         for number, (call, tensor) in enumerate(zip(self._calls, self._tensors, strict=True)):
@@ -148,22 +141,16 @@ class _Assigner:
         self._add(step.calls, self._assignment.in_order(nodes), step.tensor if step.group else None)
 
     def _taken_in(self, tensor: str) -> str | None:
-        """What the only reader of a tensor makes of it, where that reader left no call of its own."""
+        """Return what the only reader of a tensor computes from it, where that reader has no call."""
         readers = self._graph.consumers.get(tensor, ())
         if len(readers) != 1 or tensor in self._graph.outputs:
             return None
         (reader,) = readers
-        if reader.outputs[0] in self._computed or not self._follows(reader, tensor):
-            return None
-        return reader.outputs[0]
-
-    def _follows(self, node: Node, tensor: str) -> bool:
-        if node.op_type in _FOLLOWERS:
-            return True
-        return node.op_type == "Add" and self._graph.activation_inputs(node) == [tensor]
+        fused = reader.op_type in _FOLLOWERS or (reader.op_type == "Add" and self._graph.activation_inputs(reader) == [tensor])
+        return reader.outputs[0] if fused and reader.outputs[0] not in self._computed else None
 
     def _ends_groups(self, before: _Step | None, step: _Step) -> bool:
-        """Gives the concatenation of the groups' results to the grouped convolution, where it moves nothing else."""
+        """Give the concatenation of the groups' results to the grouped convolution, where it moves nothing else."""
         if before is None or not before.group or self._moved_for(step.tensor):
             return False
         groups = sum("__group__" in self._calls[number].name and not _moves(self._calls[number]) for number in before.calls)
@@ -175,7 +162,7 @@ class _Assigner:
         return True
 
     def _move(self, step: _Step) -> None:
-        """Divides the movers that lead to a tensor among the calls before it, by the shapes that those make."""
+        """Divide the movers that lead to a tensor among the calls before it, by the shapes that those make."""
         moved = self._moved_for(step.tensor)
         if not moved:
             earlier = self._moved_before(step.tensor)
@@ -200,7 +187,7 @@ class _Assigner:
             self._add(waiting, ())
 
     def _moved_for(self, tensor: str | None) -> list[Node]:
-        """The movers, not assigned yet, between what was computed and an operator, in the graph's order."""
+        """Return the movers, not assigned yet, between what was computed and an operator, in the graph's order."""
         found: dict[str, Node] = {}
         waiting = [tensor]
         seen: set[str] = set()
@@ -217,7 +204,7 @@ class _Assigner:
         return [node for node in self._graph.nodes if node.name in found and node.op_type not in VIEWS]
 
     def _moved_before(self, tensor: str | None) -> MnnKernel | None:
-        """The kernel of movers whose result is moved once more for this reader: another part of a split."""
+        """Return the kernel of movers whose result is moved once more for this reader: another part of a split."""
         waiting = [tensor]
         seen: set[str] = set()
         while waiting:
@@ -245,5 +232,5 @@ class _Assigner:
 
 
 def _moves(call: MnnCall) -> bool:
-    """Whether a call only brings operands into place; a pooling may be called ``..._raster_0`` too."""
+    """Return whether a call only moves operands; a pooling may be called ``..._raster_0`` too."""
     return call.kind.startswith(_MOVING_KINDS) and re.search(r"_raster_\d+$", call.name) is not None

@@ -1,7 +1,7 @@
-"""MNN's native modules, called without their prints: what imports them, and the converter.
+"""MNN's native modules without their prints, and its converter of ONNX files.
 
-A model comes in as an ONNX file through MNN's own converter. The converter is the C module ``_tools``; the Python package
-around it (``MNN.tools``) is never imported, because it installs packages and reports its use over the network by itself.
+The converter is the C module ``_tools``; the Python package around it (``MNN.tools``) is never imported, because it installs
+packages and reports its use over the network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONVERTER = "_tools"
 
 
 def not_available() -> str | None:
-    """What is missing and how to add it, or None."""
+    """Return what is missing and how to add it, or None."""
     missing = unavailable(_PURPOSE, LIBRARY)
     if missing is None and find_spec(CONVERTER) is None:
         return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
@@ -40,7 +40,7 @@ def not_available() -> str | None:
 
 @contextmanager
 def _inside(folder: Path) -> Iterator[None]:
-    """Makes a folder the current one for a while."""
+    """Make a folder the current one for a while."""
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -50,7 +50,7 @@ def _inside(folder: Path) -> Iterator[None]:
 
 
 def imported(name: str) -> ModuleType:
-    """One of MNN's modules; they print what the CPU has when they are imported.
+    """Import one of MNN's modules quietly; they print the CPU's features when imported.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -61,13 +61,7 @@ def imported(name: str) -> ModuleType:
 
 
 def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = ()) -> Path:
-    """Writes an ONNX file as one of MNN's.
-
-    Args:
-        graph: For error messages.
-        model: The ONNX file.
-        folder: Where to write, empty.
-        options: Further arguments of ``mnnconvert``.
+    """Write an ONNX file as one of MNN's into an empty folder; ``options`` are further arguments of ``mnnconvert``.
 
     Raises:
         UnsupportedOperatorError: MNN has no form of an operator; the message names the nodes.
@@ -77,9 +71,7 @@ def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = (
     converter = imported(CONVERTER)
     if not hasattr(converter, "mnnconvert"):
         place = getattr(converter, "__file__", "this process")
-        raise RuntimeFailure(
-            f"the module '{CONVERTER}' in {place} is not MNN's converter; install MNN in an environment of its own"
-        )
+        raise RuntimeFailure(f"the module '{CONVERTER}' in {place} is not MNN's converter; install MNN in a separate environment")
     source, target = folder / "network.onnx", folder / "network.mnn"
     source.write_bytes(model)
     arguments = ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "latcast"]

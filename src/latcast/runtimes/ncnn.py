@@ -16,7 +16,15 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn_with_map
 from latcast.records import ExecutedKernel
-from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, prints_kept, random_inputs
+from latcast.runtimes.session import (
+    UnitRuntime,
+    check_finite,
+    check_profiling,
+    check_setting,
+    checked_inputs,
+    prints_kept,
+    random_inputs,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,28 +32,17 @@ if TYPE_CHECKING:
 _PURPOSE = "measuring with ncnn"
 
 _CALLS_TO_TIME = 50
-"""Calls that do nothing, timed after each profiled run: what a call costs by itself."""
+"""Empty calls timed after each profiled run, for the cost of a call."""
 
 
-class Ncnn:
-    """The installed ncnn.
+class Ncnn(UnitRuntime):
+    """The installed ncnn, on the CPU or the first Vulkan device (Mesa's lavapipe, which computes on the CPU, is one).
 
-    A network runs as ncnn's own benchmark (benchncnn) runs it: a fresh extractor for each inference, light mode, pooled
-    memory, Winograd, sgemm, packing and every other option as they come, except that fp16 and bf16 storage are off in fp32.
-
-    Args:
-        unit: ``cpu``, or ``gpu`` for the first device of Vulkan; Mesa's lavapipe, which computes on the CPU, is one.
+    A network runs as in ncnn's own benchmark (benchncnn): a fresh extractor for each inference, light mode, pooled memory, every
+    other option at its default, except that fp16 and bf16 storage are off in fp32.
     """
 
     name = "ncnn"
-    units = ("cpu", "gpu")
-
-    def __init__(self, unit: str = "cpu") -> None:
-        self._unit = unit
-
-    def on(self, unit: str) -> Ncnn:
-        """The same on another kind of unit."""
-        return Ncnn(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -53,7 +50,11 @@ class Ncnn:
 
     def available(self) -> str | None:
         missing = unavailable(_PURPOSE, "ncnn")
-        if missing is None and self._unit == "gpu" and not _vulkan_devices():
+        if missing is None and self._unit == "gpu":
+            with prints_kept():
+                devices = int(_library().get_gpu_count())
+            if devices:
+                return None
             return (
                 "ncnn finds no device of Vulkan here; install the GPU's driver, or Mesa's for the CPU: "
                 "apt install mesa-vulkan-drivers"
@@ -61,12 +62,12 @@ class Ncnn:
         return missing
 
     def version(self) -> str:
-        """The release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
+        """Return the release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
         version: str = _library().__version__
         return version.removeprefix("1.0.")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> NcnnSession:
-        """Writes the network for ncnn, loads it and runs it once.
+        """Write the network for ncnn, load it and run it once.
 
         Raises:
             UnsupportedOperatorError: A node has no form in ncnn, or the batch is not 1.
@@ -102,15 +103,8 @@ def _library() -> ModuleType:
     return module
 
 
-def _vulkan_devices() -> int:
-    """How many there are; ncnn prints what they can."""
-    library = _library()
-    with prints_kept():
-        return int(library.get_gpu_count())
-
-
 def _release(results: list[Any]) -> None:
-    """Frees the memory behind results."""
+    """Free the memory of results."""
     for result in results:
         result.release()
 
@@ -121,9 +115,9 @@ class NcnnSession:
     Args:
         library: The module ``ncnn``.
         net: An empty network with its options set.
-        graph: What it computes.
+        graph: The network.
         nodes: Layer name to the names of the graph's nodes that it computes.
-        profile: Whether :meth:`executed_kernels` may be asked.
+        profile: Whether :meth:`executed_kernels` may be called.
     """
 
     def __init__(
@@ -136,8 +130,8 @@ class NcnnSession:
         self._profile = profile
         self._inputs: list[tuple[int, Any]] = []
         self._outputs: list[tuple[int, Any]] = []
-        # A pool of our own, as benchncnn has: what is extracted from the network's pool is copied first. Results live in it
-        # and crash when they outlive it, so they are freed first, however the session ends.
+        # A pool as benchncnn has: results from the network's pool would be copied. Results crash when they outlive the pool, so
+        # they are freed first, however the session ends.
         self._memory = library.UnlockedPoolAllocator()
         self._memory.set_size_compare_ratio(0.0)
         self._results: list[Any] = []
@@ -146,7 +140,7 @@ class NcnnSession:
         self._closed = False
 
     def load(self, param: str, weights: bytes) -> None:
-        """Reads the network, sets random inputs and checks the outputs of one run.
+        """Read the network, set random inputs and check the outputs of one run.
 
         Raises:
             RuntimeFailure: ncnn refused the network, or the outputs are not finite numbers of the expected shape.
@@ -170,7 +164,7 @@ class NcnnSession:
         check_finite("ncnn", self._graph, self.outputs())
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
-        # A clone owns its memory. A Mat around NumPy's would have no reference count, which layers that work in place read.
+        # A clone owns its memory. A Mat around NumPy's would lack the reference count that layers working in place read.
         mats = [
             self._library.Mat(np.ascontiguousarray(array.reshape(blob_shape(array.shape)), dtype=np.float32)).clone()
             for array in checked_inputs(self._graph, inputs)
@@ -178,7 +172,7 @@ class NcnnSession:
         self._inputs = [(index, mat) for (index, _), mat in zip(self._inputs, mats, strict=True)]
 
     def run(self) -> None:
-        """One inference with a fresh extractor.
+        """Run one inference with a fresh extractor.
 
         Raises:
             RuntimeFailure: ncnn returned an error, or the session is closed.
@@ -197,7 +191,7 @@ class NcnnSession:
         self._has_run = True
 
     def outputs(self) -> list[np.ndarray]:
-        """Copies of the last run's outputs, float32, in the graph's order and shapes.
+        """Return copies of the last run's outputs, float32, in the graph's order and shapes.
 
         Raises:
             RuntimeFailure: Nothing was run, or an output has another number of elements than the graph says.
@@ -216,19 +210,19 @@ class NcnnSession:
         return results
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The layers in execution order, with median milliseconds over ``runs``.
+        """Return the layers in execution order, with median milliseconds over ``runs``.
 
         The blobs are extracted one after another, so that each call runs one layer, in light mode as in :meth:`run`, so that
-        layers which work in place do so. What an extraction costs by itself (the call from Python included) is measured in
-        every run by extracting a blob that is there already, and subtracted. Converting between packed and plain layout is
-        part of the layer that needs it. ``Split``, ``MemoryData`` and reshapes that ncnn needs compute no node.
+        layers which work in place do so. The cost of an extraction (the call from Python included) is measured in every run by
+        extracting an existing blob again, and subtracted. Converting between packed and plain layout is part of the layer that
+        needs it. ``Split``, ``MemoryData`` and reshapes that ncnn needs compute no node.
 
         Raises:
             RuntimeFailure: The session was not loaded with ``profile=True``, or ncnn returned an error.
         """
         check_profiling(self._graph, self._profile, runs)
         if self.net.opt.use_vulkan_compute:
-            raise RuntimeFailure("ncnn does not tell how long a layer takes on a GPU: each would be copied back to be timed")
+            raise RuntimeFailure("ncnn does not time layers on a GPU: each would be copied back to be timed")
         layers = [(layer.name, layer.type) for layer in self.net.layers() if layer.type != "Input"]
         tops = [layer.tops[0] for layer in self.net.layers() if layer.type != "Input"]
         times = [self._profiled_run(tops) for _ in range(1 + runs)][1:]
@@ -238,7 +232,7 @@ class NcnnSession:
         )
 
     def _profiled_run(self, tops: Sequence[int]) -> list[float]:
-        """Milliseconds that each layer took, given one of the blobs that each makes."""
+        """Return the milliseconds of each layer, given one of the blobs that each makes."""
         extractor = self.net.create_extractor()
         extractor.set_blob_allocator(self._memory)
         result = self._library.Mat()
@@ -253,7 +247,7 @@ class NcnnSession:
         return [max(time_ns - call_ns, 0.0) / 1e6 for time_ns in elapsed_ns]
 
     def _timed_extraction(self, extractor: Any, blob: int, result: Any) -> int:
-        """Nanoseconds until a blob is there, without unpacking it."""
+        """Return the nanoseconds until a blob is computed, without unpacking it."""
         # A blob that Python holds too would be copied by the layer that works on it in place.
         result.release()
         start = perf_counter_ns()
@@ -264,7 +258,7 @@ class NcnnSession:
         return elapsed_ns
 
     def close(self) -> None:
-        """Frees the network; the session must not be used after."""
+        """Free the network; the session must not be used after."""
         if self._closed:
             return
         self._closed = True

@@ -17,8 +17,8 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
-from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, kernel_events, kernels_of, read_optimised
-from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
+from latcast.runtimes.onnxruntime_kernels import assign_nodes, kernel_events, kernels_of, read_optimised
+from latcast.runtimes.session import UnitRuntime, check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with ONNX Runtime"
 
@@ -30,7 +30,7 @@ PROFILE_WARMUPS = 2
 
 @cache
 def _library_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of the native library, which share no base of their own, and what its Python layer raises."""
+    """Return the exceptions of the native library, which have no common base, and those of its Python layer."""
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
     own = [kind for kind in vars(native).values() if isinstance(kind, type) and issubclass(kind, Exception)]
@@ -38,7 +38,7 @@ def _library_errors() -> tuple[type[Exception], ...]:
 
 
 def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
-    """One of latcast's errors for one of the library's."""
+    """Translate the library's errors into latcast's."""
     text = message(problem)
     if "Could not find an implementation for" in text or "is not a registered function/op" in text:
         return UnsupportedOperatorError(f"onnxruntime has no kernel for a node of '{graph.name}': {text}")
@@ -46,15 +46,7 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
 
 
 def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entries: Mapping[str, Any]) -> Any:
-    """A native session at the default optimisation level.
-
-    Args:
-        graph: For error messages.
-        model: The file.
-        threads: Of the one inference that runs at a time.
-        provider: What computes; the CPU takes what a GPU's cannot.
-        entries: Further properties of the session's options.
-    """
+    """Return a native session at the default optimisation level; ``entries`` are further properties of its options."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -62,11 +54,11 @@ def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entrie
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    # Only errors: it warns of optimised models that are for this machine alone, which is what is wanted.
+    # Only errors: it warns of optimised models that fit this machine alone, as wanted.
     options.log_severity_level = 3
-    # Made-up weights give numbers too small to be normal (masked scores after a softmax), on which a processor computes many
-    # times slower: how many there are depends on values, which no forecast reads, so they count as zero. ONNX Runtime takes
-    # this from the first session of a process, and for the thread that makes it.
+    # Made-up weights give denormal numbers (masked scores after a softmax), which a processor computes many times slower. Their
+    # number depends on values, which no forecast reads, so they count as zero. ONNX Runtime takes this from the first session of
+    # a process, and for the thread that makes it.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     for name, value in entries.items():
         setattr(options, name, value)
@@ -105,7 +97,7 @@ class OnnxRuntimeSession:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """What computes: those that could be loaded."""
+        """The providers that could be loaded."""
         return tuple(self._session.get_providers())
 
     def run(self) -> None:
@@ -122,21 +114,23 @@ class OnnxRuntimeSession:
         return [array.astype(np.float32) for array in self._outputs]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
+        """Return the nodes of the optimised model as ONNX Runtime profiles them, in a separate session.
 
         Its clock counts whole microseconds and truncates, so a kernel reads up to 1 µs short. Writing the profile slows a run
         by some microseconds a kernel, most of it between kernels; sessions that are timed never write one.
         """
         check_profiling(self.graph, self._model is not None, runs)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
+            import onnx
+
             model_path = Path(folder, "optimised.onnx")
             events = self._profiled_events(folder, model_path, runs)
-            optimised = _read_model(model_path)
+            optimised = read_optimised(onnx.load(str(model_path)))
         assign_nodes(self.graph, optimised)
         return kernels_of(events, optimised, runs)
 
     def _profiled_events(self, folder: str, model_path: Path, runs: int) -> list[dict[str, Any]]:
-        """The profiler's events of every kernel of every run, in time."""
+        """Return the profiler's events of every kernel of every run, in time."""
         entries = {
             "enable_profiling": True,
             "profile_file_prefix": str(Path(folder, "profile")),
@@ -161,24 +155,10 @@ class OnnxRuntimeSession:
         self._model = None
 
 
-def _read_model(path: Path) -> list[OptimisedNode]:
-    import onnx
-
-    return read_optimised(onnx.load(str(path)))
-
-
-class OnnxRuntime:
+class OnnxRuntime(UnitRuntime):
     """ONNX Runtime's provider for a kind of unit at its default optimisation level: the CPU, or CUDA."""
 
     name = "onnxruntime"
-    units = ("cpu", "gpu")
-
-    def __init__(self, unit: str = "cpu") -> None:
-        self._unit = unit
-
-    def on(self, unit: str) -> OnnxRuntime:
-        """The same on another kind of unit."""
-        return OnnxRuntime(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -198,7 +178,7 @@ class OnnxRuntime:
         return installed_version("onnxruntime")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OnnxRuntimeSession:
-        """Loads a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
+        """Load a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
         check_setting(self, graph, threads, precision)
         require(_PURPOSE, "onnxruntime")
         if (reason := self.available()) is not None:

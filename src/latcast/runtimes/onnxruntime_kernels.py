@@ -1,10 +1,9 @@
-"""Which of a graph's nodes each kernel of ONNX Runtime computes.
+"""The nodes of a graph that each kernel of ONNX Runtime computes.
 
-ONNX Runtime runs an optimised copy of the model. The names in it survive in three ways: most tensors keep theirs (a fused
-node writes the last tensor of what it fused), a node that got a new layout is named after the tensor it wrote
-(``relu_0_out_nchwc``) or after the node it was (``conv_0_token_1``), and a fusion appends its own name to the node's
-(``matmul_0/MatMulAddFusion``). So the tensor that a kernel ends with is found first; the kernel then computes everything
-that leads there from what earlier kernels computed.
+ONNX Runtime runs an optimised copy of the model. Names survive in three ways: most tensors keep theirs (a fused node writes the
+last tensor of its parts), a node with a new layout is named after the tensor it wrote (``relu_0_out_nchwc``) or its former node
+(``conv_0_token_1``), and a fusion appends its own name to the node's (``matmul_0/MatMulAddFusion``). So the tensor that a kernel
+ends with is found first; the kernel then computes everything between the results of earlier kernels and that tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _CLAMPS = ("Relu", "Clip")
 
 @dataclass
 class OptimisedNode:
-    """A node of the optimised model, and what was found out about it."""
+    """A node of the optimised model, linked to its neighbours, with the nodes of the graph that it computes."""
 
     name: str
     op_type: str
@@ -51,7 +50,7 @@ class OptimisedNode:
 
 
 def read_optimised(model: Any) -> list[OptimisedNode]:
-    """The nodes of an optimised ``onnx.ModelProto`` in its order, linked."""
+    """Return the nodes of an optimised ``onnx.ModelProto`` in its order, linked."""
     nodes = []
     makers: dict[str, OptimisedNode] = {}
     for proto in model.graph.node:
@@ -68,7 +67,7 @@ def read_optimised(model: Any) -> list[OptimisedNode]:
 
 
 def assign_nodes(graph: Graph, optimised: Sequence[OptimisedNode]) -> None:
-    """Fills ``nodes`` of every optimised node with the names of the graph's nodes that it computes.
+    """Fill ``nodes`` of every optimised node with the names of the graph's nodes that it computes.
 
     Each node of the graph lands in one kernel at most. Nodes without a kernel were computed at load (they depend on weights
     alone) or eliminated (views); kernels without nodes were inserted by the runtime or are parts of an operator that it
@@ -83,13 +82,13 @@ def assign_nodes(graph: Graph, optimised: Sequence[OptimisedNode]) -> None:
 
 
 def kernel_events(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those of kernels among all events of a profile, in time."""
+    """Return the events of kernels among all events of a profile, in order of time."""
     kernels = [dict(event) for event in events if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")]
     return sorted(kernels, key=lambda event: int(event["ts"]))
 
 
 def kernels_of(events: Sequence[Mapping[str, Any]], optimised: Sequence[OptimisedNode], runs: int) -> tuple[ExecutedKernel, ...]:
-    """One kernel for each node that was profiled, in the order of the last run."""
+    """Return one kernel for each profiled node, in the order of the last run."""
     durations: dict[tuple[int, str], list[float]] = {}
     for event in events:
         key = (int(event["args"]["node_index"]), event["name"].removesuffix("_kernel_time"))
@@ -112,7 +111,7 @@ def kernels_of(events: Sequence[Mapping[str, Any]], optimised: Sequence[Optimise
 
 
 def _return_moved_nodes(types: Mapping[str, str], optimised: Sequence[OptimisedNode]) -> None:
-    """Gives a transposition that the optimiser moved past its neighbour back to the kernel that does it."""
+    """Give a transposition that the optimiser moved past its neighbour back to the kernel that does it."""
     for kernel in optimised:
         if kernel.nodes or kernel.domain or kernel.op_type not in _MOVERS:
             continue
@@ -125,7 +124,7 @@ def _return_moved_nodes(types: Mapping[str, str], optimised: Sequence[OptimisedN
 
 
 class _Names:
-    """Finds the graph's tensor behind an output of an optimised node."""
+    """The tensors of the graph that the optimised nodes' outputs are."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -134,13 +133,13 @@ class _Names:
         self.known: dict[str, str] = {}
 
     def tensors(self, kernel: OptimisedNode) -> list[str]:
-        """The graph's tensors behind the outputs of an optimised node; to be asked in the order of execution."""
+        """Return the graph's tensors that an optimised node's outputs are; to be called in the order of execution."""
         found = {output: self.tensor(kernel, index) for index, output in enumerate(kernel.outputs) if output}
         self.known.update({output: tensor for output, tensor in found.items() if tensor is not None})
         return [tensor for tensor in found.values() if tensor is not None]
 
     def tensor(self, kernel: OptimisedNode, index: int) -> str | None:
-        """The graph's tensor that an output equals, up to its layout; None where nothing tells."""
+        """Return the graph's tensor that an output equals, up to its layout; None where nothing tells."""
         name = kernel.outputs[index]
         base = original_tensor(name.removesuffix("/duplicated"))
         if base in self.graph.producers and (base != name or not self._is_integer(kernel)):
@@ -151,7 +150,7 @@ class _Names:
         return self._from_node_name(kernel, index) or self._from_idiom(kernel)
 
     def _from_idiom(self, kernel: OptimisedNode) -> str | None:
-        """The result of the idiom that a fusion with a name of its own replaced, from what it reads."""
+        """Return the result of the idiom that a fusion replaced, from its input."""
         if kernel.op_type != "Gelu":
             return None
         return self.gelu_outputs.get(self.known.get(kernel.inputs[0], kernel.inputs[0]))
@@ -160,7 +159,7 @@ class _Names:
         return kernel.op_type.startswith(_INTEGER_PREFIXES)
 
     def _from_readers(self, name: str, kernel: OptimisedNode) -> str | None:
-        """What the layout changes and quantisations that read a tensor call it."""
+        """Return the name that the layout changes and quantisations reading a tensor give it."""
         for reader in kernel.readers:
             if name not in reader.inputs[:1]:
                 continue
@@ -173,12 +172,12 @@ class _Names:
                 maker = self.graph.producers.get(after)
                 if maker is None:
                     continue
-                # The mover is then the graph's own, under another name.
+                # A mover of the same kind is the graph's own, under another name.
                 return maker.inputs[0] if maker.op_type == reader.op_type else after
         return None
 
     def _from_node_name(self, kernel: OptimisedNode, index: int) -> str | None:
-        """What the optimised node was called before it was changed."""
+        """Return the optimised node's name before it was changed."""
         name = re.sub(r"_token_\d+$", "", kernel.name.removeprefix("fused "))
         start = name.removesuffix("_nchwc").removesuffix("_bn")
         if start in self.graph.producers and start != name:
@@ -189,7 +188,7 @@ class _Names:
         return self._past_fused(kernel, node.outputs[index])
 
     def _past_fused(self, kernel: OptimisedNode, tensor: str) -> str:
-        """The tensor after the operators that a kernel computes beyond the one it is named after."""
+        """Return the tensor after the operators that a kernel computes beyond the one it is named after."""
         if self._is_integer(kernel):
             reader = self.graph.sole_reader(tensor)
             while reader is not None and reader.op_type in ("BatchNormalization", *_CLAMPS):

@@ -18,30 +18,30 @@ from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
 from latcast.records import ExecutedKernel
 from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.openvino_kernels import assign_nodes, read_executed
-from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
+from latcast.runtimes.session import UnitRuntime, check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with OpenVINO"
 
 DEVICES = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU"}
-"""Kind of unit to what OpenVINO calls it."""
+"""Kind of unit to OpenVINO's name."""
 
 PROFILE_WARMUPS = 3
 """Runs before the profiled ones: the first generates code."""
 
 _PRECISION_HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
-"""What is computed in where the file says float32. Without a hint, a CPU that has bfloat16 uses it."""
+"""Precision to the type for the file's float32. Without a hint, a CPU that has bfloat16 uses it."""
 
 
 @cache
 def _core() -> Any:
-    """One for the process: making one loads the plugins."""
+    """Return the process's one core: making one loads the plugins."""
     import openvino
 
     return openvino.Core()
 
 
 def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
-    """One of latcast's errors for one of the library's."""
+    """Translate the library's errors into latcast's."""
     text = message(problem)
     if "No conversion rule found" in text or "does not support the following ONNX operations" in text:
         nodes = [f"'{node.name}' ({node.op_type})" for node in graph.nodes if re.search(rf"\b{node.op_type}\b", text)]
@@ -50,7 +50,7 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
 
 
 def _compile(graph: Graph, model: bytes, threads: int, precision: str, unit: str, *, profile: bool) -> Any:
-    """A compiled model for one inference at a time."""
+    """Return a compiled model for one inference at a time."""
     properties = {
         "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": _PRECISION_HINTS[precision], "PERF_COUNT": profile,
     }  # fmt: skip
@@ -100,11 +100,11 @@ class OpenVinoSession:
         return [np.array(self._request.get_tensor(name).data, dtype=np.float32) for name in self.graph.outputs]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The primitives of the executed model as OpenVINO counts them.
+        """Return the primitives of the executed model as OpenVINO counts them.
 
-        OpenVINO keeps one sum of whole microseconds a primitive and reports its truncated mean, so a latency here is the
-        mean over the runs (not their median), to about 1 µs; over all runs so far, where there were enough. What never took
-        a microsecond reads 0; views and layout changes among those are left out, as they may have been done in place.
+        OpenVINO keeps one sum of whole microseconds a primitive and reports its truncated mean, so a latency is the mean over the
+        runs (not their median), to about 1 µs; over all runs so far, where there were enough. Shorter primitives read 0; views
+        and layout changes among those are left out, as they may have been done in place.
         """
         check_profiling(self.graph, self._profile, runs)
         primitives = read_executed(self._compiled.get_runtime_model())
@@ -119,15 +119,15 @@ class OpenVinoSession:
         return tuple(kernels)
 
     def _mean_latencies(self, runs: int) -> dict[str, float]:
-        """Mean milliseconds of every primitive over the runs after the warm-ups."""
+        """Return the mean milliseconds of every primitive over the runs after the warm-ups."""
 
         def totals_us() -> dict[str, float]:
-            """Sums since the compilation; the means they come from were rounded down, by half a microsecond on average."""
+            """Return sums since the compilation; the means they come from were rounded down, by half a microsecond on average."""
             means = {info.node_name: info.real_time.total_seconds() * 1e6 for info in self._request.get_profiling_info()}
             return {name: (mean + 0.5 if mean > 0 else 0.0) * self._runs for name, mean in means.items()}
 
         if self._runs >= PROFILE_WARMUPS + runs:
-            # The counters ran along while the network was timed: their mean over the very runs that were timed.
+            # The counters also ran while the network was timed.
             return {name: total / self._runs / 1e3 for name, total in totals_us().items()}
         for _ in range(PROFILE_WARMUPS):
             self.run()
@@ -142,18 +142,11 @@ class OpenVinoSession:
         self._compiled = None
 
 
-class OpenVino:
+class OpenVino(UnitRuntime):
     """OpenVINO's plugin for a kind of unit, tuned for the latency of one inference."""
 
     name = "openvino"
     units = ("cpu", "gpu", "npu")
-
-    def __init__(self, unit: str = "cpu") -> None:
-        self._unit = unit
-
-    def on(self, unit: str) -> OpenVino:
-        """The same on another kind of unit."""
-        return OpenVino(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -178,7 +171,7 @@ class OpenVino:
         return installed_version("openvino")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OpenVinoSession:
-        """Loads a network as an ONNX file; int8 as quantise-dequantise pairs where integers are read, as NNCF places them."""
+        """Load a network as an ONNX file; int8 as quantise-dequantise pairs where integers are read, as NNCF places them."""
         require(_PURPOSE, "openvino")
         check_setting(self, graph, threads, precision)
         if self._unit != "cpu" and (reason := self.available()) is not None:

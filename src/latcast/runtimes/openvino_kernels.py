@@ -1,9 +1,9 @@
-"""Which of a graph's nodes each primitive of OpenVINO's CPU plugin computes.
+"""The nodes of a graph that each primitive of OpenVINO's CPU plugin computes.
 
-A primitive lists the layers that were fused into it, by the names they had after OpenVINO's own rewriting: nodes of the file
-under their names (a network's last ones under their tensor's), parts of them with something appended
-(``conv_1/WithoutBiases``), and made-up names for what a rewriting produced (``Multiply_3647`` is a convolution with a folded
-batch normalisation). The made-up ones are recovered from the others: see :class:`~.kernel_assignment.Assignment`.
+A primitive lists the layers that were fused into it, by their names after OpenVINO's own rewriting: nodes of the file under their
+names (a network's last ones under their tensor's), parts of them with a suffix (``conv_1/WithoutBiases``), and generated names
+for rewritten ones (``Multiply_3647`` is a convolution with a folded batch normalisation). The generated ones are recovered from
+the others: see :class:`~.kernel_assignment.Assignment`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _MOVERS = {"Transpose", "Split"} | names_of(operators(Kind.VIEW))
 _OPERATOR_OF_LAYER: Mapping[str, str] = {
     "Multiply": "Mul", "Add": "Add", "Subtract": "Sub", "Divide": "Div", "Transpose": "Transpose", "Convolution": "Conv",
 }  # fmt: skip
-"""OpenVINO's names of operators to the graph's, where rewriting is known to leave one behind without its name."""
+"""OpenVINO's names of operators that may lose their name in rewriting to the graph's."""
 
 
 @dataclass
 class Primitive:
-    """A node of OpenVINO's executed model, and what was found out about it."""
+    """A node of OpenVINO's executed model, with its readers and the nodes of the graph that it computes."""
 
     name: str
     kind: str
@@ -43,7 +43,7 @@ class Primitive:
 
 
 def read_executed(model: Any) -> list[Primitive]:
-    """The primitives of an ``openvino.Model`` as ``get_runtime_model`` returns it, linked, in execution order."""
+    """Return the primitives of an ``openvino.Model`` as ``get_runtime_model`` returns it, linked, in execution order."""
 
     def text(operation: Any, key: str) -> str:
         info = operation.get_rt_info()
@@ -70,7 +70,7 @@ def read_executed(model: Any) -> list[Primitive]:
 
 
 def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
-    """Fills ``nodes`` of every primitive with the names of the graph's nodes that it computes.
+    """Fill ``nodes`` of every primitive with the names of the graph's nodes that it computes.
 
     Each node of the graph lands in one primitive at most. An operator that OpenVINO computes in several primitives belongs
     to the last of them; primitives without nodes are the others, layout changes, quantisations and dequantisations.
@@ -79,7 +79,7 @@ def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
     names = {node.name: node for node in graph.nodes}
 
     def tensors(layer: str) -> tuple[str, ...]:
-        """What a layer makes; nothing for a name that the file does not have."""
+        """Return the tensors that a layer computes; none for a name that the file does not have."""
         if layer.endswith("_DequantizeLinear"):
             return ()
         tensor = original_tensor(layer.removesuffix("_original").removesuffix("_QuantizeLinear"))
@@ -100,7 +100,7 @@ def assign_nodes(graph: Graph, primitives: Sequence[Primitive]) -> None:
 
 
 def _return_rewritten(types: Mapping[str, str], primitives: Sequence[Primitive]) -> None:
-    """Gives an operator that was renamed back from the primitive that reads it."""
+    """Move a renamed operator back from the primitive that reads it."""
     for primitive in primitives:
         if primitive.nodes:
             continue
@@ -117,7 +117,7 @@ def _return_rewritten(types: Mapping[str, str], primitives: Sequence[Primitive])
 
 
 def _computing_readers(types: Mapping[str, str], primitive: Primitive) -> list[Primitive]:
-    """The primitives that read another's result, past views and moves."""
+    """Return the primitives that read another's result, past views and moves."""
     found: list[Primitive] = []
     waiting = list(primitive.readers)
     while waiting:

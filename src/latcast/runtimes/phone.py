@@ -1,8 +1,8 @@
 """A phone as a runtime: the stock benchmark tools that the user points to, driven over ``adb``.
 
 A session's runs come in bursts: the tool is started once for many inferences, and each call of ``run`` hands out one of them, on
-a clock that stands still otherwise. Networks that take turns share the phone burst by burst. Between two bursts it rests as long
-as it worked; a burst that ran while it was held back by heat is taken again after a longer rest.
+a clock that stands still otherwise. Between two bursts the phone rests as long as it worked; a burst that heat slowed down is
+taken again after a longer rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from latcast.graph.ir import Graph
 from latcast.records import UNSTATED, ExecutedKernel, Unit, device_name
 from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, left_behind, quoted
 from latcast.runtimes.cores import mask
-from latcast.runtimes.phone_tools import TOOLS, Burst, PhoneTool, Setting, ToolNetwork, attributed
+from latcast.runtimes.phone_tools import TOOLS, Burst, ToolNetwork, ToolSetting, attributed
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
 from latcast.runtimes.throttling import ThrottleWatch
 
@@ -36,35 +36,34 @@ TOOLS_VARIABLE = "LATCAST_ANDROID_TOOLS"
 """Environment variable that names the folder of the tools; ``android-tools`` in the user's folder otherwise."""
 
 VERSIONS_FILE = "versions.txt"
-"""In the folder of the tools: a line ``benchmark_model 2.17.0`` for each tool, as the tools do not say their version."""
+"""In the folder of the tools: a line ``benchmark_model 2.17.0`` for each tool, as the tools do not print their version."""
 
 BURST_MS = 150.0
 LEAST_RUNS, FIRST_RUNS = 5, 15
-"""A burst takes about so long, or has so many runs: five of a slow network; of a fast one fifteen at first, and each further one
-twice as many, so that a few dozen runs are of several bursts, and some hundred do not take as many starts of the tool."""
+"""Duration of a burst, its fewest runs, and the most of a first one; each further one may have twice as many, to save starts."""
 
 STALE_S = 120.0
-"""What is left of a burst counts so long. A plan of many short rounds would start the tool for each run otherwise."""
+"""Age up to which the rest of a burst is used, to save starts of the tool."""
 
 WARMUP_RUNS = 2
 
 MOST_REST_S = 3.0
-"""Between two bursts; the phone rests as long as it worked, but no longer."""
+"""Longest rest between two bursts; the phone otherwise rests as long as it worked."""
 
 RETAKES = 2
-"""So often a burst that ran while the phone was held back is taken again."""
+"""Repeats of a burst that heat slowed down."""
 
 ANCHOR_BURST_RUNS = 5
 ANCHOR_EVERY_S = 10.0
-"""The anchor runs before a burst, where it last ran, or the runtime was made, so long ago."""
+"""Time after which the anchor runs again before a burst."""
 
 COOLING_S = 5.0
 MOST_COOLING_S = 40.0
-"""How long is waited before the phone is asked whether it has cooled down, and altogether."""
+"""Waits between questions whether the phone has cooled down, and altogether."""
 
 
 class BurstClock:
-    """Stands still but for the runs that are handed out."""
+    """Stands still except for the runs that are handed out."""
 
     def __init__(self) -> None:
         self._now_ms = 0.0
@@ -73,7 +72,7 @@ class BurstClock:
         return self._now_ms
 
     def advance(self, duration_ms: float) -> None:
-        """Lets a run pass."""
+        """Let a run pass."""
         self._now_ms += duration_ms
 
 
@@ -81,14 +80,14 @@ class PhoneRuntime:
     """One tool on one phone.
 
     Args:
-        tool: What runs there.
-        serial: Of the phone, as ``adb devices`` lists it; empty for the only one.
+        tool: The networks of a tool.
+        serial: The phone's, as ``adb devices`` lists it; empty for the only one.
         tools: The folder with the tool, built for Android, and the shared libraries that it needs.
-        sleep: Lets seconds pass.
+        sleep: Waits for some seconds.
     """
 
     def __init__(
-        self, tool: PhoneTool, serial: str = "", tools: Path | None = None, sleep: Callable[[float], None] = time.sleep
+        self, tool: type[ToolNetwork], serial: str = "", tools: Path | None = None, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.name = tool.runtime
         self.clock = BurstClock()
@@ -108,7 +107,7 @@ class PhoneRuntime:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Kinds of units that the tool can use; whether the phone has them it says when it runs."""
+        """Kinds of units that the tool can use; the phone may lack them."""
         return tuple(self._tool.units)
 
     def available(self) -> str | None:
@@ -124,7 +123,7 @@ class PhoneRuntime:
         return self._tool.missing()
 
     def version(self) -> str:
-        """As :data:`VERSIONS_FILE` in the folder of the tools says."""
+        """Return the version in :data:`VERSIONS_FILE` in the folder of the tools."""
         try:
             text = (self._tools / VERSIONS_FILE).read_text(encoding="utf-8")
         except OSError:
@@ -134,23 +133,20 @@ class PhoneRuntime:
 
     @cached_property
     def facts(self) -> PhoneFacts:
-        """What the phone says it is."""
+        """The phone's hardware facts."""
         return self.adb.facts()
 
     def device_name(self) -> str:
-        """What platform ids call it: the model, as far as they take it."""
+        """Return the name in platform ids: the model, with the characters that they allow."""
         return device_name(self.facts.model) or "phone"
 
     def on(self, unit: str) -> PhoneRuntime:
-        """This runtime on a unit; see :meth:`place`."""
+        """Return this runtime on a unit; see :meth:`place`."""
         self.place(unit)
         return self
 
     def place(self, unit: str) -> str:
-        """Chooses the cores, or another unit; see :meth:`latcast.runtimes.cores.Cores.unit`.
-
-        Returns:
-            What the unit is called in the platform id.
+        """Choose the cores, or another unit, and return its name; see :meth:`latcast.runtimes.cores.Cores.unit`.
 
         Raises:
             RuntimeFailure: The tool cannot use it, or the phone has no such cores.
@@ -164,12 +160,12 @@ class PhoneRuntime:
         return name
 
     def environment(self) -> dict[str, Any]:
-        """The phone, in the place of the machine that latcast runs on."""
+        """Return the phone's facts, in the place of those of the machine that latcast runs on."""
         return {**self.facts.to_json(), "tool": self._tool.program}
 
     @cached_property
     def folder(self) -> str:
-        """Where the tool is on the phone; it is pushed once for each content."""
+        """The tool's folder on the phone; it is pushed once for each content."""
         files = sorted(
             file for file in self._tools.iterdir() if file.name == self._tool.program or re.search(r"\.so(\.|$)", file.name)
         )
@@ -181,7 +177,7 @@ class PhoneRuntime:
         if there != "complete":
             self.adb.push_files(files, folder)
             self.adb.shell(f"chmod 755 {folder}/* && echo complete > {folder}/complete")
-        # What interrupted runs left: of this machine now, of others after a day.
+        # Folders of interrupted runs: those of this machine now, of others after a day.
         left = left_behind(self.adb.shell(f"ls -d {FOLDER}-* 2>/dev/null || true").split())
         if left:
             self.adb.shell(f"rm -rf {quoted(*left)}")
@@ -189,7 +185,7 @@ class PhoneRuntime:
         return folder
 
     def command(self, folder: str, text: str) -> str:
-        """A command in a folder of the phone, on the chosen cores, with the tool's libraries."""
+        """Return a command in a folder of the phone, on the chosen cores, with the tool's libraries."""
         on_cores = f"taskset {mask(self._cpus)} " if self._cpus else ""
         return f"cd {folder} && export LD_LIBRARY_PATH={self.folder} && {on_cores}{text}"
 
@@ -198,7 +194,7 @@ class PhoneRuntime:
         return f"{self.folder}/{self._tool.program}"
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> PhoneSession:
-        """Writes the network, copies it to the phone and runs it once.
+        """Write the network, copy it to the phone and run it once.
 
         Raises:
             UnsupportedOperatorError: The graph has an operator that the writer cannot express.
@@ -207,10 +203,10 @@ class PhoneRuntime:
         check_setting(self, graph, threads, precision)
         if self._cpus and threads > len(self._cpus):
             raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads on {len(self._cpus)} cores")
-        return self._opened(graph, Setting(self._unit, threads, precision), profile=profile)
+        return self._opened(graph, ToolSetting(self._unit, threads, precision), profile=profile)
 
-    def _opened(self, graph: Graph, setting: Setting, *, profile: bool = False) -> PhoneSession:
-        session = PhoneSession(self, graph, self._tool.write(graph, setting), profile=profile)
+    def _opened(self, graph: Graph, setting: ToolSetting, *, profile: bool = False) -> PhoneSession:
+        session = PhoneSession(self, graph, self._tool(graph, setting), profile=profile)
         try:
             session.open()
         except BaseException:
@@ -219,19 +215,19 @@ class PhoneRuntime:
         return session
 
     def run_anchor(self) -> None:
-        """Times the anchor where that was not done for a while; without it only what the phone says itself counts."""
+        """Time the anchor where that was not done for a while; without it only what the phone reports counts."""
         if time.monotonic() - self._anchored_at_s < ANCHOR_EVERY_S:
             return
         try:
             if self._anchor is None:
-                self._anchor = self._opened(anchor_network(), Setting(self._unit, 1, self.precisions[0]))
+                self._anchor = self._opened(anchor_network(), ToolSetting(self._unit, 1, self.precisions[0]))
             self.watch.rising.add("anchor", self._anchor.anchor_ms())
         except RuntimeFailure:
-            self._anchor = None  # the network that is measured will say what is wrong with the phone
+            self._anchor = None  # the network that is measured will fail with the reason
         self._anchored_at_s = time.monotonic()
 
     def cool_down(self) -> bool:
-        """Lets the phone rest until it says that it is not held back; whether it does."""
+        """Let the phone rest until it reports full speed; return whether it does."""
         waited_s = 0.0
         while waited_s < MOST_COOLING_S:
             self.sleep(COOLING_S)
@@ -261,7 +257,7 @@ class PhoneSession:
         self._seen: dict[str, Any] = {"bursts": 0, "throttled_bursts": 0, "kept_throttled_bursts": 0}
 
     def open(self) -> None:
-        """Copies the network and runs it a first time, which tells how many runs a burst has."""
+        """Copy the network and run it a first time, which sets the number of runs of a burst."""
         self.set_inputs(random_inputs(self._graph))
         self._runtime.adb.shell(f"mkdir -p {self._folder}")
         self._runtime.adb.push({**self._network.files, **self._inputs}, self._folder)
@@ -275,7 +271,7 @@ class PhoneSession:
         self._pushed = False
 
     def run(self) -> None:
-        """Hands out one run of a burst.
+        """Hand out one run of a burst.
 
         Raises:
             RuntimeFailure: The tool failed, the phone is gone, or the session is closed.
@@ -310,7 +306,7 @@ class PhoneSession:
         return burst.runs_ms
 
     def anchor_ms(self) -> float:
-        """Time of the fastest run of a burst; the sign of heat that disturbances by other programs hide least."""
+        """Return the time of a burst's fastest run, which other programs disturb least."""
         return self._timed(ANCHOR_BURST_RUNS, 1)[0].least_ms
 
     def _timed(self, runs: int, warmups: int) -> tuple[Burst, Any]:
@@ -320,7 +316,7 @@ class PhoneSession:
             return self._network.burst(printed, runs), state
 
     def _on_phone(self, command: str) -> tuple[str, Any]:
-        """What a command prints in the network's folder; a phone that goes away is waited for once."""
+        """Run a command in the network's folder; return what it prints. A phone that goes away is waited for once."""
         adb = self._runtime.adb
         for attempt in range(2):
             try:
@@ -334,10 +330,10 @@ class PhoneSession:
         raise AssertionError("unreachable")
 
     def outputs(self) -> list[np.ndarray]:
-        """Outputs for the inputs set last, computed once more by the tool.
+        """Return outputs for the inputs set last, computed once more by the tool.
 
         Raises:
-            RuntimeFailure: The tool does not hand them over.
+            RuntimeFailure: The tool does not output them.
         """
         if self._closed:
             raise RuntimeFailure(f"'{self._graph.name}' is closed, its outputs are gone")
@@ -348,7 +344,7 @@ class PhoneSession:
         return self._made
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The kernels as the tool's profiler times them: means over the runs, as the tools print no others.
+        """Return the kernels as the tool's profiler times them: means over the runs, as the tools print no others.
 
         Raises:
             RuntimeFailure: The session was not loaded with ``profile=True``, or the tool does not tell.
@@ -370,11 +366,11 @@ class PhoneSession:
         return kernels
 
     def moment(self) -> dict[str, Any]:
-        """What was seen of the phone while it ran: bursts, those taken again for heat, the clock, the share attributed."""
+        """Return what was seen of the phone while it ran: bursts, repeats for heat, the clock, the share attributed."""
         return dict(self._seen)
 
     def close(self) -> None:
-        """Removes the network from the phone."""
+        """Remove the network from the phone."""
         if self._closed:
             return
         self._closed = True
@@ -387,7 +383,7 @@ class PhoneSession:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Turns what readers of output refuse into a runtime's failure."""
+    """Turn a reader's DatasetError into a RuntimeFailure."""
     try:
         yield
     except DatasetError as problem:
@@ -395,7 +391,7 @@ def _readable() -> Iterator[None]:
 
 
 def anchor_network() -> Graph:
-    """Some milliseconds of convolutions on a phone, which every tool can run."""
+    """Return a network of convolutions that takes some milliseconds on a phone and that every tool can run."""
     b = GraphBuilder("anchor")
     x = b.relu(b.conv(b.input((1, 3, 96, 96)), 32, 3, stride=2))
     for _ in range(3):
@@ -404,17 +400,13 @@ def anchor_network() -> Graph:
 
 
 def tools_folder() -> Path:
-    """Where the tools for Android are."""
+    """Return the folder of the tools for Android."""
     named = os.environ.get(TOOLS_VARIABLE)
     return Path(named).expanduser() if named else data_folder() / "android-tools"
 
 
 def phone_runtime(name: str, address: str) -> PhoneRuntime:
-    """A runtime of a phone.
-
-    Args:
-        name: Of the runtime, as in platform ids.
-        address: ``adb:SERIAL``, or ``adb:`` for the only phone.
+    """Return a phone's runtime, for ``adb:SERIAL``, or ``adb:`` for the only phone.
 
     Raises:
         RuntimeFailure: No tool is known for the runtime.

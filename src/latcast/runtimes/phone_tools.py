@@ -1,17 +1,19 @@
-"""The runtimes' own benchmark tools as a phone runs them: which files they take, how they are called, what their output says.
+"""The runtimes' own benchmark tools on a phone: their files, their command lines, their output.
 
-A tool is what the user points to, built by others; latcast writes the network, calls the tool and reads what it prints. Where a
-tool prints single runs, they are its latencies; where it prints a median or a mean of a burst, that stands for each run of it.
+The user provides a tool; latcast writes the network, calls the tool and reads its output. Where a tool prints single runs, they
+are its latencies; where it prints a median or a mean of a burst, that stands for each run of it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -25,26 +27,19 @@ from latcast.runtimes.benchmark_tools.readers import NcnnReader, OnnxruntimeRead
 from latcast.runtimes.benchmark_tools.tflite import INSIDE, TfliteReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import WHOLE_DELEGATE, executed_in
 from latcast.runtimes.kernel_assignment import joined
-from latcast.runtimes.session import checked_inputs
+from latcast.runtimes.session import checked_inputs, dequantised, quantised
 
 if TYPE_CHECKING:
-    from latcast.graph.writers.tflite import TfliteNetwork
-    from latcast.graph.writers.tflite.flatbuffer import Quantisation
+    from latcast.graph.writers.tflite.flatbuffer import TfliteTensor
     from latcast.runtimes.mnn_kernels import MnnCall
 
 LONGEST_BURST_S = 10.0
-"""What a tool is told to stop after, where it can be told."""
+"""Time limit that is given to tools that take one."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How a network runs on a phone.
-
-    Attributes:
-        unit: Kind of unit: cpu, gpu or npu.
-        threads: Of one inference.
-        precision: As in platform ids.
-    """
+class ToolSetting:
+    """The kind of unit (cpu, gpu or npu), the threads of one inference, and the precision of a network on a phone."""
 
     unit: str = "cpu"
     threads: int = 1
@@ -56,162 +51,122 @@ class Burst:
     """Timed runs, one after another.
 
     Attributes:
-        runs_ms: Of each run; where the tool prints none of them, its typical figure for each.
-        least_ms: Of the fastest run, which other processes disturb least.
+        runs_ms: Time of each run, or the tool's typical figure for each.
+        least_ms: Time of the fastest run, which other processes disturb least.
     """
 
     runs_ms: tuple[float, ...]
     least_ms: float
 
 
-class ToolNetwork(Protocol):
-    """A network written for a tool at one setting."""
+class ToolNetwork(ABC):
+    """A network, with made-up weights, written for a runtime's benchmark tool at one setting.
 
-    files: Mapping[str, bytes]
-    """To be put on the phone, by name; inputs excepted."""
+    The defaults are of a tool that takes no inputs, outputs no results, and does not time operators.
 
-    def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
-        """Files that hold inputs; none where the tool fills them itself."""
+    Raises:
+        UnsupportedOperatorError: The network cannot be expressed.
+    """
 
-    def timing(self, program: str, runs: int, warmups: int) -> str:
-        """The command that times the network, in the folder of its files."""
+    program: ClassVar[str]
+    """Name of the tool's file."""
 
-    def burst(self, printed: str, runs: int) -> Burst:
-        """The timed runs, from what that command printed.
-
-        Raises:
-            DatasetError: The output is cut off or malformed.
-        """
-
-    def profiling(self, program: str, runs: int) -> str:
-        """The command that times the operators.
-
-        Raises:
-            RuntimeFailure: The tool does not tell of operators.
-        """
-
-    def profile_files(self) -> Sequence[str]:
-        """Names, or patterns with ``*``, of the files that it leaves."""
-
-    def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
-        """What ran, from what that command printed and left.
-
-        Raises:
-            DatasetError: The output is cut off or malformed.
-            RuntimeFailure: It does not fit the network.
-        """
-
-    def computing(self, program: str) -> tuple[str, str]:
-        """The command that computes the outputs once, and the file that it leaves them in.
-
-        Raises:
-            RuntimeFailure: The tool does not hand outputs over.
-        """
-
-    def outputs(self, data: bytes) -> list[np.ndarray]:
-        """The outputs in the graph's order, float32, logical NCHW."""
-
-
-class PhoneTool(Protocol):
-    """A benchmark tool of a runtime."""
-
-    program: str
-    """What the file is called."""
-
-    runtime: str
+    runtime: ClassVar[str]
     """As in platform ids."""
 
-    units: Mapping[str, Sequence[str]]
+    units: ClassVar[Mapping[str, Sequence[str]]]
     """Kind of unit to the precisions there."""
 
-    profiles: bool
-    """Whether it tells the time of operators."""
+    files: Mapping[str, bytes]
+    """Files for the phone, by name, without inputs."""
 
-    def missing(self) -> str | None:
-        """What this machine lacks to write networks for it, or None."""
+    def __init__(self, graph: Graph, setting: ToolSetting) -> None:
+        self.graph, self.setting = graph, setting
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
-        """Writes a network, with made-up weights.
+    @staticmethod
+    def missing() -> str | None:
+        """Return what this machine lacks to write networks for the tool, or None."""
+        return None
+
+    def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
+        """Return the files that hold inputs; none where the tool fills them itself."""
+        return {}
+
+    @abstractmethod
+    def timing(self, program: str, runs: int, warmups: int) -> str:
+        """Return the command that times the network, in the folder of its files."""
+
+    @abstractmethod
+    def burst(self, printed: str, runs: int) -> Burst:
+        """Return the timed runs from that command's output, or raise a DatasetError where that is cut off or malformed."""
+
+    def profiling(self, program: str, runs: int) -> str:
+        """Return the command that times the operators, or raise a RuntimeFailure where the tool does not."""
+        raise RuntimeFailure(f"{self.program} does not time operators; kernels are timed alone there")
+
+    def profile_files(self) -> Sequence[str]:
+        """Return names, or patterns with ``*``, of the files that it leaves."""
+        return ()
+
+    def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
+        """Return the executed kernels, from that command's output and files.
 
         Raises:
-            UnsupportedOperatorError: It cannot be expressed.
+            DatasetError: The output is cut off or malformed.
+            RuntimeFailure: It does not fit the network, or the tool does not time operators.
         """
+        raise RuntimeFailure(f"{self.program} does not time operators")
+
+    def computing(self, program: str) -> tuple[str, str]:
+        """Return the command that computes the outputs once, and the file that it leaves them in, or raise a RuntimeFailure."""
+        raise RuntimeFailure(f"{self.program} does not output its results")
+
+    def outputs(self, data: bytes) -> list[np.ndarray]:
+        """Return the outputs in the graph's order, float32, logical NCHW."""
+        raise RuntimeFailure(f"{self.program} does not output its results")
 
 
 def section(program: str, printed: str) -> Section:
-    """What a tool printed, for the readers of tools' output."""
+    """Return a tool's output for the readers of tools' output."""
     lines = printed.split("\n")
     return Section(Path(program), tuple(Line(number, text) for number, text in enumerate(lines, start=1)))
 
 
 def read_burst(reader: ToolReader, printed: str, runs: int) -> Burst:
-    """A burst of which a tool prints figures alone."""
+    """Return a burst of a tool that prints only figures."""
     (timing,) = reader.read(section(reader.name, printed))
     return Burst((timing.latency_ms,) * runs, timing.figures_ms.get("min", timing.latency_ms))
 
 
-class _WithoutOutputs:
-    """What tools share that neither take inputs nor hand outputs over."""
-
-    program: str
-
-    def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
-        return {}
-
-    def profile_files(self) -> Sequence[str]:
-        return ()
-
-    def computing(self, program: str) -> tuple[str, str]:
-        raise RuntimeFailure(f"{self.program} does not hand over what it computes")
-
-    def outputs(self, data: bytes) -> list[np.ndarray]:
-        raise RuntimeFailure(f"{self.program} does not hand over what it computes")
+def _scale_and_zero_point(tensor: TfliteTensor) -> tuple[float, float]:
+    """Return scale and zero point of a tensor that has one of each; 0 and 0 where it is not quantised."""
+    found = tensor.quantisation
+    return (0.0, 0.0) if found is None else (float(found.scales.ravel()[0]), float(found.zero_points.ravel()[0]))
 
 
-# TFLite
-
-
-class TfliteTool:
-    """TFLite's and LiteRT's ``benchmark_model``."""
+class TfliteToolNetwork(ToolNetwork):
+    """A network for TFLite's and LiteRT's ``benchmark_model``."""
 
     program = "benchmark_model"
     runtime = "litert"
-    units: Mapping[str, Sequence[str]] = {"cpu": ("fp32", "int8"), "gpu": ("fp16", "fp32", "int8"), "npu": ("fp32", "int8")}
-    profiles = True
+    units: ClassVar = {"cpu": ("fp32", "int8"), "gpu": ("fp16", "fp32", "int8"), "npu": ("fp32", "int8")}
 
-    def missing(self) -> str | None:
-        return None
-
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         from latcast.graph.writers.tflite import write_tflite
 
-        return _TfliteNetwork(graph, write_tflite(graph, precision="int8" if setting.precision == "int8" else "fp32"), setting)
-
-
-def _affine(quantisation: Quantisation) -> tuple[float, float]:
-    """Scale and zero point of a tensor that has one of each."""
-    return float(quantisation.scales.ravel()[0]), float(quantisation.zero_points.ravel()[0])
-
-
-class _TfliteNetwork:
-    def __init__(self, graph: Graph, network: TfliteNetwork, setting: Setting) -> None:
-        self._graph = graph
-        self._network = network
-        self._setting = setting
-        self.files: Mapping[str, bytes] = {"network.tflite": network.data}
+        super().__init__(graph, setting)
+        self._network = write_tflite(graph, precision="int8" if setting.precision == "int8" else "fp32")
+        self.files = {"network.tflite": self._network.data}
 
     def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
         found = {}
         model = self._network.model
         for number, (array, order, index) in enumerate(
-            zip(checked_inputs(self._graph, arrays), self._network.input_orders, model.inputs, strict=True)
+            zip(checked_inputs(self.graph, arrays), self._network.input_orders, model.inputs, strict=True)
         ):
             tensor = model.tensors[index]
-            values = array.transpose(order)
-            if tensor.quantisation is not None:
-                scale, zero_point = _affine(tensor.quantisation)
-                values = np.clip(np.round(values / scale) + zero_point, -128, 127)
-            found[f"input{number}.bin"] = np.ascontiguousarray(values, tensor.type.name.lower()).tobytes()
+            values = quantised(array.transpose(order), _scale_and_zero_point(tensor), tensor.type.name.lower())
+            found[f"input{number}.bin"] = values.tobytes()
         return found
 
     def _command(self, program: str, runs: int, warmups: int, *options: str) -> str:
@@ -221,11 +176,11 @@ class _TfliteNetwork:
         # Names may hold a colon; the tool takes two of them for one separator then.
         between = "::" if any(":" in name for name in names) else ":"
         values = ",".join(f"{name}{between}input{number}.bin" for number, name in enumerate(names))
-        unit = {"cpu": [], "gpu": ["--use_gpu=true"], "npu": ["--use_nnapi=true"]}[self._setting.unit]
-        if self._setting.unit == "gpu":
-            unit.append(f"--gpu_precision_loss_allowed={'true' if self._setting.precision == 'fp16' else 'false'}")
+        unit = {"cpu": [], "gpu": ["--use_gpu=true"], "npu": ["--use_nnapi=true"]}[self.setting.unit]
+        if self.setting.unit == "gpu":
+            unit.append(f"--gpu_precision_loss_allowed={'true' if self.setting.precision == 'fp16' else 'false'}")
         return quoted(
-            program, "--graph=network.tflite", f"--num_threads={self._setting.threads}", f"--num_runs={runs}", "--min_secs=0",
+            program, "--graph=network.tflite", f"--num_threads={self.setting.threads}", f"--num_runs={runs}", "--min_secs=0",
             f"--max_secs={LONGEST_BURST_S:g}", f"--warmup_runs={warmups}", "--warmup_min_secs=0",
             f"--input_layer={','.join(names)}", f"--input_layer_shape={':'.join(shapes)}", f"--input_layer_value_files={values}",
             *unit, *options,
@@ -240,19 +195,16 @@ class _TfliteNetwork:
     def profiling(self, program: str, runs: int) -> str:
         return self._command(program, runs, 2, "--enable_op_profiling=true")
 
-    def profile_files(self) -> Sequence[str]:
-        return ()
-
     def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
-        (timing,) = TfliteReader().read(section(TfliteTool.program, printed))
+        (timing,) = TfliteReader().read(section(self.program, printed))
         if not timing.profile:
             raise RuntimeFailure("benchmark_model printed no profile; it must take --enable_op_profiling (TFLite 2.1 and newer)")
         whole = next((line for line in timing.profile if WHOLE_DELEGATE.fullmatch(line.kind)), None)
         if whole is not None and not any(line.name.startswith(INSIDE) for line in timing.profile):
             raise RuntimeFailure(f"benchmark_model prints one line for all that {whole.kind} runs, and no kernel of it")
-        unit = f"cpu{self._setting.threads}" if self._setting.unit == "cpu" else self._setting.unit
-        where = Platform("phone", TfliteTool.runtime, "0", unit, self._setting.precision)
-        return joined(self._graph, executed_in(timing.profile, self._graph, self._network.model, where))
+        unit = f"cpu{self.setting.threads}" if self.setting.unit == "cpu" else self.setting.unit
+        where = Platform("phone", self.runtime, "0", unit, self.setting.precision)
+        return joined(self.graph, executed_in(timing.profile, self.graph, self._network.model, where))
 
     def computing(self, program: str) -> tuple[str, str]:
         return self._command(program, 1, 0, "--output_filepath=outputs.bin"), "outputs.bin"
@@ -266,66 +218,41 @@ class _TfliteNetwork:
             size = int(np.prod(tensor.shape, dtype=int)) * kind.itemsize
             if at + size > len(data):
                 raise RuntimeFailure(f"benchmark_model wrote {len(data)} bytes of outputs; expected at least {at + size}")
-            values = np.frombuffer(data[at : at + size], kind).reshape(tensor.shape).astype(np.float32)
-            if tensor.quantisation is not None:
-                scale, zero_point = _affine(tensor.quantisation)
-                values = (values - np.float32(zero_point)) * np.float32(scale)
+            raw = np.frombuffer(data[at : at + size], kind).reshape(tensor.shape)
+            values = dequantised(raw, _scale_and_zero_point(tensor))
             results.append(np.ascontiguousarray(values.transpose(np.argsort(order))))
             at += size
         return results
 
 
-# ncnn
-
-
-class NcnnTool:
-    """ncnn's ``benchncnn``. It computes in fp16 where the CPU can: the id says the precision of the file."""
+class NcnnToolNetwork(ToolNetwork):
+    """A network for ncnn's ``benchncnn``, which computes in fp16 where the CPU can: the id has the precision of the file."""
 
     program = "benchncnn"
     runtime = "ncnn"
-    units: Mapping[str, Sequence[str]] = {"cpu": ("fp32", "int8"), "gpu": ("fp32",)}
-    profiles = False
+    units: ClassVar = {"cpu": ("fp32", "int8"), "gpu": ("fp32",)}
 
-    def missing(self) -> str | None:
-        return None
-
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         from latcast.graph.writers.ncnn import to_ncnn
 
+        super().__init__(graph, setting)
         param, _ = to_ncnn(graph, precision=setting.precision)
-        return _NcnnNetwork(graph, param, setting)
-
-
-class _NcnnNetwork(_WithoutOutputs):
-    program = NcnnTool.program
-
-    def __init__(self, graph: Graph, param: str, setting: Setting) -> None:
-        self._graph = graph
-        self._setting = setting
-        # The tool makes the weights up itself.
-        self.files: Mapping[str, bytes] = {"network.ncnn.param": param.encode()}
+        # The tool generates the weights itself.
+        self.files = {"network.ncnn.param": param.encode()}
 
     def timing(self, program: str, runs: int, warmups: int) -> str:
         shapes = ",".join(
-            f"[{','.join(str(size) for size in reversed(self._graph.shape(name)[1:]))}]" for name in self._graph.inputs
+            f"[{','.join(str(size) for size in reversed(self.graph.shape(name)[1:]))}]" for name in self.graph.inputs
         )
-        gpu = 0 if self._setting.unit == "gpu" else -1
+        gpu = 0 if self.setting.unit == "gpu" else -1
         # Loops, threads, which cores, GPU, ten seconds to cool down.
         return quoted(
-            program, str(runs), str(self._setting.threads), "0", str(gpu), "0", "param=network.ncnn.param", f"shape={shapes}"
+            program, str(runs), str(self.setting.threads), "0", str(gpu), "0", "param=network.ncnn.param", f"shape={shapes}"
         )
 
     def burst(self, printed: str, runs: int) -> Burst:
         return read_burst(NcnnReader(), printed, runs)
 
-    def profiling(self, program: str, runs: int) -> str:
-        raise RuntimeFailure("benchncnn does not tell how long each layer takes; kernels are timed alone there")
-
-    def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
-        raise RuntimeFailure("benchncnn does not tell how long each layer takes")
-
-
-# MNN
 
 _MNN_FORWARD = {"cpu": 0, "gpu": 3}
 """MNN's numbers of backends: the CPU, OpenCL."""
@@ -337,38 +264,28 @@ _MNN_SUMMARY = re.compile(r"^Avg= *(\S+) ms, OpSum *= *(\S+) ms,? min= *(\S+) ms
 _MNN_OPERATOR = re.compile(r"^ *(\S.*?) *\t\[(\w+)\] run (\d+) average cost (\S+) ms, .*$", re.MULTILINE)
 
 
-class MnnTool:
-    """MNN's ``MNNV2Basic.out``, which times every operator in every run; the network is converted by the MNN installed here."""
+class MnnToolNetwork(ToolNetwork):
+    """A network for MNN's ``MNNV2Basic.out``, which times every operator in every run; converted by the MNN installed here."""
 
     program = "MNNV2Basic.out"
     runtime = "mnn"
-    units: Mapping[str, Sequence[str]] = {"cpu": ("fp32", "fp16"), "gpu": ("fp32", "fp16")}
-    profiles = True
+    units: ClassVar = {"cpu": ("fp32", "fp16"), "gpu": ("fp32", "fp16")}
 
-    def missing(self) -> str | None:
+    @staticmethod
+    def missing() -> str | None:
         from latcast.runtimes.mnn_native import not_available
 
         return not_available()
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
-        return _MnnNetwork(graph, setting)
-
-
-class _MnnNetwork(_WithoutOutputs):
-    program = MnnTool.program
-
-    def __init__(self, graph: Graph, setting: Setting) -> None:
-        import tempfile
-
+    def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         from latcast.graph.writers.onnx import to_onnx
         from latcast.runtimes.mnn import MnnSession
         from latcast.runtimes.mnn_native import convert
 
-        self._graph = graph
-        self._setting = setting
+        super().__init__(graph, setting)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
             model = convert(graph, to_onnx(graph), Path(folder))
-            self.files: Mapping[str, bytes] = {"network.mnn": model.read_bytes()}
+            self.files = {"network.mnn": model.read_bytes()}
             # The tool prints operators by name and time; their order and shapes are those of the same file run here.
             session = MnnSession(graph, model, threads=1, profile=True)
             try:
@@ -377,7 +294,7 @@ class _MnnNetwork(_WithoutOutputs):
                 session.close()
 
     def timing(self, program: str, runs: int, warmups: int) -> str:
-        setting = self._setting
+        setting = self.setting
         return quoted(
             program, "network.mnn", str(runs), "0", str(_MNN_FORWARD[setting.unit]), str(setting.threads),
             str(_MNN_PRECISION[setting.precision]),
@@ -407,14 +324,14 @@ class _MnnNetwork(_WithoutOutputs):
         missed_ms = sum(times_ms[name] for name in strangers)
         if missed_ms > (1 - ATTRIBUTED) * sum(times_ms.values()):
             raise RuntimeFailure(
-                f"the phone's MNN ran '{strangers[0]}', which the MNN installed here does not run for '{self._graph.name}': "
+                f"the phone's MNN ran '{strangers[0]}', which the MNN installed here does not run for '{self.graph.name}': "
                 "install the same version here"
             )
         # Calls of one name share its line.
         share_ms = {name: times_ms.get(name, 0.0) / names.count(name) for name in names}
         kernels = [
             ExecutedKernel(each.name, each.kind, each.nodes, sum(share_ms[names[number]] for number in each.calls))
-            for each in assign_nodes(self._graph, self._calls)
+            for each in assign_nodes(self.graph, self._calls)
         ]
         return (*kernels, *(ExecutedKernel(name, "unknown", (), times_ms[name]) for name in strangers))
 
@@ -429,40 +346,30 @@ def _positive(program: str, printed: str, text: str, least: float = 1e-9) -> flo
     return value
 
 
-# ONNX Runtime
-
 _ORT_RUN = re.compile(r"^iteration:(\d+),time_cost:(\S+)$", re.MULTILINE)
 
 
-class OnnxruntimeTool:
-    """ONNX Runtime's ``onnxruntime_perf_test``."""
+class OnnxruntimeToolNetwork(ToolNetwork):
+    """A network for ONNX Runtime's ``onnxruntime_perf_test``."""
 
     program = "onnxruntime_perf_test"
     runtime = "onnxruntime"
-    units: Mapping[str, Sequence[str]] = {"cpu": ("fp32", "int8"), "npu": ("fp32", "int8")}
-    profiles = True
+    units: ClassVar = {"cpu": ("fp32", "int8"), "npu": ("fp32", "int8")}
 
-    def missing(self) -> str | None:
+    @staticmethod
+    def missing() -> str | None:
         return unavailable("reading profiles of ONNX Runtime", "onnx")
 
-    def write(self, graph: Graph, setting: Setting) -> ToolNetwork:
+    def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         from latcast.graph.writers.onnx import to_onnx
 
-        return _OnnxruntimeNetwork(graph, to_onnx(graph, precision=setting.precision), setting)
-
-
-class _OnnxruntimeNetwork(_WithoutOutputs):
-    program = OnnxruntimeTool.program
-
-    def __init__(self, graph: Graph, model: bytes, setting: Setting) -> None:
-        self._graph = graph
-        self._setting = setting
-        self.files: Mapping[str, bytes] = {"network.onnx": model}
+        super().__init__(graph, setting)
+        self.files = {"network.onnx": to_onnx(graph, precision=setting.precision)}
 
     def _command(self, program: str, runs: int, *options: str) -> str:
-        provider = ["-e", "nnapi"] if self._setting.unit == "npu" else []
+        provider = ["-e", "nnapi"] if self.setting.unit == "npu" else []
         return quoted(
-            program, "-I", "-S", "1", "-z", "-v", "-s", "-m", "times", "-r", str(runs), "-x", str(self._setting.threads),
+            program, "-I", "-S", "1", "-z", "-v", "-s", "-m", "times", "-r", str(runs), "-x", str(self.setting.threads),
             *provider, *options, "network.onnx",
         )  # fmt: skip
 
@@ -490,19 +397,21 @@ class _OnnxruntimeNetwork(_WithoutOutputs):
             optimised = read_optimised(onnx.load_model_from_string(files["optimised.onnx"]))
         except (StopIteration, KeyError, ValueError) as problem:
             raise RuntimeFailure(f"onnxruntime_perf_test left no profile that can be read: {problem!r}") from problem
-        assign_nodes(self._graph, optimised)
+        assign_nodes(self.graph, optimised)
         return kernels_of(kernel_events(events), optimised, runs)
 
 
 ATTRIBUTED = 0.95
-"""Share of the operators' time whose nodes are to be known."""
+"""Least share of the operators' time with known nodes."""
 
 
 def attributed(kernels: Sequence[ExecutedKernel]) -> float:
-    """The share of the time that kernels with known nodes take."""
+    """Return the share of the time that kernels with known nodes take."""
     total_ms = sum(kernel.latency_ms for kernel in kernels)
     return sum(kernel.latency_ms for kernel in kernels if kernel.nodes) / total_ms if total_ms > 0 else 0.0
 
 
-TOOLS: Mapping[str, PhoneTool] = {tool.runtime: tool for tool in (TfliteTool(), NcnnTool(), MnnTool(), OnnxruntimeTool())}
-"""Runtime to its tool."""
+TOOLS: Mapping[str, type[ToolNetwork]] = {
+    each.runtime: each for each in (TfliteToolNetwork, NcnnToolNetwork, MnnToolNetwork, OnnxruntimeToolNetwork)
+}
+"""Runtime to the networks of its tool."""

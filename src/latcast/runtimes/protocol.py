@@ -1,4 +1,4 @@
-"""What a runtime must be able to do to be measured and predicted, and the clock that it is timed with."""
+"""The interfaces of runtimes, their sessions and clocks."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Session(Protocol):
     """A network loaded into a runtime, its inputs filled, ready to be timed."""
 
     def run(self) -> None:
-        """One inference on the inputs set last; this call alone is timed.
+        """Run one inference on the inputs set last; this call alone is timed.
 
         Raises:
             RuntimeFailure: The runtime returned an error.
         """
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
-        """Replaces the inputs (logical NCHW float32, in the graph's order); quantised inside where the network is int8."""
+        """Replace the inputs (logical NCHW float32, in the graph's order); quantised inside where the network is int8."""
 
     def outputs(self) -> list[np.ndarray]:
-        """Outputs of the last run in the graph's order: logical NCHW, float32 (dequantised)."""
+        """Return the outputs of the last run in the graph's order: logical NCHW, float32 (dequantised)."""
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """The kernels really executed, in order, with median raw milliseconds over ``runs`` profiled runs.
+        """Return the kernels really executed, in order, with median raw milliseconds over ``runs`` profiled runs.
 
         ``nodes`` holds names of the graph's nodes. A kernel that the runtime inserted itself has none.
 
@@ -40,7 +40,7 @@ class Session(Protocol):
         """
 
     def close(self) -> None:
-        """Frees native memory; the session must not be used after."""
+        """Free native memory; the session must not be used after."""
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class Runtime(Protocol):
     """An inference framework at the installed version, on the CPU.
 
     One that also runs on other units names their kinds in ``units`` ("cpu", "gpu", "npu"), and its ``on(kind)`` returns a runtime
-    of the same name there. A session may have ``moment()``: what was seen of the device while it ran, for its record.
+    of the same name there. A session may have ``moment()``, which returns observations of the device for its record.
     """
 
     name: str
@@ -56,16 +56,16 @@ class Runtime(Protocol):
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """Those it can run here: a subset of :data:`latcast.records.PRECISIONS`."""
+        """The precisions that it can run here, of :data:`latcast.records.PRECISIONS`."""
 
     def available(self) -> str | None:
-        """None where it can run here, else the reason and the command that mends it."""
+        """Return None where it can run here, else the reason and the command that mends it."""
 
     def version(self) -> str:
-        """Full version of the installed library."""
+        """Return the full version of the installed library."""
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
-        """Writes the graph in the runtime's own format, with made-up weights, and loads it; inputs are random, seeded.
+        """Write the graph in the runtime's own format, with made-up weights, and load it; inputs are random, seeded.
 
         Raises:
             UnsupportedOperatorError: The graph has an operator that the writer cannot express.
@@ -76,22 +76,22 @@ class Runtime(Protocol):
 
 @runtime_checkable
 class DeviceRuntime(Runtime, Protocol):
-    """A runtime that drives another device than the machine it is loaded on, by a clock of its own."""
+    """A runtime that drives another device than the machine it is loaded on, with its own clock."""
 
     clock: Clock
 
     def device_name(self) -> str:
-        """What platform ids call the device."""
+        """Return the device's name in platform ids."""
 
     def place(self, unit: str) -> str:
-        """Chooses cores or another unit for all that is loaded later; returns what platform ids call it.
+        """Choose cores or another unit for all that is loaded later; return its name in platform ids.
 
         Raises:
             RuntimeFailure: The device has no such unit, or the cores would be of different kinds.
         """
 
     def environment(self) -> dict[str, Any]:
-        """What is known of the device, as JSON values."""
+        """Return the known facts of the device, as JSON values."""
 
 
 @runtime_checkable
@@ -99,7 +99,7 @@ class Clock(Protocol):
     """A clock that never goes back; only differences of its readings mean something."""
 
     def now_ms(self) -> float:
-        """Milliseconds since an arbitrary moment."""
+        """Return milliseconds since an arbitrary moment."""
 
 
 class SystemClock:

@@ -1,4 +1,4 @@
-"""What the sessions of all runtimes share: the setting that they are loaded at, inputs, outputs, refusals."""
+"""Shared parts of the runtimes and their sessions: settings, inputs, outputs, quantisation, kept prints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,13 +16,27 @@ from latcast.errors import RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.runtimes.protocol import Runtime
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+_Runtime = TypeVar("_Runtime", bound="UnitRuntime")
+
+
+class UnitRuntime:
+    """A runtime of this machine on one kind of unit."""
+
+    units: tuple[str, ...] = ("cpu", "gpu")
+
+    def __init__(self, unit: str = "cpu") -> None:
+        self._unit = unit
+
+    def on(self: _Runtime, unit: str) -> _Runtime:
+        """Return the same runtime on another kind of unit."""
+        return type(self)(unit)
+
 
 def check_setting(runtime: Runtime, graph: Graph, threads: int, precision: str) -> None:
-    """Refuses a setting at which a runtime cannot load a network.
-
-    Raises:
-        RuntimeFailure: The runtime does not have the precision here, or there is no thread.
-    """
+    """Raise a RuntimeFailure if the runtime does not have the precision here, or for less than one thread."""
     if precision not in (known := runtime.precisions):
         raise RuntimeFailure(f"{runtime.name} cannot run '{graph.name}' in '{precision}' here; it can in {', '.join(known)}")
     if threads < 1:
@@ -29,11 +44,7 @@ def check_setting(runtime: Runtime, graph: Graph, threads: int, precision: str) 
 
 
 def check_profiling(graph: Graph, profile: bool, runs: int) -> None:
-    """Refuses to tell the kernels of a session that was not loaded for it, or of no run.
-
-    Raises:
-        RuntimeFailure: ``profile`` is false, or ``runs`` is below 1.
-    """
+    """Raise a RuntimeFailure if ``profile`` is false, or ``runs`` is below 1."""
     if not profile:
         raise RuntimeFailure(f"'{graph.name}' was not loaded with profile=True, so its kernels are not known")
     if runs < 1:
@@ -41,23 +52,19 @@ def check_profiling(graph: Graph, profile: bool, runs: int) -> None:
 
 
 def check_finite(runtime: str, graph: Graph, outputs: Sequence[np.ndarray]) -> None:
-    """Refuses outputs that hold no finite numbers.
-
-    Raises:
-        RuntimeFailure: One does not; the message names it.
-    """
+    """Raise a RuntimeFailure that names the first output with values that are not finite."""
     for name, output in zip(graph.outputs, outputs, strict=True):
         if not np.isfinite(output).all():
             raise RuntimeFailure(f"{runtime} computed values that are not finite in output '{name}' of '{graph.name}'")
 
 
 def message(problem: Exception) -> str:
-    """What a native library says went wrong, without the ends of its lines."""
+    """Return a native library's error message, without line ends."""
     return " ".join(str(problem).split())
 
 
 def random_inputs(graph: Graph, *, seed: int = 0) -> list[np.ndarray]:
-    """Seeded inputs in the graph's order: standard normal, or 0 and 1 where the network reads integers; always float32."""
+    """Return seeded inputs in the graph's order: standard normal, or 0 and 1 where the network reads integers; always float32."""
     rng = np.random.default_rng(seed)
     inputs = []
     for name in graph.inputs:
@@ -70,7 +77,7 @@ def random_inputs(graph: Graph, *, seed: int = 0) -> list[np.ndarray]:
 
 
 def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The inputs as arrays in the element types that the graph gives them.
+    """Return the inputs as arrays in the element types that the graph gives them.
 
     Raises:
         RuntimeFailure: Their number or a shape is not the graph's.
@@ -89,19 +96,30 @@ def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
     return arrays
 
 
+def quantised(values: np.ndarray, affine: tuple[float, float], dtype: DTypeLike) -> np.ndarray:
+    """Return int8 values of real ones by scale and zero point; with a scale of 0 the values themselves, in ``dtype``."""
+    scale, zero_point = affine
+    if scale:
+        values = np.clip(np.round(values / scale) + zero_point, -128, 127)
+    return np.ascontiguousarray(values, dtype=dtype)
+
+
+def dequantised(values: np.ndarray, affine: tuple[float, float]) -> np.ndarray:
+    """Return the real values of quantised ones, float32, by scale and zero point; with a scale of 0 the values themselves."""
+    scale, zero_point = affine
+    real = values.astype(np.float32)
+    return (real - np.float32(zero_point)) * np.float32(scale) if scale else real
+
+
 @contextmanager
 def prints_kept() -> Iterator[Callable[[], str]]:
-    """Keeps what native code prints from the standard streams; yields a function that returns it.
-
-    The reader of this process's output expects JSON there. The C library's buffers are emptied before the streams are put
-    back, or their content would come out later.
-    """
+    """Keep native code's prints from the standard streams, where a reader expects JSON; yield a function that returns them."""
     flush = ctypes.CDLL(None).fflush if os.name == "posix" else None
 
     def emptied() -> None:
+        # The C library's buffers too, or their content would come out after the streams are put back.
         for stream in (sys.stdout, sys.stderr):
-            # None in a process without a terminal.
-            if stream is not None:
+            if stream is not None:  # as in a process without a terminal
                 stream.flush()
         if flush is not None:
             flush(None)

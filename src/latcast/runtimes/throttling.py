@@ -1,8 +1,8 @@
-"""Whether a phone is slowed down by its own heat: by what it says, by the clocks that it allows, and by latencies that rise.
+"""Signs that heat slows a phone down: its own reports, the clocks that it allows, and rising latencies.
 
-Phones that say nothing are found by latencies alone: those of one small network, the anchor, that runs again between the
-others. Its bursts are compared with its earlier ones; the ratios are added up as Page's cumulative sum does (E. S. Page,
-"Continuous inspection schemes", Biometrika 41, 1954), which notices a small rise that stays and lets a single slow burst pass.
+Phones that report nothing are judged by latencies alone: those of one small network, the anchor, that runs again between the
+others. Its bursts are compared with its earlier ones; the ratios are added up in Page's cumulative sum (E. S. Page, "Continuous
+inspection schemes", Biometrika 41, 1954), which notices a small lasting rise and lets a single slow burst pass.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ LEAST_STATUS = 1
 """Android's thermal status "light": the first at which clocks may fall."""
 
 LEAST_LIMIT = 0.95
-"""A CPU that may have less of its highest clock is held back."""
+"""Share of the highest clock that a CPU may have, below which the phone is slowed down."""
 
 LEAST_CLOCK = 0.9
 """Share of the highest clock seen, below which the phone does not run at full speed."""
 
 CLOCK_READINGS = 5
-"""The middle one of so many counts: a governor may already have let the clock go when it is read."""
+"""Readings of the clock of which the median counts: a governor may lower the clock before it is read."""
 
 LEAST_RISE = 0.05
-"""A slowdown by less is not told from what caches and neighbours do."""
+"""Smallest slowdown: caches and other programs cause less."""
 
 _LEAST_NOISE = 0.01
 _FIRST_NOISE = 0.05
-"""Of the logarithm of a burst's latency: never taken for less; before there are enough bursts to tell."""
+"""Noise of the logarithm of a burst's latency: the least, and the value before there are enough bursts."""
 
 _FIRST_BURSTS = 4
-"""Of a network, which say how fast it is."""
+"""Bursts of a network that set its speed."""
 
 _ENOUGH = 4
 _REMEMBERED = 80
+"""Steps between bursts: the fewest for an estimate of the noise, and the most that are kept."""
 
 _ALLOWANCE, _MOST_AT_ONCE, _ALARM = 1.5, 3.0, 12.0
-"""Of the cumulative sum, in multiples of the noise: subtracted each time, most that a burst adds before that, where the alarm is.
-Chosen on series recorded for that; ``tests/runtimes/phone/test_throttling.py`` tells what they do on others."""
+"""The cumulative sum in multiples of the noise: subtracted each time, the most that a burst adds, and the alarm (tuned on
+recorded series)."""
 
 _CALM = 2.5
-"""A burst that is slower by more, in multiples of the noise, is no measure for later ones."""
+"""Slowdown, in multiples of the noise, above which a burst is not compared with later ones."""
 
 
 @dataclass
 class RisingLatencies:
-    """Notices that bursts have become slower than earlier ones of the same network, and that it is over."""
+    """Detects that bursts have become slower than earlier ones of the same network, and that it is over."""
 
     _calm: dict[str, list[float]] = field(default_factory=dict)
     _last: dict[str, float] = field(default_factory=dict)
@@ -59,12 +60,7 @@ class RisingLatencies:
     _rises: list[float] = field(default_factory=list)
 
     def add(self, network: str, latency_ms: float) -> bool:
-        """Takes a burst in; whether the phone is slow by now.
-
-        Args:
-            network: What ran.
-            latency_ms: Of the burst.
-        """
+        """Add the latency of a network's burst; return whether the phone is slow now."""
         value = math.log(latency_ms)
         calm = self._calm.setdefault(network, [])
         if network in self._last:
@@ -93,17 +89,13 @@ class RisingLatencies:
         return max(_LEAST_NOISE, 1.4826 * median(self._steps) / math.sqrt(2))
 
     def forget_rise(self) -> None:
-        """Begins to add up anew, after a rest."""
+        """Reset the sum, after a rest."""
         self._sum, self._rises = 0.0, []
 
 
 @dataclass
 class ThrottleWatch:
-    """All signs together, over the bursts of one device.
-
-    Args:
-        cpus: Those that the bursts run on; all where none is named.
-    """
+    """All signs together, over the bursts of one device on some CPUs, or all."""
 
     cpus: Sequence[int] = ()
     rising: RisingLatencies = field(default_factory=RisingLatencies)
@@ -111,11 +103,7 @@ class ThrottleWatch:
     _highest_mhz: float = 0.0
 
     def reasons(self, state: PhoneState) -> tuple[str, ...]:
-        """Why a burst does not count as one at full speed; none where it does.
-
-        Args:
-            state: Read right after it.
-        """
+        """Return why a burst does not count as one at full speed, from the state right after it; none where it does."""
         found = list(self.signs(state))
         clock_mhz = state.clock_mhz(self.cpus)
         if clock_mhz is not None:
@@ -130,12 +118,12 @@ class ThrottleWatch:
         return tuple(found)
 
     def forget(self) -> None:
-        """Begins anew after a rest, but for how fast the phone was."""
+        """Reset after a rest, all but the phone's full speed."""
         self.rising.forget_rise()
         self._clocks_mhz.clear()
 
     def signs(self, state: PhoneState) -> tuple[str, ...]:
-        """What the phone says itself."""
+        """Return the signs of throttling that the phone reports."""
         found = []
         if state.thermal_status is not None and state.thermal_status >= LEAST_STATUS:
             found.append(f"thermal status {state.thermal_status}")

@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph
 
 
 def conv_stack() -> Graph:
-    """Plain convolutions: with batch normalisation and ReLU, with a bias and ReLU, strided, bare."""
+    """Return plain convolutions: with batch normalisation and ReLU, with a bias and ReLU, strided, bare."""
     b = GraphBuilder("conv_stack")
     x = b.input((1, 3, 24, 24))
     x = b.conv_bn(x, 16, 3, stride=2)
@@ -23,7 +23,7 @@ def conv_stack() -> Graph:
 
 
 def residual() -> Graph:
-    """A residual block after a stem: the sum is followed by a ReLU and read once more by a pooling."""
+    """Return a residual block after a stem: the sum is followed by a ReLU and read once more by a pooling."""
     b = GraphBuilder("residual")
     x = b.conv_bn(b.input((1, 3, 24, 24)), 16, 3)
     y = b.conv_bn(x, 16, 3)
@@ -33,7 +33,7 @@ def residual() -> Graph:
 
 
 def depthwise() -> Graph:
-    """An inverted residual: expansion, depthwise with ReLU6, linear projection, sum."""
+    """Return an inverted residual: expansion, depthwise with ReLU6, linear projection, sum."""
     b = GraphBuilder("depthwise")
     x = b.conv_bn(b.input((1, 3, 24, 24)), 16, 3, stride=2, activation="relu6")
     y = b.conv_bn(x, 48, 1, activation="relu6")
@@ -45,7 +45,7 @@ def depthwise() -> Graph:
 
 
 def squeeze_excite() -> Graph:
-    """Hard-swish convolutions around squeeze-and-excitation, gated by a hard-sigmoid and by a sigmoid."""
+    """Return hard-swish convolutions around squeeze-and-excitation, gated by a hard-sigmoid and by a sigmoid."""
     b = GraphBuilder("squeeze_excite")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3, activation="hard_swish")
     x = b.squeeze_excite(x, 8, gate="hard_sigmoid")
@@ -55,7 +55,7 @@ def squeeze_excite() -> Graph:
 
 
 def concat_pool() -> Graph:
-    """An Inception-like block: four branches, two of them pooled, concatenated."""
+    """Return an Inception-like block: four branches, two of them pooled, concatenated."""
     b = GraphBuilder("concat_pool")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3)
     branches = [
@@ -68,7 +68,7 @@ def concat_pool() -> Graph:
 
 
 def channel_shuffle() -> Graph:
-    """A ShuffleNet V2 unit: split, one half through grouped and depthwise convolutions, concatenation, shuffle."""
+    """Return a ShuffleNet V2 unit: split, one half through grouped and depthwise convolutions, concatenation, shuffle."""
     b = GraphBuilder("channel_shuffle")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3)
     left, right = b.split(x, (8, 8))
@@ -78,7 +78,7 @@ def channel_shuffle() -> Graph:
 
 
 def transformer_block() -> Graph:
-    """Pre-norm attention and GELU MLP on (1, 16 tokens, 32 channels)."""
+    """Return pre-norm attention and GELU MLP on (1, 16 tokens, 32 channels)."""
     b = GraphBuilder("transformer_block")
     x = b.input((1, 16, 32))
     x = b.add(b.attention(b.layer_norm(x), 4), x)
@@ -87,7 +87,7 @@ def transformer_block() -> Graph:
 
 
 def linear_head() -> Graph:
-    """What classifiers end with: global pooling, flattening, two fully connected layers, softmax."""
+    """Return a classifier's end: global pooling, flattening, two fully connected layers, softmax."""
     b = GraphBuilder("linear_head")
     x = b.conv_bn(b.input((1, 3, 16, 16)), 32, 3, stride=2)
     x = b.flatten(b.global_average_pool(x))
@@ -109,22 +109,17 @@ _ACTIVATIONS = (None, "relu", "relu6", "hard_swish", "hard_sigmoid", "sigmoid", 
 
 
 def random_network(seed: int, *, steps: int = 8) -> Graph:
-    """A connected convolutional network of common operators on maps of 16x16 or smaller, the same for the same seed.
+    """Return a connected convolutional network of common operators on maps of 16x16 or smaller, the same for the same seed.
 
-    Every step takes one of the last tensors, not always the very last, so that tensors are read several times; whatever is
-    left unread in the end is an output.
-
-    Args:
-        seed: Decides everything.
-        steps: Blocks of one to nine operators.
+    Every step (a block of one to nine operators) takes one of the last tensors, not always the very last, so that some are read
+    several times; unread ones are outputs.
     """
     rng = np.random.default_rng(seed)
     b = GraphBuilder(f"random_{seed}")
     tensors = [b.conv_bn(b.input((1, 3, 16, 16)), 8, 3, stride=int(rng.integers(1, 3)))]
-    blocks = list(_BLOCKS)
     while len(tensors) <= steps:
         x = tensors[-1] if rng.random() < 0.7 else tensors[int(rng.integers(max(0, len(tensors) - 3), len(tensors)))]
-        y = blocks[int(rng.integers(len(blocks)))](b, x, tensors, rng)
+        y = _random_block(_BLOCKS[int(rng.integers(len(_BLOCKS)))], b, x, tensors, rng)
         if y is not None:
             tensors.append(y)
     graph = b.finish(tensors[-1])
@@ -135,93 +130,59 @@ def random_network(seed: int, *, steps: int = 8) -> Graph:
     return b.finish(*unread)
 
 
-def _pick(rng: np.random.Generator, *choices: int) -> int:
-    return choices[int(rng.integers(len(choices)))]
+def _random_block(kind: str, b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
+    """Add a block of one of :data:`_BLOCKS` to ``x`` and return its output; None where it does not fit."""
+    channels, (height, width) = b.channels(x), b.shape(x)[2:]
+    equal = [other for other in others if other != x and b.shape(other) == b.shape(x)]
+
+    def pick(*choices: int) -> int:
+        return choices[int(rng.integers(len(choices)))]
+
+    def activation() -> str | None:
+        return _ACTIVATIONS[int(rng.integers(len(_ACTIVATIONS)))]
+
+    match kind:
+        case "conv":
+            size, stride = pick(1, 3, 5), pick(1, 1, 2)
+            if rng.random() < 0.5:
+                return b.conv_bn(x, pick(8, 12, 16), size, stride=stride, activation=activation())
+            return b.activation(b.conv(x, pick(8, 12, 16), size, stride=stride, bias=bool(rng.random() < 0.5)), activation())
+        case "depthwise":
+            return b.activation(b.batch_norm(b.depthwise_conv(x, 3, stride=pick(1, 2))), activation())
+        case "grouped" if channels % 4 == 0:
+            return b.conv_bn(x, 16, pick(1, 3), groups=4)
+        case "normalise_first":
+            return b.conv(b.relu(b.batch_norm(x)), 8, 3)
+        case "add":
+            other = equal[int(rng.integers(len(equal)))] if equal else b.conv_bn(x, channels, 3, activation=None)
+            return b.activation(b.add(x, other), activation())
+        case "mul" if equal:
+            return b.mul(x, b.sigmoid(equal[int(rng.integers(len(equal)))]))
+        case "concat":
+            fitting = [other for other in others if other != x and b.shape(other)[2:] == b.shape(x)[2:]]
+            return b.concat([x, *fitting[-2:]]) if fitting else None
+        case "pool" if height >= 4:
+            pool = b.max_pool if rng.random() < 0.5 else b.average_pool
+            return pool(x, 3, pick(1, 2), 1)
+        case "squeeze_excite":
+            return b.squeeze_excite(x, 4, gate=("sigmoid", "hard_sigmoid")[pick(0, 1)])
+        case "shuffle" if channels % 2 == 0:
+            return b.channel_shuffle(x, 2)
+        case "split" if channels % 2 == 0:
+            left, right = b.split(x, (channels // 2,) * 2)
+            return b.concat([left, b.conv_bn(right, 8, 1)])
+        case "resize" if height <= 8:
+            return b.resize(x, (height * 2, width * 2))
+        case "attention" if channels % 4 == 0 and height * width <= 64:
+            n = b.shape(x)[0]
+            tokens = b.transpose(b.reshape(x, (n, channels, height * width)), (0, 2, 1))
+            tokens = b.add(tokens, b.attention(b.layer_norm(tokens), 2))
+            tokens = b.add(tokens, b.linear(b.gelu(b.linear(b.layer_norm(tokens), 2 * channels)), channels))
+            return b.reshape(b.transpose(tokens, (0, 2, 1)), (n, channels, height, width))
+    return None
 
 
-def _activation(rng: np.random.Generator) -> str | None:
-    return _ACTIVATIONS[int(rng.integers(len(_ACTIVATIONS)))]
-
-
-def _conv(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str:
-    kernel, stride = _pick(rng, 1, 3, 5), _pick(rng, 1, 1, 2)
-    if rng.random() < 0.5:
-        return b.conv_bn(x, _pick(rng, 8, 12, 16), kernel, stride=stride, activation=_activation(rng))
-    return b.activation(b.conv(x, _pick(rng, 8, 12, 16), kernel, stride=stride, bias=bool(rng.random() < 0.5)), _activation(rng))
-
-
-def _depthwise(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str:
-    return b.activation(b.batch_norm(b.depthwise_conv(x, 3, stride=_pick(rng, 1, 2))), _activation(rng))
-
-
-def _grouped(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    return b.conv_bn(x, 16, _pick(rng, 1, 3), groups=4) if b.channels(x) % 4 == 0 else None
-
-
-def _normalise_first(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str:
-    return b.conv(b.relu(b.batch_norm(x)), 8, 3)
-
-
-def _same_shape(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    fitting = [other for other in others if other != x and b.shape(other) == b.shape(x)]
-    return fitting[int(rng.integers(len(fitting)))] if fitting else None
-
-
-def _add(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    other = _same_shape(b, x, others, rng)
-    if other is None:
-        other = b.conv_bn(x, b.channels(x), 3, activation=None)
-    return b.activation(b.add(x, other), _activation(rng))
-
-
-def _mul(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    other = _same_shape(b, x, others, rng)
-    return None if other is None else b.mul(x, b.sigmoid(other))
-
-
-def _concat(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    fitting = [other for other in others if other != x and b.shape(other)[2:] == b.shape(x)[2:]]
-    return b.concat([x, *fitting[-2:]]) if fitting else None
-
-
-def _pool(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    if b.shape(x)[2] < 4:
-        return None
-    pool = b.max_pool if rng.random() < 0.5 else b.average_pool
-    return pool(x, 3, _pick(rng, 1, 2), 1)
-
-
-def _squeeze_excite(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str:
-    return b.squeeze_excite(x, 4, gate=("sigmoid", "hard_sigmoid")[_pick(rng, 0, 1)])
-
-
-def _shuffle(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    return b.channel_shuffle(x, 2) if b.channels(x) % 2 == 0 else None
-
-
-def _split(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    if b.channels(x) % 2:
-        return None
-    left, right = b.split(x, (b.channels(x) // 2,) * 2)
-    return b.concat([left, b.conv_bn(right, 8, 1)])
-
-
-def _resize(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    height, width = b.shape(x)[2:]
-    return b.resize(x, (height * 2, width * 2)) if height <= 8 else None
-
-
-def _attention(b: GraphBuilder, x: str, others: list[str], rng: np.random.Generator) -> str | None:
-    n, c, h, w = b.shape(x)
-    if c % 4 or h * w > 64:
-        return None
-    tokens = b.transpose(b.reshape(x, (n, c, h * w)), (0, 2, 1))
-    tokens = b.add(tokens, b.attention(b.layer_norm(tokens), 2))
-    tokens = b.add(tokens, b.linear(b.gelu(b.linear(b.layer_norm(tokens), 2 * c)), c))
-    return b.reshape(b.transpose(tokens, (0, 2, 1)), (n, c, h, w))
-
-
-_BLOCKS: tuple[Callable[[GraphBuilder, str, list[str], np.random.Generator], str | None], ...] = (
-    _conv, _conv, _conv, _depthwise, _grouped, _normalise_first, _add, _add, _mul, _concat, _pool, _squeeze_excite,
-    _shuffle, _split, _resize, _attention,
+_BLOCKS = (
+    "conv", "conv", "conv", "depthwise", "grouped", "normalise_first", "add", "add", "mul", "concat", "pool", "squeeze_excite",
+    "shuffle", "split", "resize", "attention",
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """A runtime that plays recorded measurements back, for tests of everything that measures.
 
-Nothing is computed: each run lets a virtual clock advance by the next recorded latency. Whoever measures with the runtime's
-own ``clock`` finds exactly what was recorded, at once and on any host.
+Nothing is computed: each run advances a virtual clock by the next recorded latency. Measured with the runtime's own ``clock``,
+the latencies are exactly the recorded ones, at once and on any host.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ class ReplayClock:
         return self._now_ms
 
     def advance(self, duration_ms: float) -> None:
-        """Lets time pass.
-
-        Raises:
-            ValueError: The duration is negative.
-        """
+        """Let time pass; raise a ValueError for a negative duration."""
         if not duration_ms >= 0:
             raise ValueError(f"a clock cannot advance by {duration_ms} ms; durations are not negative")
         self._now_ms += duration_ms
@@ -40,12 +36,12 @@ class ReplayClock:
 
 @dataclass(frozen=True)
 class Recording:
-    """What one network or kernel did when it was measured.
+    """The measured behaviour of one network or kernel.
 
     Attributes:
         runs_ms: Latency of each run in order; after the last one the first follows again.
-        executed: The kernels that were executed, where that is known.
-        error: Why it could not be loaded; None where it could.
+        executed: The executed kernels, where known.
+        error: The reason why it could not be loaded, or None.
     """
 
     runs_ms: tuple[float, ...] = ()
@@ -54,12 +50,7 @@ class Recording:
 
 
 def recordings_of(measurements: Iterable[Measurement], build: Callable[[Reference], Graph]) -> dict[str, Recording]:
-    """Recordings by structure key of what was measured, the runs of several measurements of one structure in sequence.
-
-    Args:
-        measurements: Of one platform.
-        build: Makes the graph that a reference means.
-    """
+    """Return one platform's recordings by structure key, the runs of several measurements of one structure in sequence."""
     found: dict[str, Recording] = {}
     for measurement in measurements:
         key = build(measurement.reference).structure_key
@@ -86,11 +77,7 @@ class ReplaySession:
         checked_inputs(self.graph, inputs)
 
     def outputs(self) -> list[np.ndarray]:
-        """Always fails: latencies were recorded, values were not.
-
-        Raises:
-            RuntimeFailure: Always.
-        """
+        """Raise a RuntimeFailure: latencies were recorded, values were not."""
         raise RuntimeFailure(f"recorded runs of '{self.graph.name}' have no outputs; load it in a runtime that computes")
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
@@ -110,9 +97,8 @@ class ReplayRuntime:
 
     Args:
         recordings: Structure key (:attr:`latcast.graph.ir.Graph.structure_key`) to recording.
-        name: Of the runtime that it stands for.
-        version: Of the same.
-        precisions: That it admits; they all find the same recordings.
+        name, version: Those of the recorded runtime.
+        precisions: Accepted precisions; all find the same recordings.
     """
 
     def __init__(

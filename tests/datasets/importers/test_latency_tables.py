@@ -176,7 +176,7 @@ def test_unstable_platforms_are_left_out_and_named(tmp_path: Path) -> None:
     assert any("1 rows are left out whose platform is unstable" in note and "raspberry-pi-4" in note for note in found.notes)
 
 
-def test_repeated_runs_are_kept_and_told_apart(tmp_path: Path) -> None:
+def test_repeated_runs_are_separate_records(tmp_path: Path) -> None:
     runs = [{**ROW, "repeats_of": "afbd19cd", "run": run} for run in ("run_1", "ranging")]
     found = read("mlperf", folder(tmp_path, *runs))
     moments = [record.environment["moment"] for record in found.measurements]
@@ -186,7 +186,7 @@ def test_repeated_runs_are_kept_and_told_apart(tmp_path: Path) -> None:
         assert store.add_all(found.measurements) == 2
 
 
-def test_repeated_runs_without_a_name_are_told_apart_by_their_row(tmp_path: Path) -> None:
+def test_repeated_runs_without_a_name_are_separate_by_their_row(tmp_path: Path) -> None:
     row = {name: value for name, value in ROW.items() if name != "run"} | {"repeats_of": "3fa72d88"}
     found = read("mlperf", folder(tmp_path, row, row))
     with Store(":memory:") as store:
@@ -196,11 +196,11 @@ def test_repeated_runs_without_a_name_are_told_apart_by_their_row(tmp_path: Path
 @pytest.mark.parametrize(
     ("one", "eight", "kept"), [("240", "240", 0), ("100", "104", 0), ("60", "129", 1), ("2", "", 0), ("2", "0", 0)]
 )
-def test_the_interval_of_a_stream_is_no_latency(tmp_path: Path, one: str, eight: str, kept: int) -> None:
+def test_the_interval_of_a_stream_is_not_a_latency(tmp_path: Path, one: str, eight: str, kept: int) -> None:
     row = {**ROW, "statistic": "fps-inverse", "fps_batch1": one, "fps_batch8": eight, "params_m": "1", "ops_g": "1"}
     found = read("hailo", folder(tmp_path, row))
     assert len(found.measurements) == kept
-    assert any("a pipeline, whose interval is no latency" in note for note in found.notes) == (not kept)
+    assert any("a pipeline, whose interval is not a latency" in note for note in found.notes) == (not kept)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_without_the_platforms_nothing_is_known_of_stability(tmp_path: Path) -> 
         read("mlperf", place)
 
 
-def test_timm_has_gpus_in_a_file_of_their_own_and_accuracies(tmp_path: Path) -> None:
+def test_timm_has_a_file_of_gpus_and_one_of_accuracies(tmp_path: Path) -> None:
     row = {**ROW, "network": "resnet50", "weights_or_input": "224", "gmacs": "4.11", "params_m": "25.56"}
     place = folder(tmp_path, row)
     platforms = [{name: row[name] for name in PLATFORM[:-1]} | {"repeat_pct": "", "unstable": "", "note": ""}]

@@ -50,7 +50,7 @@ def test_another_header_is_refused(tmp_path: Path, text: str, reason: str) -> No
         table(tmp_path, text)
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"model,size\n\xff\xfe\n")
     with pytest.raises(DatasetError, match=r"cannot read .*t\.csv"):
         Table(tmp_path / "t.csv", ("model", "size"), Refusals(strict=True))
@@ -62,12 +62,12 @@ def test_an_unclosed_quote_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e400", "nan", "inf", "-1", "0", "fast", "1,5"])
-def test_what_is_no_latency_is_refused(text: str) -> None:
+def test_a_malformed_latency_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match=r"the mean is '?[-a-z0-9,]+'?; expected a (finite )?number"):
         number(text, "the mean")
 
 
-def test_a_bound_of_its_own() -> None:
+def test_a_number_may_have_another_lower_bound() -> None:
     assert number("0", "the deviation", least=0) == 0
     with pytest.raises(Malformed, match="expected a finite number from 0 on"):
         number("-0.1", "the deviation", least=0)

@@ -57,7 +57,7 @@ def commands(android: Android) -> list[str]:
     return [words[1] for words in android.calls if words[0] == "shell" and "--graph" in words[1]]
 
 
-def test_the_phone_says_what_it_is_and_nothing_of_its_owner(phone: PhoneRuntime) -> None:
+def test_the_phones_facts_say_nothing_of_its_owner(phone: PhoneRuntime) -> None:
     assert phone.device_name() == "pixel-4"
     assert phone.facts.gles == "Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0"
     said = phone.environment()
@@ -78,9 +78,7 @@ def test_a_run_is_one_of_a_burst_on_a_clock_that_stands_still_otherwise(phone: P
     assert len(commands(android)) == count + 1
 
 
-def test_what_is_left_of_a_burst_counts_for_a_while(
-    phone: PhoneRuntime, android: Android, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rest_of_a_burst_is_used_for_a_while(phone: PhoneRuntime, android: Android, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = loaded(phone), loaded(phone, CONTRACT_NETWORKS["linear_head"]())
     count = len(commands(android))
     for session in (first, second, first, second):

@@ -8,7 +8,7 @@ import pytest
 
 from latcast.errors import DatasetError, RuntimeFailure
 from latcast.runtimes.adb import read_facts, read_state
-from latcast.runtimes.phone_tools import TOOLS, Setting, ToolNetwork
+from latcast.runtimes.phone_tools import TOOLS, ToolNetwork, ToolSetting
 from latcast.testing.networks import CONTRACT_NETWORKS
 
 OURS = Path(__file__).parent / "recorded"
@@ -16,7 +16,7 @@ STOCK = Path(__file__).parents[2] / "datasets" / "importers" / "benchmark_tools"
 
 
 def written(runtime: str, unit: str = "cpu") -> ToolNetwork:
-    return TOOLS[runtime].write(CONTRACT_NETWORKS["residual"](), Setting(unit))
+    return TOOLS[runtime](CONTRACT_NETWORKS["residual"](), ToolSetting(unit))
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_bursts_that_scatter_without_a_trend_are_calm() -> None:
     assert alarms <= 6
 
 
-def test_one_slow_burst_is_no_slowdown() -> None:
+def test_one_slow_burst_is_not_a_slowdown() -> None:
     series = [10.0 + 0.1 * (number % 3) for number in range(30)]
     assert flagged_from([*series[:12], 50.0, *series[13:]]) is None
     assert flagged_from(series[:12] + [14.0] * 18) is not None
@@ -63,7 +63,7 @@ def test_a_slowdown_of_a_few_percent_is_let_pass() -> None:
     assert flagged_from([10.0] * 12 + [10.3] * 28) is None
 
 
-def test_it_is_over_when_latencies_are_what_they_were() -> None:
+def test_a_slowdown_ends_when_latencies_return() -> None:
     watch = RisingLatencies()
     assert [watch.add("anchor", each) for each in [10.0] * 10 + [15.0] * 12][-1]
     assert not [watch.add("anchor", 10.0) for _ in range(10)][-1]

@@ -29,13 +29,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """What became of one file.
-
-    Attributes:
-        rows: Rows below the header.
-        records: Measurements, or executed kernels, that they gave.
-        missing: Cells that are empty or say that there is no value.
-    """
+    """Counts of one file: rows below the header, measurements (or executed kernels) made of them, and cells without a value."""
 
     rows: int
     records: int
@@ -44,14 +38,14 @@ class FileSummary:
 
 @dataclass(frozen=True)
 class Imported:
-    """What a folder gave.
+    """The content of a folder.
 
     Attributes:
         measurements: Records of the one schema.
-        files: File name to what became of it.
+        files: File name to its counts.
         absent: Files of the dataset that the folder does not have.
         refused: Malformed rows; empty unless the reader was told to go on after one.
-        notes: What was left out or mended and why, a sentence each.
+        notes: What was left out or corrected and why, a sentence each.
     """
 
     measurements: tuple[Measurement, ...]
@@ -80,12 +74,12 @@ class NetworkFigures:
 
 @dataclass(frozen=True)
 class NetworkCheck:
-    """Which networks of a dataset can be built, and whether they are the ones that were measured.
+    """A dataset's networks as built here, compared with those that were measured.
 
     Attributes:
-        figures: Of those that can be built.
-        not_buildable: Why networks cannot be built, to their names.
-        tolerance: How far a ratio may be from 1.
+        figures: Networks that can be built.
+        not_buildable: Reason to the names of networks that cannot be built.
+        tolerance: Largest distance of a ratio from 1.
     """
 
     figures: tuple[NetworkFigures, ...]
@@ -98,7 +92,7 @@ class NetworkCheck:
         return tuple(each for each in self.figures if max(abs(each.flops_ratio - 1), abs(each.size_ratio - 1)) > self.tolerance)
 
     def to_json(self) -> dict[str, Any]:
-        """Ratios as they are, names by reason."""
+        """Return the document of ``latcast data import --check --json``."""
         return {
             "tolerance": self.tolerance,
             "figures": [vars(each) for each in self.figures],
@@ -108,13 +102,13 @@ class NetworkCheck:
 
 
 class DatasetImporter(Protocol):
-    """What a plug-in of the group ``latcast.datasets`` is."""
+    """A plug-in of the group ``latcast.datasets``."""
 
     title: str
     """Source and licence, in a line."""
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """Reads a folder.
+        """Read a folder.
 
         Args:
             folder: Where the dataset's files are.
@@ -126,23 +120,15 @@ class DatasetImporter(Protocol):
         """
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """Adds what takes the networks themselves: which nodes each executed kernel computes.
+        """Add the nodes that each executed kernel computes, and a note on each network that cannot be built.
 
         Args:
-            imported: What :meth:`read` gave.
-            watch: Told the name of each network before it is built.
-
-        Returns:
-            The same with nodes, and a note on each network that cannot be built.
+            imported: What :meth:`read` returned.
+            watch: Called with the name of each network before it is built.
         """
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """Compares what the dataset says of its networks with the networks as they are built here.
-
-        Args:
-            imported: What :meth:`read` gave.
-            watch: Told the name of each network before it is built.
-        """
+        """Compare the dataset's figures of its networks with the networks as built here; arguments as in :meth:`complete`."""
 
 
 IMPORTERS: Registry[DatasetImporter] = Registry(
@@ -161,19 +147,14 @@ IMPORTERS: Registry[DatasetImporter] = Registry(
 
 
 class Refusals:
-    """Collects malformed rows, or raises at the first one."""
+    """The malformed rows of a dataset; with ``strict`` the first one raises."""
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
         self.found: list[Refusal] = []
 
     def add(self, file: Path, line: int, reason: str) -> None:
-        """Notes a row.
-
-        Raises:
-            DatasetError: The importer is strict.
-        """
-        refusal = Refusal(file.name, line, reason)
+        """Note a row; raise a DatasetError where the importer is strict."""
         if self.strict:
             raise DatasetError(f"{file}:{line}: {reason}")
-        self.found.append(refusal)
+        self.found.append(Refusal(file.name, line, reason))

@@ -1,8 +1,7 @@
 """The dataset of Ganesan et al. (IISWC 2020): 118 int8 networks on phones, TFLite on one big core, 30 runs each.
 
 ``latency_ms.csv`` has one row a network and one column a phone, the mean of 30 runs with the first, cold one. Where the raw
-runs are there, a record holds them, and its latency is their median, which says more of the phone: the cold run lies 10 %
-above the others at the median and 62 % above at the 95th percentile.
+runs are there, a record holds them, and its latency is their median, which the cold run does not raise.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import quartile_variation
 from latcast.reading import UNREADABLE_ZIP, require_regular
-from latcast.records import UNSTATED, Measurement, Platform, Reference
+from latcast.records import UNSTATED, Measurement, Platform
 from latcast.spaces.iiswc20 import NAME, OPERATORS, WIDTH, reference
 
 NETWORKS_FILE = "layer_embeddings.csv"
 
 
 def read_layers(file: Path) -> list[np.ndarray]:
-    """The layers of each network, each (layers, 13).
+    """Return the layers of each network, each (layers, 13).
 
     Raises:
-        DatasetError: A row is no list of layers; with file and line.
+        DatasetError: A row is not a list of layers; with file and line.
     """
     rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
     networks = []
@@ -54,10 +53,10 @@ FEATURES_FILE = "device_features.csv"
 FREQUENCY_FILE = "cpu_freq_ram.csv"
 
 SAME_MODEL: Mapping[str, str] = MappingProxyType({"Redmi_Note5_Pro_4": "Redmi_Note5_Pro"})
-"""Columns whose name is another model's with a number behind it."""
+"""Columns named after another model with a number appended."""
 
 GHZ_UNIT, RAM_GB_UNIT = 3.0, 12.0
-"""By what the static features of frequency and memory were divided."""
+"""Divisors of the published features of frequency and memory."""
 
 SOURCE: Mapping[str, str] = MappingProxyType(
     {
@@ -74,9 +73,9 @@ class Phone:
     """A column of the latencies.
 
     Attributes:
-        platform: ``model/tflite-unstated/1large/int8``; phones of one model are told apart by a number, in order of columns.
+        platform: ``model/tflite-unstated/1large/int8``; phones of one model are numbered in order of columns.
         model: The phone's model, as the file spells it.
-        environment: Source, and what the static features say: the CPU's number and name, GHz, GB of memory.
+        environment: Source, and the static features: the CPU's number and name, GHz, GB of memory.
     """
 
     platform: Platform
@@ -85,19 +84,22 @@ class Phone:
 
 
 def model_of(column: str) -> str:
-    """``GM1901_0`` is a GM1901."""
+    """Return the phone's model: ``GM1901_0`` is a GM1901."""
     name = column.rsplit("_", 1)[0]
     return SAME_MODEL.get(name, name)
 
 
 def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tuple[Phone, ...]:
-    """The phones of the columns, with their hardware where the folder's files tell it.
+    """Return the phones of the columns, with their hardware where the folder's files tell it.
 
     Raises:
         DatasetError: A file of hardware features is malformed or does not have a row for each column.
     """
     hardware = _hardware(folder / FEATURES_FILE, columns) if (folder / FEATURES_FILE).is_file() else [{} for _ in columns]
-    names = _cpu_names(folder / FREQUENCY_FILE, refusals) if (folder / FREQUENCY_FILE).is_file() else {}
+    names: dict[str, str] = {}
+    if (folder / FREQUENCY_FILE).is_file():
+        table = Table(folder / FREQUENCY_FILE, ("device", "cpu", "frequency"), refusals)
+        names = {row.cells[0]: row.cells[1] for row in table.rows()}
     seen: Counter[str] = Counter()
     phones = []
     for column, known in zip(columns, hardware, strict=True):
@@ -111,7 +113,7 @@ def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tup
 
 
 def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
-    """One-hot CPU, frequency and memory of each column."""
+    """Return CPU code, frequency and memory of each column."""
     rows = [row.cells for row in read_rows(file)]
     if len(rows) != len(columns):
         raise DatasetError(f"{file} has {len(rows)} rows; expected one for each of the {len(columns)} phones")
@@ -129,10 +131,6 @@ def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]
     return found
 
 
-def _cpu_names(file: Path, refusals: Refusals) -> dict[str, str]:
-    return {row.cells[0]: row.cells[1] for row in Table(file, ("device", "cpu", "frequency"), refusals).rows()}
-
-
 LATENCY_FILE = "latency_ms.csv"
 RUNS_FILE = "raw_runs_ms.npz"
 
@@ -141,11 +139,7 @@ MEDIAN = "median of 30 runs, the first, cold one included"
 
 
 def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
-    """All runs, (phones, networks, runs), in milliseconds.
-
-    Args:
-        file: The archive.
-        columns: Names of the phones as the latencies have them.
+    """Return all runs, (phones, networks, runs), in milliseconds; the archive must be of the phones of these columns.
 
     Raises:
         DatasetError: The archive cannot be read, or is of other phones.
@@ -156,9 +150,8 @@ def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
             names, runs = archive["device"].tolist(), archive["runs"].astype(np.float64)
     except (*UNREADABLE_ZIP, MemoryError) as problem:
         raise DatasetError(f"cannot read {file}: {problem}") from problem
-    expected = [name.rsplit("_", 1)[0] for name in columns]
     if len(names) != len(columns) or runs.ndim != 3 or runs.shape[0] != len(columns):
-        raise DatasetError(f"{file} holds runs of {len(names)} phones in shape {runs.shape}; expected {len(expected)} phones")
+        raise DatasetError(f"{file} holds runs of {len(names)} phones in shape {runs.shape}; expected {len(columns)} phones")
     if not (np.isfinite(runs).all() and (runs > 0).all()):
         raise DatasetError(f"{file} holds runs that are not above 0; expected milliseconds")
     return runs
@@ -181,43 +174,30 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
             mega_macs = number(row.cells[-1], "the number of multiply-accumulates in millions")
             if layers is not None and index >= len(layers):
                 raise Malformed(f"network {index} is not in {NETWORKS_FILE}, which has {len(layers)} networks")
-            if runs is not None and not _belong(runs, index, means):
+            if runs is not None and not (index < runs.shape[1] and np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4)):
                 raise Malformed(f"the means of the runs of network {index} in {RUNS_FILE} are other ones")
         except Malformed as problem:
             table.refuse(row, problem)
             continue
         network = reference(index, None if layers is None else layers[index], mega_macs)
         moment = {"row": f"{name}:{row.line}", "mega_macs": mega_macs}
-        for place, (phone, mean) in enumerate(zip(phones, means, strict=True)):
-            record = None if runs is None else runs[place, index]
-            measurements.append(_measurement(phone, network, mean, record, moment))
+        for place, (phone, mean_ms) in enumerate(zip(phones, means, strict=True)):
+            runs_ms = () if runs is None else runs[place, index]
+            latency_ms = mean_ms if runs is None else float(np.median(runs_ms))
+            measurements.append(
+                Measurement(
+                    phone.platform.id,
+                    network,
+                    runs_ms=tuple(round(float(value), 6) for value in runs_ms),
+                    rounds=(0,) * len(runs_ms),
+                    latency_ms=latency_ms,
+                    raw_latency_ms=latency_ms,
+                    variation=None if runs is None else quartile_variation(runs_ms),
+                    statistic=MEAN if runs is None else MEDIAN,
+                    environment={**phone.environment, MOMENT: moment},
+                )
+            )
     return Parsed(measurements, len(table), 0, notes)
-
-
-def _belong(runs: np.ndarray, index: int, means: Sequence[float]) -> bool:
-    return index < runs.shape[1] and bool(np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4))
-
-
-def _measurement(
-    phone: Phone, reference: Reference, mean_ms: float, runs_ms: np.ndarray | None, moment: dict[str, object]
-) -> Measurement:
-    environment = {**phone.environment, MOMENT: moment}
-    if runs_ms is None:
-        return Measurement(
-            phone.platform.id, reference, latency_ms=mean_ms, raw_latency_ms=mean_ms, statistic=MEAN, environment=environment
-        )
-    median_ms = float(np.median(runs_ms))
-    return Measurement(
-        phone.platform.id,
-        reference,
-        runs_ms=tuple(round(float(value), 6) for value in runs_ms),
-        rounds=(0,) * len(runs_ms),
-        latency_ms=median_ms,
-        raw_latency_ms=median_ms,
-        variation=quartile_variation(runs_ms),
-        statistic=MEDIAN,
-        environment=environment,
-    )
 
 
 IMPORTER = NamedOnlyImporter(

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, NetworkFigures, Refusals
-from latcast.datasets.importers.table import Malformed, Row, Table, number
-from latcast.datasets.importers.usc.built import TOLERANCE, Builder
+from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
+from latcast.datasets.importers.table import Malformed, Row, Table, number, whole_number
+from latcast.datasets.importers.usc.built import check_networks
 from latcast.errors import DatasetError, LatcastError
 from latcast.measure.environment import MOMENT
 from latcast.records import PUBLISHED_PRECISIONS, UNSTATED, Measurement, Platform, device_name, runtime_and_version
@@ -43,18 +43,18 @@ STATISTICS: Mapping[str, str] = {
 }
 
 RUNTIME_NAMES: Mapping[str, str] = {"torch": "pytorch"}
-"""Runtimes that other datasets, and platform ids, call by another name."""
+"""The tables' names of runtimes to those of platform ids."""
 
 Cells = Mapping[str, str]
 """Column to cell."""
 
 
 def published_platform(cells: Cells) -> Platform:
-    """The platform of a row.
+    """Return the platform of a row.
 
     The unit is ``cpu4``, or ``cpu`` where the threads were not published, with qualifiers in this order: cores (``big``,
-    ``1core``), the backend where it is not the runtime itself, a second runtime below the first (``qairt-2.42.0``), what the
-    mixed operators of a quantised network are in (``mixed_int16``), the batch (``b4``) where it is not 1.
+    ``1core``), the backend where it is not the runtime itself, a second runtime below the first (``qairt-2.42.0``), the
+    precision of a quantised network's mixed operators (``mixed_int16``), the batch (``b4``) where it is not 1.
 
     Raises:
         Malformed: A part that a platform id cannot have.
@@ -62,8 +62,8 @@ def published_platform(cells: Cells) -> Platform:
     kind, _, cores = cells["core_or_unit"].partition("-")
     if kind not in UNIT_KINDS:
         raise Malformed(f"the unit is '{cells['core_or_unit']}'; expected it to begin with one of {', '.join(UNIT_KINDS)}")
-    threads = str(_whole(cells["threads"], "the number of threads")) if cells["threads"] else ""
-    batch = _whole(cells["batch"], "the batch")
+    threads = str(whole_number(cells["threads"], "the number of threads")) if cells["threads"] else ""
+    batch = whole_number(cells["batch"], "the batch")
     first, _, below = cells["runtime"].partition("+")
     name, version = runtime_and_version(first)
     precision, _, mixed = cells["precision"].partition("_")
@@ -82,15 +82,8 @@ def published_platform(cells: Cells) -> Platform:
         raise Malformed(str(problem)) from None
 
 
-def _whole(text: str, what: str) -> int:
-    value = number(text, what, least=1)
-    if value != int(value):
-        raise Malformed(f"{what} is {text}; expected a whole number")
-    return int(value)
-
-
 def is_stream(cells: Cells) -> bool:
-    """Whether frames a second are those of a pipeline, whose interval is shorter than the latency.
+    """Return whether frames a second are those of a pipeline, whose interval is shorter than the latency.
 
     Where batch 8 is faster, a network is loaded in parts, and each frame passes all of them before the next one.
     """
@@ -98,7 +91,7 @@ def is_stream(cells: Cells) -> bool:
     return eight <= 1.05 * number(cells["fps_batch1"], "fps_batch1")
 
 
-STREAM = "frames a second of a pipeline, whose interval is no latency (batch 8 is not 5 % faster than batch 1, or is not known)"
+STREAM = "frames a second of a pipeline, whose interval is not a latency (batch 8 is not 5 % faster than batch 1, or unknown)"
 
 
 @dataclass(frozen=True)
@@ -106,15 +99,13 @@ class LatencyTables:
     """A dataset of this schema; an importer of the group ``latcast.datasets``.
 
     Attributes:
-        name: The dataset's name.
         source: Repositories and commits.
-        licence: Of the measurements.
         latencies: Files with latencies.
         accuracy: Whether there is a file of accuracies.
-        caveats: What else to know, a sentence each.
-        streams: Says of a row that it is no latency.
-        needed: Columns that this reads, besides those of the schema.
-        operations: Column with the operations of a network, and how many FLOPs one of its unit is.
+        caveats: Limits of the data, a sentence each.
+        streams: Returns whether a row is the interval of a pipeline instead of a latency.
+        needed: Columns that ``streams`` reads, besides those of the schema.
+        operations: Column with the operations of a network, and the FLOPs of its unit.
     """
 
     name: str
@@ -134,11 +125,11 @@ class LatencyTables:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Those of the dataset."""
+        """All files of the dataset."""
         return (*self.latencies, PLATFORMS, *((ACCURACY,) if self.accuracy else ()))
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
         absent = tuple(name for name in self.files if not (folder / name).is_file())
         if not set(self.latencies) - set(absent):
             raise DatasetError(f"{folder} holds none of {', '.join(self.latencies)} of this dataset")
@@ -156,51 +147,42 @@ class LatencyTables:
         return Imported(tuple(reading.found), files, absent, tuple(refusals.found), notes)
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`; there is nothing to add."""
+        """Return the records unchanged: there is nothing to add."""
         return imported
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`; every network is built, figures or not."""
-        from latcast.graph.operators import graph_macs
+        """Build every network, whether figures are published for it or not, and compare those that are."""
 
-        builder = Builder(watch)
-        figures: dict[str, NetworkFigures] = {}
-        for measurement in imported.measurements:
-            reference, moment = measurement.reference, measurement.environment[MOMENT]
-            graph = builder.graph(reference)
-            if graph is None or self.operations is None or reference.key in figures:
-                continue
-            column, unit = self.operations
+        def stated(measurement: Measurement) -> tuple[str, float, float] | None:
+            column, unit = self.operations or ("", 0.0)
+            moment = measurement.environment[MOMENT]
             operations, million_parameters = moment.get(column), moment.get("params_m")
-            if all(isinstance(stated, float) and stated > 0 for stated in (operations, million_parameters)):
-                figures[reference.key] = NetworkFigures(
-                    reference.name,
-                    str(moment["row"]).partition(":")[0],
-                    2 * graph_macs(graph) / (unit * operations),
-                    graph.parameter_count / (1e6 * million_parameters),
-                )
-        failures = {reason: tuple(names) for reason, names in builder.failures.items()}
-        return NetworkCheck(tuple(figures.values()), failures, TOLERANCE)
+            if not all(isinstance(figure, float) and figure > 0 for figure in (operations, million_parameters)):
+                return None
+            return measurement.reference.key, unit * operations, 4e6 * million_parameters
+
+        return check_networks(imported.measurements, watch, stated)
 
 
-@dataclass
 class _Reading:
     """One folder while it is read."""
 
-    dataset: LatencyTables
-    found: list[Measurement] = field(default_factory=list)
-    repeat_percent: dict[Sequence[str], float | None] = field(default_factory=dict)
-    device_notes: dict[Sequence[str], str] = field(default_factory=dict)
-    unstable: set[Sequence[str]] = field(default_factory=set)
-    columns: tuple[str, ...] = PLATFORM
-    top1: dict[tuple[str, str], dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    platforms: dict[str, Sequence[str]] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
-    streams: int = 0
+    def __init__(self, dataset: LatencyTables) -> None:
+        self.dataset = dataset
+        self.found: list[Measurement] = []
+        self.repeat_percent: dict[Sequence[str], float | None] = {}
+        self.device_notes: dict[Sequence[str], str] = {}
+        self.unstable: set[Sequence[str]] = set()
+        self.columns: tuple[str, ...] = PLATFORM
+        self.top1: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        self.platforms: dict[str, Sequence[str]] = {}
+        self.left_out: Counter[str] = Counter()
+        self.streams = 0
 
     def read_platforms(self, table: Table) -> FileSummary:
-        """Repeatability and notes of each platform; timm's has no column for the batch."""
-        self.columns = tuple(name for name in PLATFORM if name in _names(table))
+        """Read repeatability and notes of each platform; timm's has no column for the batch."""
+        header = {name.lower() for name in table.header}
+        self.columns = tuple(name for name in PLATFORM if name in header)
         for row, cells in _rows(table, ("repeat_pct", "unstable", "note")):
             key = tuple(cells[name] for name in self.columns)
             try:
@@ -218,7 +200,7 @@ class _Reading:
         return FileSummary(len(table), 0, 0)
 
     def read_accuracy(self, table: Table) -> FileSummary:
-        """Top-1 of each network and input, by weights."""
+        """Read the top-1 accuracy of each network and input, by weights."""
         for row, cells in _rows(table, ()):
             try:
                 self.top1[cells["network"], cells["input"]][cells["weights"]] = number(cells["top1"], "top1")
@@ -227,7 +209,7 @@ class _Reading:
         return FileSummary(len(table), 0, 0)
 
     def read_latencies(self, table: Table) -> FileSummary:
-        """A record a row, but for those that are left out."""
+        """Read a record a row, but for those that are left out."""
         before, known = len(self.found), bool(self.repeat_percent)
         for row, cells in _rows(table, self.dataset.needed):
             key = tuple(cells[name] for name in self.columns)
@@ -259,13 +241,17 @@ class _Reading:
         if self.platforms.setdefault(platform, parts) != parts:
             both = f"'{' '.join(parts):.100}' and '{' '.join(self.platforms[platform]):.100}'"
             raise Malformed(f"{both} would both be {platform}")
-        classes = _whole(cells["classes"], "the number of classes") if cells.get("classes") else None
+        classes = whole_number(cells["classes"], "the number of classes") if cells.get("classes") else None
         moment: dict[str, Any] = {"row": place, "source_file": cells["source_file"]}
         moment |= {"input": size} if size else {}
         if cells["repeats_of"]:
-            # A run of its own, also where its number is that of another one.
+            # Another run, even where it has the number of the first one.
             moment |= {"repeats_of": cells["repeats_of"], "worker": cells.get("run") or place}
-        moment |= {column: _value(cells[column]) for column in cells if column not in COLUMNS and cells[column]}
+        moment |= {
+            column: float(text) if re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]+)?", text) else text
+            for column, text in cells.items()
+            if column not in COLUMNS and text
+        }
         accuracies = self.top1.get((name, size))
         moment |= {"top1_percent": accuracies} if accuracies else {}
         return Measurement(
@@ -278,7 +264,7 @@ class _Reading:
         )
 
     def _environment(self, cells: Cells, key: Sequence[str]) -> dict[str, Any]:
-        """Dataset, chip, kind of unit, the platform as published, and how far two runs differ."""
+        """Return dataset, chip, kind of unit, the platform as published, and how far two runs differ."""
         note, percent = self.device_notes.get(key), self.repeat_percent.get(key)
         return {
             "dataset": {
@@ -295,7 +281,7 @@ class _Reading:
         }
 
     def notes(self, *, known_platforms: bool) -> list[str]:
-        """What was left out and why, what stands there twice, and how much has a graph."""
+        """Return notes on omitted rows, repeated records, and how many networks have a graph."""
         notes = []
         if not known_platforms:
             notes.append(f"{PLATFORMS} is not there: which platforms are unstable is not known")
@@ -319,27 +305,14 @@ class _Reading:
         return notes
 
 
-def _value(text: str) -> float | str:
-    """A number where it is one."""
-    return float(text) if re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]+)?", text) else text
-
-
 def _rows(table: Table, columns: Collection[str]) -> Iterator[tuple[Row, Cells]]:
-    """Rows with their cells by column, whose name is in small letters.
-
-    Raises:
-        DatasetError: A column is not there.
-    """
-    header = _names(table)
+    """Yield rows with their cells by column, in lower case; raise a DatasetError where a column is missing."""
+    header = [name.lower() for name in table.header]
     for name in columns:
         if name not in header:
             raise table.bad_header(Malformed(f"there is no column '{name}'"))
     for row in table.rows():
         yield row, dict(zip(header, row.cells, strict=True))
-
-
-def _names(table: Table) -> list[str]:
-    return [name.lower() for name in table.header]
 
 
 MLPERF = LatencyTables(

@@ -6,21 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import (
-    NO_VALUE,
-    Malformed,
-    NamedOnlyImporter,
-    Parsed,
-    Row,
-    Table,
-    number,
-    published_mean,
-)
+from latcast.datasets.importers.table import NO_VALUE, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
 from latcast.errors import ModelError
-from latcast.records import UNSTATED, Platform, Reference
+from latcast.records import UNSTATED, Measurement, Platform, Reference
 from latcast.spaces.nas.nas_bench_201 import NAME as NAS_BENCH_201
 from latcast.spaces.nas.nas_bench_201 import cell_operations
 
@@ -31,10 +21,10 @@ CPUS = frozenset({"silver_4114", "silver_4210r", "gold_6226", "gold_6240"})
 PHONES = frozenset({"samsung_a50", "samsung_s7", "essential_ph_1", "pixel2", "pixel3", "raspi4"})
 
 ESTIMATED = frozenset({"eyeriss", "fpga"})
-"""Accelerators whose latencies a cost model gave."""
+"""Accelerators whose latencies come from a cost model."""
 
 WHOLE_MILLISECONDS = frozenset({"pixel2", "samsung_a50", "samsung_s7", "essential_ph_1"})
-"""Recorded in whole milliseconds in NAS-Bench-201."""
+"""Devices recorded in whole milliseconds in NAS-Bench-201."""
 
 SUMS_OF_TABLES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"nb201": frozenset(), "fbnet": frozenset({"pixel3", "raspi4", "fpga", "eyeriss"})}
@@ -45,9 +35,7 @@ _BATCH = re.compile(r"(.+)_(\d+)")
 
 
 def device_platform(column: str) -> Platform:
-    """The platform of a column: ``1080ti_32`` is a GPU at a batch of 32.
-
-    Neither the framework nor its version is part of the data.
+    """Return the platform of a column (``1080ti_32``: a GPU at a batch of 32); the framework was not published.
 
     Raises:
         Malformed: The dataset has no such device.
@@ -60,11 +48,10 @@ def device_platform(column: str) -> Platform:
     if column in ESTIMATED:
         return Platform(column, UNSTATED, UNSTATED, "accelerator", "fp32")
     known = ", ".join(sorted({f"{name}_N" for name in GPUS} | CPUS | PHONES | ESTIMATED))
-    raise Malformed(f"the column '{column}' is no device of this dataset; expected {known}")
+    raise Malformed(f"the column '{column}' is not a device of this dataset; expected {known}")
 
 
-def statistic(dataset: str, column: str) -> str:
-    """What a column's numbers are."""
+def _statistic(dataset: str, column: str) -> str:
     if column in ESTIMATED:
         return "estimate of a cost model, not measured"
     if column in SUMS_OF_TABLES[dataset]:
@@ -72,29 +59,10 @@ def statistic(dataset: str, column: str) -> str:
     return "as published" + (" (whole milliseconds)" if dataset == "nb201" and column in WHOLE_MILLISECONDS else "")
 
 
-def environment(dataset: str) -> dict[str, Any]:
-    """Source and licence."""
-    return {
-        "dataset": {
-            "name": dataset,
-            "source": "HayeonLee/HELP",
-            "licence": "MIT",
-            "paper": "Lee et al., HELP: Hardware-adaptive efficient latency prediction for NAS via meta-learning, NeurIPS 2021",
-        }
-    }
-
-
 def read_devices(
     file: Path, dataset: str, first: Sequence[str], reference_of: Callable[[Row], Reference], refusals: Refusals
 ) -> Parsed:
-    """Reads a table.
-
-    Args:
-        file: The file.
-        dataset: Its name.
-        first: The columns before the devices.
-        reference_of: A row's architecture.
-        refusals: Where malformed rows go.
+    """Read a table whose columns ``first`` stand before the devices; ``reference_of`` gives a row's architecture.
 
     Raises:
         DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
@@ -106,37 +74,38 @@ def read_devices(
             raise Malformed("a device stands in two columns")
     except Malformed as problem:
         raise table.bad_header(problem) from problem
-    statistics = {index: statistic(dataset, table.header[index]) for index in platforms}
-    known = environment(dataset)
-    measurements, missing = [], 0
+    statistics = {index: _statistic(dataset, table.header[index]) for index in platforms}
+    environment = {
+        "dataset": {
+            "name": dataset,
+            "source": "HayeonLee/HELP",
+            "licence": "MIT",
+            "paper": "Lee et al., HELP: Hardware-adaptive efficient latency prediction for NAS via meta-learning, NeurIPS 2021",
+        }
+    }
     seen: dict[str, int] = {}
-    for row in table.rows():
-        try:
-            reference = reference_of(row)
-            if seen.setdefault(reference.key, row.line) != row.line:
-                raise Malformed(f"'{row.cells[1]}' stands in line {seen[reference.key]} already")
-            cells = {index: row.cells[index] for index in platforms if row.cells[index] not in NO_VALUE}
-            latencies = {index: number(text, f"the latency on {table.header[index]}") for index, text in cells.items()}
-        except Malformed as problem:
-            table.refuse(row, problem)
-            continue
-        missing += len(platforms) - len(latencies)
-        measurements += [
+
+    def measurements_of(row: Row) -> list[Measurement]:
+        reference = reference_of(row)
+        if seen.setdefault(reference.key, row.line) != row.line:
+            raise Malformed(f"'{row.cells[1]}' stands in line {seen[reference.key]} already")
+        cells = {index: row.cells[index] for index in platforms if row.cells[index] not in NO_VALUE}
+        latencies = {index: number(text, f"the latency on {table.header[index]}") for index, text in cells.items()}
+        return [
             published_mean(
-                platforms[index], reference, latency_ms, statistic=statistics[index], environment=known,
+                platforms[index], reference, latency_ms, statistic=statistics[index], environment=environment,
                 place=f"{file.name}:{row.line}",
             )
             for index, latency_ms in latencies.items()
         ]  # fmt: skip
-    return Parsed(measurements, len(table), missing)
+
+    rows = list(table.parsed(measurements_of))
+    missing = sum(len(platforms) - len(found) for found in rows)
+    return Parsed([each for found in rows for each in found], len(table), missing)
 
 
 def cell_reference(row: Row) -> Reference:
-    """The NAS-Bench-201 cell of a row, by its text.
-
-    Raises:
-        Malformed: It is no cell.
-    """
+    """Return the NAS-Bench-201 cell of a row, or raise :class:`Malformed`."""
     try:
         cell_operations(row.cells[1])
     except ModelError as problem:
@@ -149,15 +118,11 @@ FBNET_OPERATIONS = 9
 
 
 def fbnet_reference(row: Row) -> Reference:
-    """The FBNet network of a row, by the codes of its operations.
-
-    Raises:
-        Malformed: They are not 22 numbers from 0 to 8.
-    """
+    """Return the FBNet network of a row, by the codes of its operations, or raise :class:`Malformed`."""
     codes = row.cells[1].split()
     if len(codes) != FBNET_LAYERS or not all(code.isdigit() and int(code) < FBNET_OPERATIONS for code in codes):
         raise Malformed(
-            f"'{row.cells[1]}' is no list of {FBNET_LAYERS} operations; expected numbers from 0 to {FBNET_OPERATIONS - 1}"
+            f"'{row.cells[1]}' is not a list of {FBNET_LAYERS} operations; expected numbers from 0 to {FBNET_OPERATIONS - 1}"
         )
     return Reference("fbnet", {"operations": [int(code) for code in codes]}, f"fbnet-{row.cells[0]}")
 

@@ -1,7 +1,4 @@
-"""Tables of published measurements, one checked row after the other, and the importer of datasets of names.
-
-Such a dataset has no figures of its networks to check: no FLOPs, no executed kernels.
-"""
+"""Tables of published measurements, read row by row, and the importer of datasets that only name their networks."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
 from latcast.errors import DatasetError
@@ -19,11 +16,13 @@ from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.measured_only import can_build, why_not
 
 NO_VALUE = frozenset({"", "N/A"})
-"""What stands in a cell that was not measured."""
+"""Cells that were not measured."""
+
+_Parsed = TypeVar("_Parsed")
 
 
 class Malformed(ValueError):
-    """Why a row is refused: what was found and what was expected."""
+    """The reason to refuse a row: what was found and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,12 @@ class Row:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a CSV file; see :func:`latcast.reading.read_csv`."""
+    """Return the rows of a CSV file; see :func:`latcast.reading.read_csv`."""
     return [Row(line, cells) for line, cells in read_csv(file, error=DatasetError)]
 
 
 class Table:
-    """A CSV file with a header.
-
-    Args:
-        file: The file.
-        first: What the header must begin with; letters' case does not matter.
-        refusals: Where malformed rows go.
+    """A CSV file with a header, which must begin with the columns ``first`` in any case; malformed rows go to ``refusals``.
 
     Raises:
         DatasetError: The file cannot be read, or its header is another one.
@@ -65,32 +59,34 @@ class Table:
         return len(self._rows) - 1
 
     def rows(self) -> Iterator[Row]:
-        """Rows as wide as the header; others are refused."""
+        """Yield the rows as wide as the header; refuse others."""
         for row in self._rows[1:]:
             if len(row.cells) == len(self.header):
                 yield row
             else:
                 self.refuse(row, Malformed(f"{len(row.cells)} cells where the header has {len(self.header)}"))
 
+    def parsed(self, parse: Callable[[Row], _Parsed]) -> Iterator[_Parsed]:
+        """Yield ``parse(row)`` of each row; refuse rows for which it raises :class:`Malformed`."""
+        for row in self.rows():
+            try:
+                found = parse(row)
+            except Malformed as problem:
+                self.refuse(row, problem)
+            else:
+                yield found
+
     def bad_header(self, problem: Malformed) -> DatasetError:
-        """The error for a column that the dataset does not have."""
+        """Return the error for a column that the dataset does not have."""
         return DatasetError(f"{self.file}:1: {problem}")
 
     def refuse(self, row: Row, problem: Malformed) -> None:
-        """Notes a malformed row.
-
-        Raises:
-            DatasetError: The importer is strict.
-        """
+        """Note a malformed row; raise a DatasetError where the importer is strict."""
         self.refusals.add(self.file, row.line, str(problem))
 
 
 def number(text: str, what: str, *, least: float | None = None) -> float:
-    """A finite number above zero, or from ``least`` on.
-
-    Raises:
-        Malformed: It is none.
-    """
+    """Return a finite number above zero, or from ``least`` on, or raise :class:`Malformed`."""
     try:
         value = float(text)
     except ValueError:
@@ -100,14 +96,22 @@ def number(text: str, what: str, *, least: float | None = None) -> float:
     return value
 
 
+def whole_number(text: str, what: str, *, least: float = 1) -> int:
+    """Return a whole number from ``least`` on, or raise :class:`Malformed`."""
+    value = number(text, what, least=least)
+    if value != int(value):
+        raise Malformed(f"{what} is {text}; expected a whole number")
+    return int(value)
+
+
 @dataclass(frozen=True)
 class Parsed:
-    """What a file gave.
+    """The content of a file.
 
     Attributes:
         measurements: Records of the one schema.
         rows, missing: Rows below the header, and cells without a value.
-        notes: What was left out or mended, a sentence each.
+        notes: What was left out or corrected, a sentence each.
     """
 
     measurements: Sequence[Measurement]
@@ -117,13 +121,13 @@ class Parsed:
 
 
 class NamedOnlyImporter:
-    """A dataset of latencies whose records are complete once read.
+    """A dataset of latencies that publishes neither FLOPs nor executed kernels of its networks.
 
     Args:
         title: Source and licence, in a line.
-        files: The dataset's files with latencies; one must be there.
-        parse: (the folder, a file's name, refusals) -> what the file gave.
-        optional: Files that say more of the devices and networks.
+        files: Files with latencies; one must be there.
+        parse: Reads a file, given the folder, the file's name and the refusals.
+        optional: Further files about the devices and networks.
     """
 
     def __init__(
@@ -135,7 +139,7 @@ class NamedOnlyImporter:
         self._parse = parse
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
         refusals = Refusals(strict=strict)
         present = [name for name in self.files if (folder / name).is_file()]
         if not present:
@@ -150,11 +154,11 @@ class NamedOnlyImporter:
         )
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`; there is nothing to add."""
+        """Return the records unchanged: there is nothing to add."""
         return imported
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`; there are no figures to compare."""
+        """List the networks that cannot be built; there are no figures to compare."""
         reasons: dict[str, dict[str, None]] = {}
         for measurement in imported.measurements:
             if not can_build(measurement.reference):
@@ -171,16 +175,7 @@ def published_mean(
     environment: Mapping[str, Any],
     place: str,
 ) -> Measurement:
-    """A record of one published number.
-
-    Args:
-        platform: Where it was measured.
-        reference: What was measured.
-        latency_ms: The number.
-        statistic: What it is of the runs.
-        environment: The dataset and what it says of the device.
-        place: File and line.
-    """
+    """Return the record of one published number; ``place`` is its file and line."""
     return Measurement(
         platform.id,
         reference,

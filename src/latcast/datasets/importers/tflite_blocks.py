@@ -19,7 +19,7 @@ SPACE = "tflite_block"
 SOURCE = {"name": "tflite_blocks", "source": "microsoft/nn-Meter, history", "licence": "MIT"}
 
 SAME_VALUES = {"pixel4_lut_2022.json": "pixel4_v1.json"}
-"""A table whose values all stand in another one, to that other one."""
+"""Table that is left out to the table that holds all its values."""
 
 FILES = (
     "pixel1_ln_v2.json", "pixel1_ln_v3.json", "pixel4_ln_v3.json", "pixel4_v1.json", "pixel4_lut_2022.json",

@@ -1,12 +1,12 @@
-"""What the readers of stock tools' output share: numbered lines in, timings out."""
+"""The shared parts of the readers of stock tools' output: numbered lines in, timings out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from latcast.errors import DatasetError
 from latcast.records import LEAST_MS, MOST_MS
@@ -15,7 +15,7 @@ MOST_LISTED = 10
 """Lines whose numbers an error lists."""
 
 MOST_REFUSED = 20
-"""Lines after which no more of a file are looked at: finding the names most like an unknown one takes up to 100 ms."""
+"""Refused lines after which reading stops: finding the nearest names of an unknown one is slow."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,8 @@ class Section:
     """The output of one run of a tool.
 
     Attributes:
-        file: Where it stands.
         lines: From the tool's first line on; at least one.
-        header: What the kit's script said of the run: network, device, threads...
+        header: The kit script's description of the run: network, device, threads...
     """
 
     file: Path
@@ -41,22 +40,42 @@ class Section:
     header: Mapping[str, str] = field(default_factory=dict)
 
     def refused(self, reason: str, line: Line | None = None) -> DatasetError:
-        """The error for output that cannot be used; of the last line where none is to blame."""
+        """Return the error for output that cannot be used, by default at the last line."""
         return DatasetError(f"{self.file}:{(line or self.lines[-1]).number}: {reason}")
 
 
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def refused_together(problems: Sequence[tuple[DatasetError, Line]]) -> DatasetError:
-    """One error for several refused lines of a file: the first one's, and the numbers of the others."""
-    (first, _), *others = problems
-    if not others:
-        return first
-    numbers = [str(line.number) for _, line in others]
-    listed = ", ".join(numbers[:MOST_LISTED]) + (" ..." if len(numbers) > MOST_LISTED else "")
-    least = "at least " if len(problems) >= MOST_REFUSED else ""
-    return DatasetError(f"{first}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {listed}")
+_Part = TypeVar("_Part")
+_Read = TypeVar("_Read")
+
+
+def read_all(parts: Iterable[tuple[Line, _Part]], read: Callable[[_Part], _Read]) -> list[_Read]:
+    """Return ``read(part)`` of each part, which stands in a line.
+
+    Raises:
+        DatasetError: ``read`` refused a part: its message, and the numbers of other refused lines.
+    """
+    found: list[_Read] = []
+    problems: list[DatasetError] = []
+    numbers: list[str] = []
+    for line, part in parts:
+        try:
+            found.append(read(part))
+        except DatasetError as problem:
+            problems.append(problem)
+            numbers.append(str(line.number))
+            if len(problems) == MOST_REFUSED:
+                break
+    if len(problems) > 1:
+        others = numbers[1:]
+        listed = ", ".join(others[:MOST_LISTED]) + (" ..." if len(others) > MOST_LISTED else "")
+        least = "at least " if len(problems) >= MOST_REFUSED else ""
+        raise DatasetError(f"{problems[0]}; {least}{len(others)} more refused: line{'s' * (len(others) > 1)} {listed}")
+    if problems:
+        raise problems[0]
+    return found
 
 
 @dataclass(frozen=True)
@@ -65,10 +84,10 @@ class ProfiledOperator:
 
     Attributes:
         kind: The operator's or kernel's type.
-        name: What it computes, as the tool says it, without the index.
-        index: Of the operator in the file, or of the kernel in its part of the network; -1 where the line says none.
-        latency_ms: Of all calls in one inference.
-        calls: How often an inference calls it.
+        name: The tool's name for it, without the index.
+        index: Index of the operator in the file, or of the kernel in its part of the network; -1 where the line has none.
+        latency_ms: Time of all calls in one inference.
+        calls: Number of calls in one inference.
     """
 
     kind: str
@@ -80,21 +99,19 @@ class ProfiledOperator:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a tool says of one network.
+    """A tool's result for one network; None where the tool does not report a fact.
 
     Attributes:
-        network: What it calls the network, mostly a path; None where it does not say.
-        line: Where the latency stands.
-        latency_ms: The best figure for a typical run that the tool gives.
-        statistic: What that figure is.
-        runs: How many timed runs are behind it; 0 where it is not known.
-        warmup_runs: How many untimed ones were before.
+        network: The tool's name for the network, mostly a path.
+        line: Line of the latency.
+        latency_ms: The tool's best figure for a typical run.
+        statistic: Name of that figure.
+        runs, warmup_runs: Numbers of timed runs (0 where unknown) and of untimed runs before them.
         figures_ms: The other figures by name: "min", "max", "mean"...
-        threads: Threads of the CPU; None where the tool does not say.
+        threads: Threads of the CPU.
         cores: Qualifier of the unit where they ran on some of the cores only: ``+big``.
-        gpu: Whether it ran on a GPU; None where the tool does not say.
-        precision: What it computes in; None where the tool does not say.
-        version: The runtime's version; None where the tool does not say.
+        gpu: Whether it ran on a GPU.
+        precision, version: Precision of the computation, version of the runtime.
         profile: Lines of operators, where it profiled them.
     """
 
@@ -114,22 +131,22 @@ class Timing:
 
 
 class ToolReader(Protocol):
-    """How the output of one tool is read."""
+    """A reader of one tool's output."""
 
     name: str
     """The tool's."""
 
     runtimes: Sequence[str]
-    """What the runtime may be called in a platform id; the first one by default. Any where there is none."""
+    """Names of the runtime in platform ids, the default first; empty where any fits."""
 
     endings: Sequence[str]
-    """How files of models end that it runs."""
+    """Suffixes of the model files that it runs."""
 
     def begins(self, text: str) -> bool:
-        """Whether a line can only be the first one of this tool's output."""
+        """Return whether a line can only be the first one of this tool's output."""
 
     def read(self, section: Section) -> list[Timing]:
-        """The timings of one run of the tool.
+        """Return the timings of one run of the tool.
 
         Raises:
             DatasetError: The output is cut off or malformed; the message gives file and line.
@@ -137,7 +154,7 @@ class ToolReader(Protocol):
 
 
 def network_name(path: str, *, endings: Sequence[str] = (".tflite", ".onnx", ".param", ".ncnn", ".xml")) -> str:
-    """The file's name without folder and model endings: ``/data/local/tmp/a.tflite`` is ``a``."""
+    """Return the file's name without folder and model endings: ``/data/local/tmp/a.tflite`` is ``a``."""
     plain = PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
     for ending in endings:
         plain = plain.removesuffix(ending)
@@ -145,11 +162,7 @@ def network_name(path: str, *, endings: Sequence[str] = (".tflite", ".onnx", ".p
 
 
 def positive(section: Section, line: Line, what: str, text: str, *, scale: float = 1.0) -> float:
-    """A latency in milliseconds.
-
-    Raises:
-        DatasetError: It is not a finite number above 0.
-    """
+    """Return a latency in milliseconds, or raise a DatasetError where it is not a finite number above 0."""
     # Python also takes 1_000 and digits of other scripts for numbers.
     value = float(text) * scale if _DECIMAL.fullmatch(text.strip()) else float("nan")
     if not 0 < value < float("inf"):

@@ -1,4 +1,4 @@
-"""Readers of what ``benchncnn``, ``onnxruntime_perf_test`` and ``benchmark_app`` print."""
+"""Readers of the output of ``benchncnn``, ``onnxruntime_perf_test`` and ``benchmark_app``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NETWORK = re.compile(r"\s*(\S+)\s+min = +(\d+\.\d\d)  max = +(\d+\.\d\d)  avg =
 _CUT = re.compile(r"\s*\S+\s+min = .*")
 
 WARM_UPS, GPU_WARM_UPS = 8, 10
-"""What the tool does before it takes the time."""
+"""Untimed runs of benchncnn."""
 
 
 class NcnnReader:
@@ -29,7 +29,7 @@ class NcnnReader:
         return re.fullmatch(r"loop_count = \d+", text.strip()) is not None
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         settings: dict[str, int] = {}
         found: list[Timing] = []
         for line in section.lines:
@@ -87,14 +87,14 @@ class OnnxruntimeReader:
         return text.startswith(_ORT_BEGINS)
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         threads, runs, mean = None, None, None
         quantiles: dict[str, tuple[Line, str]] = {}  # in seconds
         begun = False
         for line in section.lines:
             text = line.text.strip()
             begun = begun or self.begins(text)
-            # What is set after that is of the next run.
+            # Settings after the beginning belong to the next run.
             if not begun and (found := _ORT_THREADS.fullmatch(text)):
                 threads = int(found[1]) or None
             elif found := _ORT_RUNS.fullmatch(text):
@@ -134,7 +134,7 @@ _OPENVINO_SETTINGS = {
     "runs": re.compile(r"Count: +(\d+) iterations"),
     "batch": re.compile(r"Model batch size: (\d+)"),
 }
-_OPENVINO_LATENCY = re.compile(r"(Median|Average|Min|Max): +(\S+) ms")
+_OPENVINO_LATENCY = re.compile(r"(Median|Average|Min|Max): +(\S+) (ms|us)")
 
 PRECISIONS = {"f32": "fp32", "float32": "fp32", "f16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 
@@ -150,9 +150,9 @@ class OpenvinoReader:
         return text.startswith("[Step 1/11]")
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         said: dict[str, str] = {}
-        figures: dict[str, tuple[Line, str]] = {}
+        figures: dict[str, tuple[Line, str, float]] = {}
         complete = False
         for line in section.lines:
             text = re.sub(r"^\[ INFO \] *", "", line.text.strip())
@@ -160,13 +160,13 @@ class OpenvinoReader:
                 if found := pattern.fullmatch(text):
                     said.setdefault(name, found[1])
             if found := _OPENVINO_LATENCY.fullmatch(text):
-                figures[found[1]] = (line, found[2])
+                figures[found[1]] = (line, found[2], 1e-3 if found[3] == "us" else 1.0)
             complete = complete or text.startswith("Throughput:")
         if not complete or "Median" not in figures or "runs" not in said:
             raise section.refused("the output of benchmark_app ends before its latencies and throughput; run it again")
         if said.get("batch", "1") != "1":
             raise section.refused(f"a batch of {said['batch']}; expected 1: run benchmark_app with -b 1", figures["Median"][0])
-        values = {name: positive(section, line, name.lower(), text) for name, (line, text) in figures.items()}
+        values = {name: positive(section, line, name.lower(), text, scale=scale) for name, (line, text, scale) in figures.items()}
         devices = said.get("devices", "").replace("'", "").replace("(", "").replace(")", "")
         return [
             Timing(

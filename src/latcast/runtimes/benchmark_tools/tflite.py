@@ -29,7 +29,7 @@ class TfliteReader:
         return _bare(text) == "STARTING!"
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         graph, threads, gpu, float16 = None, None, None, True
         counts: list[tuple[Line, re.Match[str]]] = []
         summary: Line | None = None
@@ -64,8 +64,8 @@ class TfliteReader:
                 line=line,
                 latency_ms=latency_ms if median is None else positive(section, line, "the median", median, scale=US),
                 statistic="mean of the timed runs" if median is None else "median of the timed runs",
-                runs=_count(timed),
-                warmup_runs=_count(warm_up),
+                runs=int(timed[1] or timed[3]),
+                warmup_runs=int(warm_up[1] or warm_up[3]),
                 figures_ms={
                     name: positive(section, line, name, figures[printed], scale=US)
                     for printed, name in (("min", "min"), ("max", "max"), ("avg", "mean"))
@@ -80,12 +80,8 @@ class TfliteReader:
 
 
 def _bare(text: str) -> str:
-    """Without what newer builds put before each line, and the codes of a terminal."""
+    """Remove what newer builds put before each line, and terminal codes."""
     return re.sub(r"^(?:\x1b\[\w|\^\[\[\w)*(?:INFO: )?", "", text.strip()).strip()
-
-
-def _count(found: re.Match[str]) -> int:
-    return int(found[1] or found[3])
 
 
 _TITLE = "Operator-wise Profiling Info for Regular Benchmark Runs:"
@@ -94,19 +90,19 @@ _ENABLED = "Enable op profiling: [1]"
 _ELSEWHERE = "CSV File to export profiling data to: ["
 _COLUMNS = re.compile(r"\[([^\[\]]+)\]")
 INSIDE = "Delegate/"
-"""How the names of lines begin that stand for a kernel of a delegate."""
+"""Beginning of the names of a delegate's kernels."""
 
 _INSIDE_KIND = "DelegateOpInvoke"
-"""What older versions call every such line."""
+"""Kind of every such line in older versions."""
 
 _NEEDED = ("node type", "avg ms", "times called", "Name")
 
 
 def read_profile(section: Section) -> tuple[ProfiledOperator, ...]:
-    """The kernels in the order in which they ran; none where the tool did not profile.
+    """Return the kernels in the order in which they ran; none where the tool did not profile.
 
-    The table's columns differ between versions: ``[start]`` came and went. ``[avg ms]`` is of one call, and ``[times called]``
-    how often an inference calls what the line stands for; XNNPACK's convolutions of one kind that follow each other share a line.
+    The table's columns differ between versions. ``[avg ms]`` is of one call, ``[times called]`` the calls in one inference;
+    consecutive XNNPACK convolutions of one kind share a line.
 
     Raises:
         DatasetError: The table is cut off, or its columns are other ones.
@@ -141,7 +137,7 @@ def read_profile(section: Section) -> tuple[ProfiledOperator, ...]:
 def _kernel(section: Section, line: Line, row: re.Pattern[str], numbers: list[str]) -> ProfiledOperator:
     found = row.fullmatch(line.text)
     if found is None:
-        raise section.refused(f"'{line.text.strip()}' is no row of the profile; expected {len(numbers)} numbers and a name", line)
+        raise section.refused(f"'{line.text.strip()}' is not a profile's row; expected {len(numbers)} numbers and a name", line)
     values = dict(zip(numbers, found.groups()[1:-1], strict=True))
     plain, _, index = found.groups()[-1].rpartition(":")
     name = plain.strip("[]") or found.groups()[-1]
@@ -153,6 +149,6 @@ def _kernel(section: Section, line: Line, row: re.Pattern[str], numbers: list[st
         if not 0 <= latency_ms < float("inf"):
             raise ValueError
     except (ValueError, OverflowError):
-        raise section.refused(f"'{line.text.strip()}' holds what is no number", line) from None
+        raise section.refused(f"'{line.text.strip()}' holds a value that is not a number", line) from None
     kind = name.removeprefix(INSIDE) if found[1] == _INSIDE_KIND else found[1]
     return ProfiledOperator(kind, name, number, latency_ms, calls)

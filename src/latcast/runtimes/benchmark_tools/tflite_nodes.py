@@ -1,8 +1,8 @@
-"""Which nodes of a network's graph each line of a TFLite profile computes.
+"""The nodes of a network's graph that each line of a TFLite profile computes.
 
 A line of TFLite's own operators names the operator's outputs and its index in the file. XNNPACK's lines name the kernel alone;
-within each part of the network that it runs they are laid beside the operators in order
-(:func:`latcast.runtimes.litert_kernels.align`). A GPU's lines name what was fused, and are laid beside our own kernels. A
+within each part of the network that it runs they are aligned with the operators in order
+(:func:`latcast.runtimes.litert_kernels.align`). A GPU's lines name the fused operations, and are aligned with our own kernels. A
 delegate that does not report its kernels computes everything in its part.
 """
 
@@ -40,13 +40,13 @@ _FUSED_ACTIVATION: Mapping[str, str] = {
     "ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions", "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions", "CONCATENATION": "ConcatenationOptions",
 }  # fmt: skip
-"""Operators that may carry an activation to the table of options that says so."""
+"""Operators that may carry an activation to the table of options that holds it."""
 
 
 def executed_by(profile: Sequence[ProfiledOperator], reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
-    """The kernels of a network that a reference names: see :func:`executed_in`.
+    """Return the kernels of a network that a reference names: see :func:`executed_in`.
 
-    Of a ``.tflite`` file the operators are the file's, of any other network those of latcast's writer.
+    The operators are those of a ``.tflite`` file, or for any other network those of latcast's writer.
 
     Raises:
         RuntimeFailure: The lines do not fit the network; the message says where.
@@ -60,15 +60,10 @@ def executed_by(profile: Sequence[ProfiledOperator], reference: Reference, platf
 def executed_in(
     profile: Sequence[ProfiledOperator], graph: Graph, model: TfliteModel, platform: Platform
 ) -> tuple[ExecutedKernel, ...]:
-    """The lines as executed kernels, in order of execution, with the nodes that they compute.
+    """Return the lines as executed kernels, in order of execution, with the nodes that they compute.
 
-    A line that stands for calls in several parts of the network becomes one kernel for each, of the mean latency.
-
-    Args:
-        profile: The lines as they were printed.
-        graph: The network.
-        model: The operators that ran, each with the nodes of the graph that it computes.
-        platform: Where it ran.
+    A line for calls in several parts of the network becomes one kernel for each, of the mean latency. ``model`` has the operators
+    that ran, each with the nodes of the graph that it computes.
 
     Raises:
         RuntimeFailure: The lines do not fit the network; the message says where.
@@ -90,7 +85,7 @@ def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[Ex
     line_of = dict(zip(_operators(own, model), own, strict=True))
     parts = list(partitions(model, set(line_of)))
     if inside:
-        # Where a delegate tells of its inside, a line of all of it repeats that.
+        # Where a delegate reports its kernels, a line of all of it repeats them.
         told = [line for line in profile if line.name.startswith(INSIDE) or not WHOLE_DELEGATE.fullmatch(line.kind)]
         of_parts = _of_xnnpack(inside, told, model, parts)
     else:
@@ -103,12 +98,12 @@ def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[Ex
 
 
 def _kernel(line: ProfiledOperator, nodes: Iterable[str]) -> ExecutedKernel:
-    """One call of what a line stands for."""
+    """Return the kernel of one profiled line."""
     return ExecutedKernel(line.name, line.kind, tuple(dict.fromkeys(nodes)), line.latency_ms / line.calls)
 
 
 def _operators(own: Sequence[ProfiledOperator], model: TfliteModel) -> list[int]:
-    """The operator of each line of TFLite's own: by the names of its outputs, else by its index, else the next of its kind."""
+    """Return the operator of each of TFLite's own lines: by its output names, else its index, else the next of its kind."""
     by_outputs: dict[str, int] = {}
     for index, operator in enumerate(model.operators):
         by_outputs[", ".join(model.tensors[output].name for output in operator.outputs)] = index
@@ -127,7 +122,7 @@ def _operators(own: Sequence[ProfiledOperator], model: TfliteModel) -> list[int]
 def _of_whole(
     whole: Sequence[ProfiledOperator], model: TfliteModel, parts: Sequence[tuple[bool, Sequence[int]]]
 ) -> list[list[ExecutedKernel]]:
-    """Kernels of delegates that do not report their own: all nodes of their parts, in order."""
+    """Return the kernels of delegates that do not report their own: all nodes of their parts, in order."""
     delegated = [indices for is_delegated, indices in parts if is_delegated]
     if len(whole) != len(delegated):
         raise RuntimeFailure(
@@ -145,9 +140,9 @@ def _of_xnnpack(
     model: TfliteModel,
     parts: Sequence[tuple[bool, Sequence[int]]],
 ) -> list[list[ExecutedKernel]]:
-    """The kernels of each delegated part.
+    """Return the kernels of each delegated part.
 
-    Lines of TFLite's own operators stand between the parts. A kernel that has its name and number in several parts shares the
+    Lines of TFLite's own operators stand between the parts. A kernel with the same name and number in several parts shares the
     line in the first of them.
     """
     delegated: list[Sequence[int]] = []
@@ -189,13 +184,12 @@ def _reading(
     *,
     everything: bool,
 ) -> tuple[tuple[ProfiledOperator, ...], Sequence[list[str]]]:
-    """The lines of one part's kernels, and the nodes of each.
+    """Return the lines of one part's kernels, and the nodes of each.
 
     Args:
-        model: The file.
-        indices: The part's operators.
+        model, indices: The file, and the part's operators.
         fresh: Lines that are printed with it: each is a kernel of it.
-        shared: Lines of earlier parts with calls left, which may be.
+        shared: Lines of earlier parts with calls left, which may be kernels of it too.
         everything: Whether all shared ones must be, as it is the last part.
     """
     at = {line.index: (line,) for line in fresh}
@@ -222,9 +216,9 @@ def _reading(
 
 
 def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform) -> tuple[ExecutedKernel, ...]:
-    """The delegate's kernels beside ours, by what it would call them; between agreeing ones those of one operation in turn.
+    """Match the delegate's kernels with ours, by its names for them; between agreeing ones those of one operation in turn.
 
-    Which kernels a GPU runs depends on its family: where the device does not tell it, the one counts that agrees best.
+    A GPU's kernels depend on its family: where the device does not tell it, the one that agrees best counts.
     """
     labels = [LINK.join(_ORDINAL.sub("", part) for part in line.kind.split(LINK)) for line in inside]
     rules = platform_rules(platform)
@@ -235,7 +229,7 @@ def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform
 
 
 def _beside(labels: Sequence[str], graph: Graph, rules: FusionRules) -> tuple[float, list[tuple[str, ...]]]:
-    """How well kernels under some rules agree with the delegate's, and the nodes of each of the latter."""
+    """Return the agreement of kernels under some rules with the delegate's, and the nodes of each of the latter."""
     kernels = [kernel for kernel in find_kernels(graph, rules) if not kernel.free]
     wanted = executed_names(graph, kernels, rules)
     matcher = SequenceMatcher(None, labels, wanted, autojunk=False)
@@ -253,7 +247,7 @@ def _beside(labels: Sequence[str], graph: Graph, rules: FusionRules) -> tuple[fl
 
 @lru_cache(maxsize=4)
 def _model_of(reference: Reference, precision: str) -> TfliteModel:
-    """The operators in order, each with the nodes of the reference's graph that it computes."""
+    """Return the operators in order, each with the nodes of the reference's graph that it computes."""
     path = Path(str(reference.parameters.get("path", ""))) if reference.space == "file" else Path()
     if path.suffix.lower() == ".tflite":
         return _model_of_file(path, build(reference))
@@ -261,7 +255,7 @@ def _model_of(reference: Reference, precision: str) -> TfliteModel:
 
 
 def _model_of_file(path: Path, graph: Graph) -> TfliteModel:
-    """A file's operators; the importer names nodes after the operator that they are a part of."""
+    """Return a file's operators; the importer names nodes after the operator that they are a part of."""
     file = TfliteFile(path)
     stems = [node_stem(operator.kind, [file.tensors[index].name for index in operator.outputs]) for operator in file.operators]
     nodes: dict[str, list[str]] = {stem: [] for stem in stems}

@@ -1,4 +1,4 @@
-"""What every plug-in of a kind must do, as tests.
+"""Test suites for plug-ins of each kind.
 
 A plug-in's tests subclass a suite and name the plug-in; pytest then runs every test of the suite on it::
 

@@ -1,4 +1,4 @@
-"""The contract of GPU interfaces: what every session must do, whatever it runs on."""
+"""The contract of GPU interfaces."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ WORKLOADS = [
     ),
 ]
 SIZES = (WorkGroup(4, 2, 1), WorkGroup(3, 5, 2), WorkGroup(3, 5, 1))
-"""All but the first divide no grid; an engine's kernel may allow no more than one item along an axis."""
+"""Sizes of which only the first divides the grids; an engine's kernel may allow only one item along an axis."""
 
 
 class GpuInterfaceContract:
-    """What holds of every GPU interface; skipped where it has no device."""
+    """The tests of a GPU interface; skipped where it has no device."""
 
     interface_name: ClassVar[str]
     """Name in :data:`latcast.workgroups.gpu_interfaces.GPU_INTERFACES`."""
@@ -95,7 +95,7 @@ class GpuInterfaceContract:
         assert sweep.times_ms.shape == (len(sizes), 3)
         assert (sweep.sizes, sweep.failed) == (sizes, {})
 
-    def test_what_the_kernels_cannot_compute_is_refused(self, found: tuple[GpuInterface, int]) -> None:
+    def test_a_batch_is_refused_by_the_kernels(self, found: tuple[GpuInterface, int]) -> None:
         interface, index = found
         with pytest.raises(MeasurementError, match="one image"):
             interface.session(index, replace(self._given(PLAIN), batch=2))

@@ -13,7 +13,7 @@ from latcast.predictors.regressors import REGRESSORS, Regressor, fit_regressor, 
 
 
 def made_up_kernels(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(kernels, 4) features and (kernels,) milliseconds: an overhead, work and memory, and noise of 2 %."""
+    """Return (kernels, 4) features and (kernels,) milliseconds: an overhead, work and memory, and noise of 2 %."""
     rng = np.random.default_rng(seed)
     features = np.exp(rng.uniform(0, 6, (count, 4)))
     latency_ms = (0.01 + features @ np.array([1e-3, 2e-3, 0.0, 5e-4])) * np.exp(rng.normal(0, 0.02, count))
@@ -21,7 +21,7 @@ def made_up_kernels(count: int = 120, seed: int = 0) -> tuple[np.ndarray, np.nda
 
 
 class RegressorContract:
-    """What holds of every regressor."""
+    """The tests of a regressor."""
 
     regressor_name: ClassVar[str]
     """Name in :data:`latcast.predictors.regressors.REGRESSORS`."""
@@ -36,7 +36,7 @@ class RegressorContract:
     def test_it_has_the_name_under_which_it_is_found(self) -> None:
         assert REGRESSORS.get(self.regressor_name).kind == self.regressor_name
 
-    def test_it_predicts_what_it_was_not_trained_on(self, fitted: Regressor) -> None:
+    def test_it_predicts_kernels_outside_its_training(self, fitted: Regressor) -> None:
         features, latency_ms = made_up_kernels(seed=1)
 
         predicted = fitted.predict(features)
@@ -46,7 +46,7 @@ class RegressorContract:
         assert (predicted > 0).all()
         assert np.median(np.abs(predicted / latency_ms - 1)) <= self.most_error
 
-    def test_far_from_its_training_it_is_positive_too(self, fitted: Regressor) -> None:
+    def test_far_from_its_training_it_is_positive(self, fitted: Regressor) -> None:
         features, _ = made_up_kernels()
 
         assert (fitted.predict(np.concatenate([0 * features, 1e4 * features])) > 0).all()
@@ -84,7 +84,7 @@ class RegressorContract:
 
 
 def made_up_latencies(devices: int = 12, networks: int = 9, seed: int = 0) -> np.ndarray:
-    """(devices, networks) milliseconds: speeds of devices times sizes of networks, with some of their own."""
+    """Return (devices, networks) milliseconds: speeds of devices times sizes of networks, with individual deviations."""
     rng = np.random.default_rng(seed)
     speed, size = rng.normal(0, 0.7, devices), rng.normal(2, 1, networks)
     taste = rng.normal(0, 0.3, (devices, 2)) @ rng.normal(0, 1, (2, networks))
@@ -93,7 +93,7 @@ def made_up_latencies(devices: int = 12, networks: int = 9, seed: int = 0) -> np
 
 
 class SelectionContract:
-    """What holds for any way to choose networks."""
+    """The tests of a selection of signature networks."""
 
     selection_name: ClassVar[str]
     nested: ClassVar[bool] = True
@@ -118,7 +118,7 @@ class SelectionContract:
 
     def test_a_longer_signature_begins_with_the_shorter_one(self, select: SignatureSelection) -> None:
         if not self.nested:
-            pytest.skip("this selection chooses each size anew")
+            pytest.skip("this selection chooses each size on its own")
         table = made_up_latencies()
 
         assert select(table, 6)[:3] == select(table, 3)
@@ -140,7 +140,7 @@ class SelectionContract:
     def test_a_device_or_two_are_enough(self, select: SignatureSelection, devices: int) -> None:
         assert len(set(select(made_up_latencies(devices), 4))) == 4
 
-    def test_networks_that_are_all_alike_are_no_hindrance(self, select: SignatureSelection) -> None:
+    def test_equal_networks_can_all_be_chosen(self, select: SignatureSelection) -> None:
         table = np.repeat(made_up_latencies()[:, :1], 6, axis=1)
 
         assert sorted(select(table, 6)) == [0, 1, 2, 3, 4, 5]

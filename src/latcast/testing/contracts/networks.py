@@ -21,7 +21,7 @@ CUTS = 24
 
 
 class SpaceContract:
-    """What holds of every space."""
+    """The tests of a space of networks."""
 
     space_name: ClassVar[str]
     """Name in :data:`latcast.spaces.catalogue.SPACES`."""
@@ -61,13 +61,13 @@ class SpaceContract:
 
 
 class ImporterContract:
-    """What holds of every importer of files."""
+    """The tests of an importer of files."""
 
     importer_name: ClassVar[str]
     """Name in :data:`latcast.graph.importers.IMPORTERS`."""
 
     def write(self, folder: Path) -> Path:
-        """Writes a small network in the format and returns the file."""
+        """Write a small network in the format and return the file."""
         raise NotImplementedError
 
     @pytest.fixture

@@ -1,7 +1,7 @@
 """The contract of runtimes.
 
-What a runtime is known to treat differently is said in the class attributes, next to the tests. Where the runtime's library
-is missing, the tests are skipped with the reason that the runtime itself gives.
+Class attributes state known differences of a runtime. Where the runtime's library is missing, the tests are skipped with the
+runtime's own reason.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 
 
 def contract_inputs(graph: Graph, seed: int = 7) -> list[np.ndarray]:
-    """Inputs that differ from those a session starts with."""
+    """Return inputs that differ from those a session starts with."""
     return random_inputs(graph, seed=seed)
 
 
 @cache
 def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
-    """What ONNX Runtime computes in fp32 with every optimisation off, on :func:`contract_inputs`."""
+    """Compute outputs with ONNX Runtime in fp32 without optimisation, on :func:`contract_inputs`."""
     import onnxruntime
 
     graph = CONTRACT_NETWORKS[network]()
@@ -53,12 +53,12 @@ def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Pearson's, over all elements."""
+    """Return Pearson's correlation over all elements."""
     return float(np.corrcoef(a.ravel().astype(np.float64), b.ravel().astype(np.float64))[0, 1])
 
 
 def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
-    """Largest absolute difference over the largest expected magnitude."""
+    """Return the largest absolute difference over the largest expected magnitude."""
     return float(np.abs(actual - expected).max() / np.abs(expected).max())
 
 
@@ -66,7 +66,7 @@ def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
 def loaded(
     runtime: Runtime, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False
 ) -> Iterator[Session]:
-    """A session that is closed in any case."""
+    """Yield a session that is closed in any case."""
     session = runtime.load(graph, threads=threads, precision=precision, profile=profile)
     try:
         yield session
@@ -74,8 +74,20 @@ def loaded(
         session.close()
 
 
+def computed(runtime: Runtime, graph: Graph, precision: str = "fp32") -> list[np.ndarray]:
+    """Return a runtime's outputs of :func:`contract_inputs`."""
+    with loaded(runtime, graph, precision=precision) as session:
+        assert isinstance(session, Session)
+        session.set_inputs(contract_inputs(graph))
+        session.run()
+        outputs = session.outputs()
+    del session
+    gc.collect()  # outputs outlive the session
+    return outputs
+
+
 def unknown_operator_graph() -> Graph:
-    """One ReLU and an operator that no runtime and no writer knows."""
+    """Return a ReLU and an operator that no runtime and no writer knows."""
     b = GraphBuilder("unknown_operator")
     x = b.relu(b.input((1, 4, 8, 8)))
     graph = b.finish(x)
@@ -85,7 +97,7 @@ def unknown_operator_graph() -> Graph:
 
 
 def inconsistent_graph() -> Graph:
-    """A convolution whose weight is for 2 input channels, on an input of 4."""
+    """Return a convolution whose weight is for 2 input channels, on an input of 4."""
     b = GraphBuilder("inconsistent")
     graph = b.finish(b.conv(b.input((1, 4, 8, 8)), 8, 3))
     (weight,) = graph.weights
@@ -93,7 +105,7 @@ def inconsistent_graph() -> Graph:
 
 
 class RuntimeContract:
-    """What a runtime promises; subclass it and set ``runtime_name``."""
+    """The tests of a runtime; subclass it and set ``runtime_name``."""
 
     runtime_name: ClassVar[str]
     """Name in the registry."""
@@ -117,13 +129,13 @@ class RuntimeContract:
     """Kind of unit that it runs on."""
 
     hands_outputs_over: ClassVar[bool] = True
-    """Whether a session tells what it computed; where not, asking must raise RuntimeFailure."""
+    """Whether a session returns its outputs; where not, asking must raise RuntimeFailure."""
 
     profiles: ClassVar[bool] = True
-    """Whether the runtime can tell the kernels it executed; where not, asking must raise RuntimeFailure."""
+    """Whether a session returns its executed kernels; where not, asking must raise RuntimeFailure."""
 
     def threads_of(self, session: Session) -> int | None:
-        """The number of threads that the loaded session really uses, or None where the library does not say."""
+        """Return the number of threads that the loaded session really uses, or None where the library does not say."""
         return None
 
     @pytest.fixture
@@ -135,18 +147,18 @@ class RuntimeContract:
         return runtime
 
     def graph(self, network: str, precision: str = "fp32") -> Graph:
-        """The network, or a skip where the subclass says that the runtime cannot express it."""
+        """Return the network, or a skip where the subclass says that the runtime cannot express it."""
         if network in self.unsupported or (precision == "int8" and network in self.unsupported_int8):
             pytest.skip(f"{self.runtime_name} has no {precision} form of {network}")
         return CONTRACT_NETWORKS[network]()
 
     def needs_outputs(self) -> None:
-        """Skips a test of outputs where there are none."""
+        """Skip a test of outputs where the runtime has none."""
         if not self.hands_outputs_over:
-            pytest.skip(f"{self.runtime_name} does not tell what it computes")
+            pytest.skip(f"{self.runtime_name} does not output its results")
 
     def check_outputs(self, session: Session, network: str) -> None:
-        """Outputs of :func:`contract_inputs` equal the reference, where there are any."""
+        """Check that outputs of :func:`contract_inputs` equal the reference, where the runtime has outputs."""
         if self.hands_outputs_over:
             assert relative_error(session.outputs()[0], reference_outputs(network)[0]) <= self.tolerance
 
@@ -164,12 +176,12 @@ class RuntimeContract:
         platform = Platform("local", runtime.name, short_version(version), "cpu1", "fp32")
         assert Platform.parse(platform.id) == platform
 
-    def test_outputs_that_it_does_not_tell_are_refused(self, runtime: Runtime) -> None:
+    def test_missing_outputs_are_refused(self, runtime: Runtime) -> None:
         if self.hands_outputs_over:
-            pytest.skip(f"{runtime.name} tells what it computes")
+            pytest.skip(f"{runtime.name} outputs its results")
         with loaded(runtime, self.graph("conv_stack")) as session:
             session.run()
-            with pytest.raises(RuntimeFailure, match="does not hand over"):
+            with pytest.raises(RuntimeFailure, match="does not output"):
                 session.outputs()
 
     # What it computes
@@ -178,11 +190,7 @@ class RuntimeContract:
     def test_fp32_outputs_equal_the_reference(self, runtime: Runtime, network: str) -> None:
         self.needs_outputs()
         graph = self.graph(network)
-        with loaded(runtime, graph) as session:
-            assert isinstance(session, Session)
-            session.set_inputs(contract_inputs(graph))
-            session.run()
-            outputs = session.outputs()
+        outputs = computed(runtime, graph)
         expected = reference_outputs(network)
         assert [output.shape for output in outputs] == [graph.shape(name) for name in graph.outputs]
         assert all(output.dtype == np.float32 for output in outputs)
@@ -194,25 +202,12 @@ class RuntimeContract:
         self.needs_outputs()
         if "int8" not in runtime.precisions:
             pytest.skip(f"{runtime.name} has no int8 here")
-        graph = self.graph(network, "int8")
-        with loaded(runtime, graph, precision="int8") as session:
-            session.set_inputs(contract_inputs(graph))
-            session.run()
-            outputs = session.outputs()
+        outputs = computed(runtime, self.graph(network, "int8"), "int8")
         assert all(output.dtype == np.float32 for output in outputs)
         found = [correlation(*pair) for pair in zip(outputs, reference_outputs(network), strict=True)]
         assert min(found) >= self.int8_correlation, f"{network}: correlation {min(found):.3f} with fp32"
-
-    def test_int8_is_not_fp32_under_another_name(self, runtime: Runtime) -> None:
-        self.needs_outputs()
-        if "int8" not in runtime.precisions:
-            pytest.skip(f"{runtime.name} has no int8 here")
-        graph = self.graph("conv_stack", "int8")
-        with loaded(runtime, graph, precision="int8") as session:
-            session.set_inputs(contract_inputs(graph))
-            session.run()
-            (output,) = session.outputs()
-        assert relative_error(output, reference_outputs("conv_stack")[0]) > 1e-3
+        if network == "conv_stack":
+            assert relative_error(outputs[0], reference_outputs(network)[0]) > 1e-3, "int8 is fp32 under another name"
 
     def test_a_session_starts_with_seeded_random_inputs(self, runtime: Runtime) -> None:
         self.needs_outputs()
@@ -253,17 +248,6 @@ class RuntimeContract:
             output = session.outputs()[0]
         del overwritten
         assert relative_error(output, reference_outputs("residual")[0]) <= self.tolerance
-
-    def test_outputs_outlive_the_session(self, runtime: Runtime) -> None:
-        self.needs_outputs()
-        graph = self.graph("conv_stack")
-        with loaded(runtime, graph) as session:
-            session.set_inputs(contract_inputs(graph))
-            session.run()
-            output = session.outputs()[0]
-        del session
-        gc.collect()
-        assert relative_error(output, reference_outputs("conv_stack")[0]) <= self.tolerance
 
     def test_two_threads_compute_the_same(self, runtime: Runtime) -> None:
         if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2:
@@ -337,9 +321,9 @@ class RuntimeContract:
     # What it executed
 
     def executed(self, runtime: Runtime, graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
-        """The executed kernels of a graph, with what holds of all of them already checked."""
+        """Return the executed kernels of a graph, with what holds of all of them already checked."""
         if not self.profiles:
-            pytest.skip(f"{runtime.name} cannot tell what it executed")
+            pytest.skip(f"{runtime.name} does not report its executed kernels")
         with loaded(runtime, graph, precision=precision, profile=True) as session:
             kernels = session.executed_kernels(runs=3)
             # Profiling must not spoil the session.
@@ -353,7 +337,7 @@ class RuntimeContract:
         return kernels
 
     def check_cover(self, graph: Graph, kernels: tuple[ExecutedKernel, ...]) -> None:
-        """Every node is in exactly one kernel, or is one that may vanish; nothing else is named."""
+        """Check that every node is in exactly one kernel or may vanish, and that nothing else is named."""
         listed = Counter(name for kernel in kernels for name in kernel.nodes)
         known = {node.name for node in graph.nodes}
         assert set(listed) <= known, f"kernels name {sorted(set(listed) - known)}, which the graph does not have"
@@ -381,12 +365,16 @@ class RuntimeContract:
         flat = [index for order in orders for index in order]
         assert flat == sorted(flat), "kernels of a chain run in the chain's order"
 
-    def test_kernels_that_it_cannot_tell_are_refused(self, runtime: Runtime) -> None:
+    def test_unknown_kernels_are_refused(self, runtime: Runtime) -> None:
         if self.profiles:
-            pytest.skip(f"{runtime.name} tells what it executed")
+            pytest.skip(f"{runtime.name} reports its executed kernels")
         with loaded(runtime, self.graph("conv_stack"), profile=True) as session, pytest.raises(RuntimeFailure):
             session.executed_kernels()
 
-    def test_kernels_are_told_only_of_a_session_loaded_for_profiling(self, runtime: Runtime) -> None:
+    def test_no_profiled_run_is_refused(self, runtime: Runtime) -> None:
+        with loaded(runtime, self.graph("conv_stack"), profile=True) as session, pytest.raises(RuntimeFailure):
+            session.executed_kernels(runs=0)
+
+    def test_kernels_need_a_session_loaded_for_profiling(self, runtime: Runtime) -> None:
         with loaded(runtime, self.graph("conv_stack")) as session, pytest.raises(RuntimeFailure, match="profile"):
             session.executed_kernels()

@@ -60,7 +60,7 @@ def test_output_cut_off_anywhere_is_refused_with_file_and_line_or_was_whole_alre
 
 @pytest.mark.parametrize("text", ["", "hello\n", "CONV_2D 3.0 ms\n", "adb: device offline\n"])
 def test_output_of_no_known_tool_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DatasetError, match=r"squeezenet1_1.txt:1: no output of a tool that is known; expected that of TFLite's"):
+    with pytest.raises(DatasetError, match=r"squeezenet1_1.txt:1: no output of a known tool; expected that of TFLite's"):
         read_outputs([written(tmp_path, text)], kit=KIT)
 
 
@@ -74,7 +74,7 @@ def test_a_run_that_was_announced_and_wrote_something_else_is_refused(tmp_path: 
         read_outputs([written(tmp_path, text)], kit=KIT)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"\x00\xff\xfe\x93")
 
@@ -89,9 +89,9 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     [
         ("tflite.txt", "median=23905", "median=0", "17: the median is 0; expected a finite number above 0"),
         ("tflite.txt", "avg=23958.2 ", "avg=nan ", "17: the average is nan"),
-        ("tflite_profile.txt", "2.031\t    2.036", "2.031\t    soon", "43: .* is no row .*; expected 7 numbers and a name"),
-        ("tflite_profile.txt", "2.031\t    2.036", "2.031\t    -2.036", "43: .* holds what is no number"),
-        ("tflite_profile.txt", "[relu_0]:0", f"[relu_0]:{'9' * 5000}", "43: .* holds what is no number"),
+        ("tflite_profile.txt", "2.031\t    2.036", "2.031\t    soon", "43: .*; expected 7 numbers and a name"),
+        ("tflite_profile.txt", "2.031\t    2.036", "2.031\t    -2.036", "43: .* holds a value that is not a number"),
+        ("tflite_profile.txt", "[relu_0]:0", f"[relu_0]:{'9' * 5000}", "43: .* holds a value that is not a number"),
         ("tflite_profile.txt", "[times called]\t[Name]\n\t                 CONV_2D\t            0", "[Name]\n\tC\t 0",
          "42: the profile has the columns .*; expected node type, avg ms, times called, Name"),
         ("benchncnn_param.txt", "avg =    8.90", "avg =   18.90", "6: the mean 18.9 does not lie between the smallest 8.66"),
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         ("onnxruntime_perf_test.txt", "P50 Latency: 0.0167086", "P50 Latency: inf", "16: the median is inf"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(tmp_path: Path, name: str, old: str, new: str, reason: str) -> None:
+def test_impossible_values_are_refused(tmp_path: Path, name: str, old: str, new: str, reason: str) -> None:
     text = recorded(name)
     assert old in text
 
@@ -147,7 +147,7 @@ class TestPlatformsFromTheKit:
 
         assert found == "my_pixel-4/tflite-2.17/cpu1/int8"
 
-    def test_a_version_that_nobody_says_is_unstated(self, tmp_path: Path) -> None:
+    def test_a_missing_version_is_unstated(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, "device=rpi5") == "rpi5/tflite-unstated/cpu1/fp32"
 
     def test_named_cores_are_the_unit(self, tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ class TestPlatformsFromTheKit:
         with pytest.raises(DatasetError, match="does not say which device it is of; name the platform with --on device/"):
             self.read(tmp_path, "network=squeezenet1_1")
 
-    def test_without_threads_too(self, tmp_path: Path) -> None:
+    def test_without_threads_the_platform_must_be_named(self, tmp_path: Path) -> None:
         text = recorded("onnxruntime_perf_test.txt").replace("Setting intra_op_num_threads to 1\n", "")
         file = written(tmp_path, f"# latcast device=board\n{text}")
 
         with pytest.raises(DatasetError, match="does not say on how many threads it ran"):
             read_outputs([file], kit=KIT)
 
-    def test_a_unit_that_is_none_is_refused(self, tmp_path: Path) -> None:
+    def test_a_malformed_unit_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match="is not a platform id"):
             self.read(tmp_path, "device=s10 unit=/")
 
@@ -197,6 +197,16 @@ class TestNetworks:
         assert (found.reference.space, found.reference.name) == ("file", "own")
 
 
+def test_openvino_s_microseconds_are_read(tmp_path: Path) -> None:
+    text = recorded("benchmark_app.txt").replace("Median:        27.21 ms", "Median:        768.80 us")
+
+    [found] = read_outputs(
+        [written(tmp_path, text)], kit=KIT, platform=Platform.parse(PLATFORMS["benchmark_app.txt"])
+    ).measurements
+
+    assert found.latency_ms == pytest.approx(0.7688)
+
+
 def test_a_log_of_several_runs_gives_all_of_them(tmp_path: Path) -> None:
     second = recorded("tflite.txt").replace("median=23905", "median=47810")
 
@@ -206,7 +216,7 @@ def test_a_log_of_several_runs_gives_all_of_them(tmp_path: Path) -> None:
     assert [each.latency_ms for each in found] == pytest.approx([23.905, 47.81])
 
 
-def test_runs_of_several_tools_in_one_log_are_told_apart(tmp_path: Path) -> None:
+def test_a_log_may_hold_runs_of_several_tools(tmp_path: Path) -> None:
     header = "# latcast network=squeezenet1_1 device=board threads=1\n"
     text = "".join(header + recorded(name) for name in ("tflite.txt", "onnxruntime_perf_test.txt", "benchmark_app.txt"))
 
@@ -220,7 +230,7 @@ def test_runs_of_several_tools_in_one_log_are_told_apart(tmp_path: Path) -> None
     ]
 
 
-def test_windows_shells_and_terminals_do_no_harm(tmp_path: Path) -> None:
+def test_utf16_and_windows_line_ends_are_read(tmp_path: Path) -> None:
     file = tmp_path / "squeezenet1_1.txt"
     file.write_bytes(recorded("tflite.txt").replace("\n", "\r\n").encode("utf-16"))
 
@@ -254,20 +264,20 @@ class TestManifest:
 
         assert KitManifest.read(tmp_path) == written
 
-    def test_a_folder_that_is_no_kit_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match=r"is no kit: cannot read manifest.json"):
+    def test_a_folder_without_a_manifest_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match=r"is not a kit: cannot read manifest.json"):
             KitManifest.read(tmp_path)
 
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
             ('{"schema": 99}', "is of schema 99, this latcast reads 1; update latcast"),
-            ('{"schema": 1}', "is no manifest of a kit: 'networks'"),
-            ("[]", "is no manifest of a kit"),
-            ("{", "is no kit"),
+            ('{"schema": 1}', "is not a manifest of a kit: 'networks'"),
+            ("[]", "is not a manifest of a kit"),
+            ("{", "is not a kit"),
         ],
     )
-    def test_a_manifest_that_is_none_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:
+    def test_a_malformed_manifest_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:
         (tmp_path / "manifest.json").write_text(text)
 
         with pytest.raises(DatasetError, match=reason):
@@ -284,7 +294,7 @@ class TestManifest:
         ('{"model":' * 1000, "found the header"),
     ],
 )
-def test_more_than_any_tool_prints_is_not_looked_at(text: str, reason: str, tmp_path: Path) -> None:
+def test_files_beyond_the_limits_are_refused(text: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(text)
 

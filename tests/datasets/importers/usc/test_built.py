@@ -27,7 +27,7 @@ def operators(graph: Graph, found: ExecutedKernel) -> list[str]:
     return [types[name] for name in found.nodes]
 
 
-def test_a_kernel_takes_what_was_fused_behind_it() -> None:
+def test_a_kernel_takes_the_operations_fused_into_it() -> None:
     b = GraphBuilder("block")
     x = b.relu(b.conv(b.input((1, 3, 16, 16)), 8, 3, stride=2))
     y = b.relu(b.add(b.conv(x, 8, 3), x))
@@ -51,7 +51,7 @@ def test_a_kernel_takes_what_was_fused_behind_it() -> None:
     ]
 
 
-def test_of_several_alike_each_is_taken_once_and_in_order() -> None:
+def test_equal_nodes_are_taken_once_each_in_order() -> None:
     b = GraphBuilder("chain")
     x = b.conv(b.conv(b.input((1, 8, 8, 8)), 8, 3), 8, 3)
     graph = b.finish(x)

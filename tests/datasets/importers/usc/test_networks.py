@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import Malformed
-from latcast.datasets.importers.usc.networks import Networks, Scenario, read_networks, read_scenarios, scenario_platform
+from latcast.datasets.importers.table import Malformed, Parsed
+from latcast.datasets.importers.usc.networks import Scenario, read_networks, read_scenarios, scenario_platform
 from latcast.errors import DatasetError
 from latcast.records import Platform, Reference
 
@@ -32,14 +32,14 @@ def test_a_scenario_is_a_platform(framework: str, scenario: str, platform: str, 
     ("scenario", "reason"),
     [
         ("nokia|gpu|float", "the device 'nokia' is unknown; expected one of pixel4,"),
-        ("pixel4|0large|float", "'0large' is no set of cores"),
-        ("pixel4|2huge|float", "'2huge' is no set of cores"),
-        ("pixel4||float", "'' is no set of cores"),
-        ("pixel4|gpu|quant", "'quant' is no precision of gpu; expected float$"),
-        ("pixel4|1large|half", "'half' is no precision of 1large; expected float or quant"),
+        ("pixel4|0large|float", "'0large' is not a set of cores"),
+        ("pixel4|2huge|float", "'2huge' is not a set of cores"),
+        ("pixel4||float", "'' is not a set of cores"),
+        ("pixel4|gpu|quant", "'quant' is not a precision of gpu; expected float$"),
+        ("pixel4|1large|half", "'half' is not a precision of 1large; expected float or quant"),
     ],
 )
-def test_a_scenario_that_there_is_not_is_refused(scenario: str, reason: str) -> None:
+def test_an_unknown_scenario_is_refused(scenario: str, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         scenario_platform("tflite", *scenario.split("|"))
 
@@ -62,7 +62,7 @@ def test_means_and_deviations_find_each_other() -> None:
         (["pixel4|gpu|float|mean", "pixel4|gpu|float|std", "pixel4|gpu|float|mean"], "stands there twice"),
     ],
 )
-def test_columns_that_are_no_scenarios_are_refused(columns: list[str], reason: str) -> None:
+def test_malformed_columns_of_scenarios_are_refused(columns: list[str], reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         read_scenarios(columns, "tflite", 0)
 
@@ -70,7 +70,7 @@ def test_columns_that_are_no_scenarios_are_refused(columns: list[str], reason: s
 HEADER = "model,FLOPS,size,pixel4|gpu|float|mean,pixel4|gpu|float|std,s10|4small|quant|mean,s10|4small|quant|std\n"
 
 
-def read(tmp_path: Path, rows: str, *, header: str = HEADER, kind: str = "cnn", refusals: Refusals | None = None) -> Networks:
+def read(tmp_path: Path, rows: str, *, header: str = HEADER, kind: str = "cnn", refusals: Refusals | None = None) -> Parsed:
     file = tmp_path / f"tflite_{kind}_e2e.csv"
     file.write_text(header + rows)
     return read_networks(file, "tflite", kind, refusals or Refusals(strict=True))
@@ -130,22 +130,21 @@ def test_networks_that_cannot_be_built_are_named(tmp_path: Path, kind: str, refe
         ("a,1e9,4e7,,1,1,1", "pixel4/tflite-2.10/gpu/fp16 has a standard deviation without a mean"),
     ],
 )
-class TestRefusals:
-    def test_the_file_and_the_line_are_named(self, tmp_path: Path, row: str, reason: str) -> None:
-        with pytest.raises(DatasetError) as raised:
-            read(tmp_path, f"good,1e9,4e7,1,1,1,1\n{row}\n")
-        assert str(raised.value).startswith(f"{tmp_path}/tflite_cnn_e2e.csv:3: {reason}")
-        assert "\n" not in str(raised.value)
-
-    def test_other_rows_are_read_where_refusals_are_collected(self, tmp_path: Path, row: str, reason: str) -> None:
-        refusals = Refusals(strict=False)
-        found = read(tmp_path, f"good,1e9,4e7,1,1,1,1\n{row}\nlast,1e9,4e7,1,1,1,1\n", refusals=refusals)
-
-        assert [(refusal.file, refusal.line) for refusal in refusals.found] == [("tflite_cnn_e2e.csv", 3)]
-        assert {item.reference.name for item in found.measurements} == {"good", "last"}
-        assert found.rows == 3
+def test_a_malformed_row_is_refused_with_file_and_line(tmp_path: Path, row: str, reason: str) -> None:
+    with pytest.raises(DatasetError) as raised:
+        read(tmp_path, f"good,1e9,4e7,1,1,1,1\n{row}\n")
+    assert str(raised.value).startswith(f"{tmp_path}/tflite_cnn_e2e.csv:3: {reason}")
 
 
-def test_a_column_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
+def test_other_rows_are_read_where_refusals_are_collected(tmp_path: Path) -> None:
+    refusals = Refusals(strict=False)
+    found = read(tmp_path, "good,1e9,4e7,1,1,1,1\na,many,4e7,1,1,1,1\nlast,1e9,4e7,1,1,1,1\n", refusals=refusals)
+
+    assert [(refusal.file, refusal.line) for refusal in refusals.found] == [("tflite_cnn_e2e.csv", 3)]
+    assert {item.reference.name for item in found.measurements} == {"good", "last"}
+    assert found.rows == 3
+
+
+def test_a_column_of_an_unknown_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"tflite_cnn_e2e\.csv:1: the device 'pixel9' is unknown"):
         read(tmp_path, "", header="model,FLOPS,size,pixel9|gpu|float|mean,pixel9|gpu|float|std\n")

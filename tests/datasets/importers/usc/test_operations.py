@@ -266,6 +266,6 @@ def test_a_malformed_row_is_refused_with_file_and_line(tmp_path: Path, changes: 
     "columns",
     [["pixel4|gpu|float"], ["pixel4|gpu|kernel"], ["pixel4|gpu|float|mean", "pixel4|gpu|float|std"], ["latency"]],
 )
-def test_a_column_that_is_none_is_refused(tmp_path: Path, columns: list[str]) -> None:
+def test_a_malformed_column_is_refused(tmp_path: Path, columns: list[str]) -> None:
     with pytest.raises(DatasetError, match=r"tflite_cnn_ops_gpu\.csv:1: the column '.*' is not of the form"):
         read(tmp_path, [*TFLITE_HEADER[:3], *columns])

@@ -70,7 +70,7 @@ def test_kernels_add_up_to_no_more_than_their_network(published: Imported) -> No
         assert sum(kernel.latency_ms for kernel in item.executed) < (item.latency_ms or 0)
 
 
-def test_networks_with_padding_have_nodes_that_nobody_recorded(published: Imported) -> None:
+def test_networks_with_padding_have_nodes_without_a_record(published: Imported) -> None:
     gaps = {
         item.reference.name: unrecorded_nodes(item.executed)
         for item in published.measurements

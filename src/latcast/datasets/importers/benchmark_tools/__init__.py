@@ -1,6 +1,6 @@
-"""What the runtimes' own benchmark tools print, as measurements: for devices on which latcast does not run.
+"""Output of the runtimes' own benchmark tools as measurements: for devices on which latcast does not run.
 
-A tool is recognised by what it prints; output that is cut off, or of no known tool, is refused with file and line.
+A tool is recognised by its output; output that is cut off, or of no known tool, is refused with file and line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from latcast.errors import DatasetError
 from latcast.reading import read_bytes
 from latcast.records import Measurement, Platform
 from latcast.runtimes.benchmark_tools import readers
-from latcast.runtimes.benchmark_tools.output import MOST_REFUSED, Line, Section, ToolReader, refused_together
+from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader, read_all
 from latcast.runtimes.benchmark_tools.tflite import TfliteReader
 
 READERS: Sequence[ToolReader] = (
@@ -30,7 +30,7 @@ READERS: Sequence[ToolReader] = (
 )
 
 HEADER = "# latcast"
-"""How a line begins that the kit's script writes before a tool's output: ``# latcast network=resnet18 device=pixel4``."""
+"""Beginning of the line that the kit's script writes before a tool's output: ``# latcast network=resnet18 device=pixel4``."""
 
 _SETTING = re.compile(r"\b(\w+)=(\S*)")
 
@@ -42,7 +42,7 @@ MOST_CHARACTERS = 10_000
 
 
 def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
-    """The runs whose output a file holds, each with the reader for it.
+    """Return the runs whose output a file holds, each with the reader for it.
 
     Raises:
         DatasetError: The file cannot be read, or no tool is recognised.
@@ -87,7 +87,7 @@ def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
 
 def _expected() -> str:
     names = ", ".join(reader.name for reader in READERS)
-    return f"no output of a tool that is known; expected that of {names}, from its first line on"
+    return f"no output of a known tool; expected that of {names}, from its first line on"
 
 
 def _lines(file: Path) -> list[Line]:
@@ -112,11 +112,7 @@ __all__ = ["MANIFEST_FILE", "RESULTS_FOLDER", "KitManifest", "ToolOutputs", "out
 
 @dataclass(frozen=True)
 class ToolOutputs:
-    """Attributes:
-    measurements: One for each network of each run.
-    tools: File to the tools that wrote it.
-    notes: What was assumed, a sentence each.
-    """
+    """Measurements of each network of each run, the tools that wrote each file, and notes on assumptions, a sentence each."""
 
     measurements: tuple[Measurement, ...]
     tools: Mapping[str, tuple[str, ...]]
@@ -124,7 +120,7 @@ class ToolOutputs:
 
 
 def output_files(paths: Iterable[Path]) -> list[Path]:
-    """Files, and of folders the ``.txt`` and ``.log`` files in them; of a kit's folder those of its results.
+    """Return files, and for folders the ``.txt`` and ``.log`` files in them; for a kit's folder those of its results.
 
     Raises:
         DatasetError: A folder holds none.
@@ -142,27 +138,13 @@ def output_files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _measurements(reader: ToolReader, section: Section, named: NetworkNames, platform: Platform | None) -> list[Measurement]:
-    found, problems = [], []
-    for timing in reader.read(section):
-        try:
-            found.append(tool_measurement(reader, section, timing, named, platform))
-        except DatasetError as problem:
-            problems.append((problem, timing.line))
-            if len(problems) == MOST_REFUSED:
-                break
-    if problems:
-        raise refused_together(problems)
-    return found
-
-
 def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platform: Platform | None = None) -> ToolOutputs:
-    """Reads files with the output of tools.
+    """Read files with the output of tools.
 
     Args:
         files: Each of one run or several.
         kit: The kit that was run, which knows the networks by name.
-        platform: Where they were run; needed where the output does not say, as only the kit's script makes it.
+        platform: Platform of the runs; needed where the output does not say, as without the kit's script.
 
     Raises:
         DatasetError: A file is of no known tool, cut off or malformed; a network or platform is not known, or is another one
@@ -174,7 +156,8 @@ def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platf
     for file in files:
         names = []
         for reader, section in read_sections(file):
-            measurements += _measurements(reader, section, named, platform)
+            timings = [(timing.line, timing) for timing in reader.read(section)]
+            measurements += read_all(timings, lambda each: tool_measurement(reader, section, each, named, platform))  # noqa: B023
             names.append(reader.name)
         tools[str(file)] = tuple(dict.fromkeys(names))
     return ToolOutputs(tuple(measurements), tools, tuple(named.notes))

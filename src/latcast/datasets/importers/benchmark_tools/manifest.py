@@ -1,4 +1,4 @@
-"""The list of networks in a kit, by which results are told what was run."""
+"""The list of networks in a kit, which names the networks of its results."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class KitNetwork:
     """One network of a kit.
 
     Attributes:
-        name: What its files, and so the tools, call it: letters, digits, ``_``, ``-`` and dots.
+        name: Name of its files, which the tools print: letters, digits, ``_``, ``-`` and dots.
         reference: How to build it again.
         files: Format ("tflite", "onnx", "ncnn") to names of its files, in the kit's folder of networks.
-        input_shape: Of its only or first input, batch first.
+        input_shape: Shape of its only or first input, batch first.
     """
 
     name: str
@@ -44,13 +44,7 @@ class KitNetwork:
 
 @dataclass(frozen=True)
 class KitManifest:
-    """What is in a kit.
-
-    Attributes:
-        networks: In the order in which they are run.
-        precision: Of the files.
-        chosen: How the networks were chosen: method, seed, from how many.
-    """
+    """The networks of a kit in the order in which they run, their precision, and how they were chosen (method, seed, ...)."""
 
     networks: tuple[KitNetwork, ...]
     precision: str = "fp32"
@@ -62,7 +56,7 @@ class KitManifest:
         return {network.name: network.reference for network in self.networks}
 
     def write(self, folder: Path) -> None:
-        """Writes the manifest into a kit's folder."""
+        """Write the manifest into a kit's folder."""
         document = {
             "schema": SCHEMA_VERSION,
             "kit": "latcast signature",
@@ -74,20 +68,17 @@ class KitManifest:
 
     @classmethod
     def read(cls, folder: Path) -> KitManifest:
-        """Reads a kit's manifest.
-
-        Args:
-            folder: The kit's.
+        """Read the manifest of a kit's folder.
 
         Raises:
-            DatasetError: The folder is no kit, or its manifest is malformed or newer than this latcast.
+            DatasetError: The folder is not a kit, or its manifest is malformed or newer than this latcast.
         """
         file = folder / MANIFEST_FILE
         try:
             document = read_json(file, error=DatasetError)
         except DatasetError as problem:
             raise DatasetError(
-                f"{folder} is no kit: cannot read {file.name} ({problem}); expected a folder written by latcast device kit"
+                f"{folder} is not a kit: cannot read {file.name} ({problem}); expected a folder written by latcast device kit"
             ) from problem
         try:
             if document["schema"] > SCHEMA_VERSION:
@@ -105,4 +96,4 @@ class KitManifest:
             )
             return cls(networks, str(document["precision"]), dict(document["chosen"]))
         except (KeyError, TypeError, AttributeError, MeasurementError) as problem:
-            raise DatasetError(f"{file} is no manifest of a kit: {problem}; write the kit again") from problem
+            raise DatasetError(f"{file} is not a manifest of a kit: {problem}; write the kit again") from problem

@@ -1,9 +1,9 @@
-"""From a tool's timing to a measurement: which network it was, and on which platform."""
+"""Measurements from tools' timings: their network and their platform."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
@@ -21,11 +21,7 @@ PLATFORM_FORM = "device/runtime-version/unit/precision"
 
 
 class NetworkNames:
-    """Networks by what tools call them: those of a kit, published ones, files, and ncnn's own.
-
-    Args:
-        kit: The kit that was run, if one was.
-    """
+    """Networks by tools' names for them: those of the kit that was run, published ones, files, and ncnn's own."""
 
     def __init__(self, kit: KitManifest | None) -> None:
         self.kit = kit
@@ -33,10 +29,10 @@ class NetworkNames:
         self._references: dict[tuple[str, ...], Reference] = {}
 
     def reference(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
-        """Which network was run.
+        """Return the network that was run.
 
         Raises:
-            DatasetError: None is known by that name.
+            DatasetError: No network of that name is known.
         """
         key = (reader.name, str(section.file), section.header.get("network", ""), timing.network or "")
         if key not in self._references:
@@ -73,7 +69,7 @@ class NetworkNames:
         return published
 
     def executed(self, timing: Timing, reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
-        """The profiled operators, with the nodes that they compute; without nodes, and that is noted, where they do not fit."""
+        """Return the profiled operators with the nodes that they compute; where they do not fit, without, and note it."""
         if not timing.profile:
             return ()
         try:
@@ -85,7 +81,7 @@ class NetworkNames:
 
 
 def _names(reader: ToolReader, section: Section, timing: Timing) -> list[str]:
-    """What the network may be called: as the kit's script or the tool says, else as the file is called."""
+    """Return the network's possible names: the kit script's or the tool's, else the file's."""
     said = section.header.get("network") or (network_name(timing.network) if timing.network else "")
     # A tool prints paths. What a person wrote, timm/resnet50, is one only where it ends as files of models do.
     if timing.network and not reader.runtimes and said == PurePath(timing.network).name:
@@ -94,11 +90,11 @@ def _names(reader: ToolReader, section: Section, timing: Timing) -> list[str]:
 
 
 def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Sequence[str]) -> Path | None:
-    """The model's file where it is at hand: as the tool names it, in the current folder, or beside what the tool printed."""
+    """Find the model's file: as the tool names it, in the current folder, or beside the tool's output."""
     printed = [timing.network, network_name(timing.network, endings=())] if timing.network else []
     for text in (*printed, *(f"{name}{ending}" for name in names for ending in reader.endings)):
         for folder in (Path(), section.file.parent):
-            # Unlike Path.is_file, this is no error where the text is too long for a name.
+            # Path.is_file raises where the text is too long for a name.
             if os.path.isfile(folder / text):
                 return folder / text
     return None
@@ -107,10 +103,10 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
 def tool_measurement(
     reader: ToolReader, section: Section, timing: Timing, networks: NetworkNames, platform: Platform | None
 ) -> Measurement:
-    """A record of the one schema.
+    """Return the record of a timing.
 
     Raises:
-        DatasetError: Network or platform are not known, or the platform is another one than the output says.
+        DatasetError: Network or platform are not known, or the output contradicts the platform.
     """
     header = section.header
     where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
@@ -131,7 +127,7 @@ def tool_measurement(
 
 
 def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Platform:
-    """The platform that the output, and the kit's script before it, name."""
+    """Return the platform that the output, and the kit's script before it, name."""
     header = section.header
     device = device_name(header.get("device", ""))
     runtime = header.get("runtime") or next(iter(reader.runtimes), "")
@@ -140,7 +136,13 @@ def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Pl
         raise section.refused(
             f"the output does not say which {missing} it is of; name the platform with --on {PLATFORM_FORM}", timing.line
         )
-    unit = header.get("unit") or _unit(section, timing, header)
+    said = header.get("threads", "")
+    threads = timing.threads or (int(said) if said.isdecimal() else 0)
+    unit = header.get("unit") or ("gpu" if timing.gpu else f"cpu{threads}{timing.cores}")
+    if unit.startswith("cpu0"):
+        raise section.refused(
+            f"the output does not say on how many threads it ran; name the platform with --on {PLATFORM_FORM}", timing.line
+        )
     version = timing.version or header.get("version") or UNSTATED
     precision = "int8" if header.get("precision") == "int8" else timing.precision or header.get("precision") or "fp32"
     try:
@@ -149,20 +151,8 @@ def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Pl
         raise section.refused(str(problem), timing.line) from problem
 
 
-def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
-    if timing.gpu:
-        return "gpu"
-    said = header.get("threads", "")
-    threads = timing.threads or (int(said) if said.isdecimal() else 0)
-    if threads < 1:
-        raise section.refused(
-            f"the output does not say on how many threads it ran; name the platform with --on {PLATFORM_FORM}", timing.line
-        )
-    return f"cpu{threads}{timing.cores}"
-
-
 def _checked_platform(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
-    """The platform that the user names, where the output says nothing else."""
+    """Return the platform that the user names, unless the output contradicts it."""
     if reader.runtimes and not any(
         platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes
     ):

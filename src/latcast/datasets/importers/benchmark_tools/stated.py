@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from latcast.errors import DatasetError
 from latcast.reading import parse_json
-from latcast.runtimes.benchmark_tools.output import MOST_REFUSED, Line, Section, Timing, positive, refused_together
+from latcast.runtimes.benchmark_tools.output import Line, Section, Timing, positive, read_all
 
 HEADER = ("model", "latency_ms")
 """``model`` is a file, or the name of a network."""
@@ -24,7 +24,7 @@ class CsvReader:
         return tuple(cell.strip().lower() for cell in text.split(",")) == HEADER
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         found = _rows(section, section.lines[1:], _cells)
         if not found:
             raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
@@ -45,28 +45,24 @@ class JsonLinesReader:
             return False
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         return _rows(section, section.lines, _members)
 
 
 STATED = frozenset({CsvReader.name, JsonLinesReader.name})
-"""What says nothing of how its latencies were measured."""
+"""Formats that do not say how the latencies were measured."""
 
 
 def _rows(section: Section, lines: Sequence[Line], cells: Callable[[Section, Line], Sequence[str]]) -> list[Timing]:
-    found, problems = [], []
-    for line in lines:
-        try:
-            row = cells(section, line) if line.text.strip() else []
-            if any(row):
-                found.append(_row(section, line, row))
-        except DatasetError as problem:
-            problems.append((problem, line))
-            if len(problems) == MOST_REFUSED:
-                break
-    if problems:
-        raise refused_together(problems)
-    return found
+    def timing(line: Line) -> Timing | None:
+        row = cells(section, line) if line.text.strip() else []
+        if not any(row):
+            return None
+        if len(row) != len(HEADER) or not row[0]:
+            raise section.refused(f"found {len(row)} cells; expected a model and its latency in milliseconds", line)
+        return Timing(row[0], line, positive(section, line, "the latency", row[1]), "as stated")
+
+    return [found for found in read_all([(line, line) for line in lines], timing) if found is not None]
 
 
 def _cells(section: Section, line: Line) -> list[str]:
@@ -84,9 +80,3 @@ def _members(section: Section, line: Line) -> list[str]:
     if not isinstance(found, dict) or set(found) != set(HEADER):
         raise section.refused(f"found {line.text.strip()[:60]}; expected an object of model and latency_ms", line)
     return [str(found[name]).strip() for name in HEADER]
-
-
-def _row(section: Section, line: Line, cells: Sequence[str]) -> Timing:
-    if len(cells) != len(HEADER) or not cells[0]:
-        raise section.refused(f"found {len(cells)} cells; expected a model and its latency in milliseconds", line)
-    return Timing(cells[0], line, positive(section, line, "the latency", cells[1]), "as stated")

@@ -1,13 +1,13 @@
 """The dataset of Li et al. (PEVA 2024): networks on phones, TFLite and PyTorch Mobile, CPU core sets and GPUs.
 
-Whole networks become one record for each network and scenario; the kernels that a GPU was seen to run stand in the record
-of the whole network on that GPU, with the configuration that was published of them. Two layouts are read: that of commit 40ba833,
-and that of later commits, which have the operations on CPUs as well.
+Each network and scenario becomes one record; the kernels that a GPU ran stand in the record of the whole network on that GPU,
+with their published configuration. Two layouts are read: that of commit 40ba833, and that of later commits, which have the
+operations on CPUs as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refu
 from latcast.datasets.importers.usc.networks import RUNTIMES_OF, SOURCE, read_networks
 from latcast.datasets.importers.usc.operations import read_operations
 from latcast.errors import DatasetError
+from latcast.measure.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Platform
 
 FRAMEWORKS = ("tflite", "torch")
@@ -44,7 +45,7 @@ FILES: Mapping[str, SourceFile] = {
     },
     **{f"{framework}_cnn_ops_gpu.csv": SourceFile(framework, "cnn", whole=False) for framework in FRAMEWORKS},
 }  # fmt: skip
-"""As of commit 40ba833."""
+"""Files of commit 40ba833."""
 
 _LATER = "qed-usc/mobile-ml-benchmark, a commit later than 40ba833"
 
@@ -59,16 +60,16 @@ NEWER_FILES: Mapping[str, SourceFile] = {
     for words, kind in _NEWER_KINDS.items()
     if not (what == "ops_cpu_quant" and framework == "tflite") and not (what == "ops_gpu" and words.startswith("vit"))
 }
-"""As later commits name them and say what is in them (``dataset/cnn/README.md``, ``dataset/vit/README.md``). The columns of
-operations on CPUs are those that ``website/collect.py`` reads."""
+"""Files of later commits (``dataset/cnn/README.md``, ``dataset/vit/README.md``; ``website/collect.py`` reads their columns)."""
 
 _FOLDERS = (".", "cnn", "vit", "dataset", "dataset/cnn", "dataset/vit")
-"""Where a file may lie in the folder that the user gives: the repository's, or one inside it."""
+"""Places of a file in the folder that the user gives: the repository's, or one inside it."""
 
 PERMUTED_PLATFORM = "iphonexs/pytorch-2.0/gpu/fp16"
-"""Where latencies of operations stand beside the wrong operations of a network with parallel branches: of two convolutions
-that read the same tensor, the larger one often has the time of the smaller. Right ones cannot be told from wrong ones by
-what was published, so none of this platform is read."""
+"""Platform whose operations are not read: within networks with parallel branches their published latencies are permuted."""
+
+_Subject = tuple[str, str, str]
+"""Platform id, kind of networks, and name of a network."""
 
 
 class UscImporter:
@@ -77,15 +78,18 @@ class UscImporter:
     title = "Li et al., PEVA 2024: qed-usc/mobile-ml-benchmark, commit 40ba833 or later; MIT"
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
         refusals = Refusals(strict=strict)
         sources, absent = _layout(folder)
         files: dict[str, FileSummary] = {}
         executed: dict[_Subject, tuple[ExecutedKernel, ...]] = {}
         found: list[tuple[str, Measurement]] = []
         notes: list[str] = []
-        for path, source in sources.items():
+        for path, source in sorted(sources.items(), key=lambda each: each[1].whole):
             if source.whole:
+                networks = read_networks(path, source.framework, source.kind, refusals, source.source)
+                files[path.name] = FileSummary(networks.rows, len(networks.measurements), networks.missing)
+                found += [(source.kind, measurement) for measurement in networks.measurements]
                 continue
             operations = read_operations(path, source.framework, refusals, RUNTIMES_OF[source.kind])
             records = sum(len(kernels) for kernels in operations.executed.values())
@@ -94,19 +98,16 @@ class UscImporter:
             if operations.unknown:
                 unknown = ", ".join(sorted(operations.unknown))
                 notes.append(f"operations of {path.name} that are not known keep their configurations as recorded: {unknown}")
-        notes += _leave_out_permuted(executed)
-        for path, source in sources.items():
-            if source.whole:
-                networks = read_networks(path, source.framework, source.kind, refusals, source.source)
-                files[path.name] = FileSummary(networks.rows, len(networks.measurements), networks.missing)
-                found += [(source.kind, measurement) for measurement in networks.measurements]
-        complete = [_with_kernels(kind, item, executed) for kind, item in found]
-        notes += _unused(executed, found)
-        notes += _on_cpus(executed)
+        subjects = [(item.platform, kind, item.reference.name) for kind, item in found]
+        notes += _leave_out_permuted(executed) + _notes_on_operations(executed, set(subjects))
+        complete = [
+            replace(item, executed=executed[subject]) if subject in executed else item
+            for subject, (_, item) in zip(subjects, found, strict=True)
+        ]
         return Imported(tuple(complete), files, absent, tuple(refusals.found), tuple(notes))
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`."""
+        """Add nodes; see :class:`latcast.datasets.importers.DatasetImporter`."""
         from latcast.datasets.importers.usc.built import Builder, with_nodes
 
         builder = Builder(watch)
@@ -120,18 +121,18 @@ class UscImporter:
         return replace(imported, measurements=tuple(measurements), notes=(*imported.notes, *notes))
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`."""
+        """Compare FLOPs and size of each network, as each file states them, with the network as it is built here."""
         from latcast.datasets.importers.usc.built import check_networks
 
-        return check_networks(imported.measurements, watch)
+        def stated(measurement: Measurement) -> tuple[str, float, float]:
+            moment = measurement.environment[MOMENT]
+            return moment["row"], moment["flops"], moment["size_bytes"]
 
-
-_Subject = tuple[str, str, str]
-"""Platform id, kind of networks, and name of a network."""
+        return check_networks(imported.measurements, watch, stated)
 
 
 def _layout(folder: Path) -> tuple[dict[Path, SourceFile], tuple[str, ...]]:
-    """The files that are there, those of the newer layout before the others, and the names of those that are not.
+    """Return the files that are there, and the names of those that are not.
 
     Raises:
         DatasetError: There is none, or files of both layouts lie side by side and would be read twice.
@@ -155,28 +156,12 @@ def _layout(folder: Path) -> tuple[dict[Path, SourceFile], tuple[str, ...]]:
     return old or new, tuple(name for name in (FILES if old else NEWER_FILES) if name not in have)
 
 
-def _with_kernels(kind: str, measurement: Measurement, executed: Mapping[_Subject, tuple[ExecutedKernel, ...]]) -> Measurement:
-    kernels = executed.get((measurement.platform, kind, measurement.reference.name))
-    return measurement if kernels is None else replace(measurement, executed=kernels)
-
-
-def _on_cpus(executed: Mapping[_Subject, tuple[ExecutedKernel, ...]]) -> list[str]:
-    """Says that operations on CPUs are kept and not used."""
-    count = sum(len(kernels) for (platform, _, _), kernels in executed.items() if not _is_gpu(platform))
-    if not count:
-        return []
-    return [
-        f"{count} operations on CPUs are kept with their configurations as recorded and belong to no node of a network: which "
-        "operations the runtime fused was not published"
-    ]
-
-
 def _is_gpu(platform: str) -> bool:
     return Platform.parse(platform).unit == "gpu"
 
 
 def _leave_out_permuted(executed: dict[_Subject, tuple[ExecutedKernel, ...]]) -> list[str]:
-    """Removes what cannot be trusted, and says so."""
+    """Remove the operations of :data:`PERMUTED_PLATFORM`, and note it."""
     permuted = [subject for subject in executed if subject[0] == PERMUTED_PLATFORM]
     count = sum(len(executed.pop(subject)) for subject in permuted)
     if not count:
@@ -187,13 +172,21 @@ def _leave_out_permuted(executed: dict[_Subject, tuple[ExecutedKernel, ...]]) ->
     ]
 
 
-def _unused(executed: Mapping[_Subject, tuple[ExecutedKernel, ...]], found: Sequence[tuple[str, Measurement]]) -> list[str]:
-    """Says which operations belong to no measured network."""
-    measured = {(item.platform, kind, item.reference.name) for kind, item in found}
+def _notes_on_operations(executed: Mapping[_Subject, tuple[ExecutedKernel, ...]], measured: set[_Subject]) -> list[str]:
+    """Note operations of networks that were not measured as a whole, and those on CPUs."""
+    notes = []
     alone = sorted({subject[2] for subject in executed if subject not in measured})
-    if not alone:
-        return []
-    return [f"operations of {len(alone)} networks are left out, which were not measured as a whole: {', '.join(alone[:5])}"]
+    if alone:
+        notes.append(
+            f"operations of {len(alone)} networks are left out, which were not measured as a whole: {', '.join(alone[:5])}"
+        )
+    count = sum(len(kernels) for (platform, _, _), kernels in executed.items() if not _is_gpu(platform))
+    if count:
+        notes.append(
+            f"{count} operations on CPUs are kept with their configurations as recorded and belong to no node of a network: "
+            "which operations the runtime fused was not published"
+        )
+    return notes
 
 
 IMPORTER = UscImporter()

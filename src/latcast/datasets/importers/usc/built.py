@@ -1,9 +1,9 @@
-"""The dataset's networks as they are built here: their figures, and which nodes a recorded kernel computes.
+"""The dataset's networks as they are built here: their figures, and the nodes that a recorded kernel computes.
 
 The dataset names nodes of the frameworks' own graphs, which were not published. A kernel is matched by its operation and
-configuration: of several alike, the first in the file is the first in the graph, as both are in order of execution (alike
-ones that are swapped take equally long). What is fused behind it is followed from there along the graph. PyTorch records a
-sigmoid with the size of the tensor that it will scale, so only its channels count.
+configuration: of several equal ones, the first in the file is the first in the graph, as both are in order of execution. Fused
+operations are followed from there along the graph. PyTorch records a sigmoid with the size of the tensor that it will scale, so
+only its channels count.
 """
 
 from __future__ import annotations
@@ -25,18 +25,14 @@ from latcast.spaces import build
 from latcast.spaces.measured_only import can_build, why_not
 
 TOLERANCE = 0.05
-"""FLOPs: the graph's products alone lie up to 3.3 % below TFLite's count, which has pools and element-wise operations in it
-(small MobileNets V3 most). Sizes: the parameters alone lie up to 2 % below the files, which describe the network too."""
+"""Largest relative difference: published FLOPs count pools and element-wise operations too, file sizes more than parameters."""
 
 
 class Builder:
-    """Builds each network once.
-
-    Args:
-        watch: Told the name of each network before it is built.
+    """Builds each network once; ``watch`` is called with its name before.
 
     Attributes:
-        failures: Why networks could not be built, to their names.
+        failures: Reason to the names of networks that could not be built.
     """
 
     def __init__(self, watch: Callable[[str], None]) -> None:
@@ -45,40 +41,46 @@ class Builder:
         self._graphs: dict[str, Graph | None] = {}
 
     def graph(self, reference: Reference) -> Graph | None:
-        """The network, or None where it cannot be built."""
+        """Return the network, or None where it cannot be built."""
         if reference.key not in self._graphs:
-            self._graphs[reference.key] = self._build(reference)
+            self._graphs[reference.key] = None
+            reason = "" if can_build(reference) else why_not(reference)
+            if not reason:
+                self._watch(reference.name)
+                try:
+                    self._graphs[reference.key] = build(reference)
+                except LatcastError as problem:
+                    reason = str(problem)
+            if reason:
+                self.failures.setdefault(reason, []).append(reference.name)
         return self._graphs[reference.key]
 
-    def _build(self, reference: Reference) -> Graph | None:
-        if can_build(reference):
-            self._watch(reference.name)
-            try:
-                return build(reference)
-            except LatcastError as problem:
-                reason = str(problem)
-        else:
-            reason = why_not(reference)
-        self.failures.setdefault(reason, []).append(reference.name)
-        return None
 
+def check_networks(
+    measurements: Iterable[Measurement],
+    watch: Callable[[str], None],
+    stated: Callable[[Measurement], tuple[str, float, float] | None],
+) -> NetworkCheck:
+    """Compare FLOPs and size of each network, as published, with the network as it is built here.
 
-def check_networks(measurements: Iterable[Measurement], watch: Callable[[str], None]) -> NetworkCheck:
-    """Compares FLOPs and size of each network, as each file states them, with the network as it is built here."""
+    Args:
+        measurements: The dataset's.
+        watch: Called with the name of each network before it is built.
+        stated: Returns a key under which a measurement's figures count once, its published FLOPs and bytes; None without them.
+    """
     builder = Builder(watch)
     figures: dict[str, NetworkFigures] = {}
     for measurement in measurements:
-        moment = measurement.environment[MOMENT]
-        if moment["row"] in figures:
+        graph, known = builder.graph(measurement.reference), stated(measurement)
+        if graph is None or known is None or known[0] in figures:
             continue
-        graph = builder.graph(measurement.reference)
-        if graph is not None:
-            figures[moment["row"]] = NetworkFigures(
-                measurement.reference.name,
-                str(moment["row"]).partition(":")[0],
-                2 * graph_macs(graph) / moment["flops"],
-                4 * graph.parameter_count / moment["size_bytes"],
-            )
+        key, flops, size_bytes = known
+        figures[key] = NetworkFigures(
+            measurement.reference.name,
+            str(measurement.environment[MOMENT]["row"]).partition(":")[0],
+            2 * graph_macs(graph) / flops,
+            4 * graph.parameter_count / size_bytes,
+        )
     failures = {reason: tuple(names) for reason, names in builder.failures.items()}
     return NetworkCheck(tuple(figures.values()), failures, TOLERANCE)
 
@@ -116,7 +118,7 @@ _LINKED: Mapping[str, frozenset[str]] = {
 """TFLite's name of a fused operation to the steps that it may be."""
 
 _FOLLOWED_BY: Mapping[str, str] = {"HardSigmoid": "mul", "hard_sigmoid": "mul", "BatchNormalization": "add"}
-"""What TFLite runs as two operations to the second of them: a bounded relu and a product; a product and a sum."""
+"""Step that TFLite runs as two operations to the second of them: a bounded relu and a product; a product and a sum."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,8 @@ class _Step:
 
 
 def with_nodes(executed: Sequence[ExecutedKernel], graph: Graph) -> tuple[ExecutedKernel, ...]:
-    """The kernels with the names of the nodes that each computes; none where no node is left that it may be."""
-    return _Matching(graph).of(executed)
+    """Return the kernels with the names of the nodes that each computes; none where no node is left that it may be."""
+    return _Matching(graph).assign(executed)
 
 
 class _Matching:
@@ -152,24 +154,19 @@ class _Matching:
             if signature is not None and step.nodes[0] is node:
                 self.waiting[signature].append(step)
 
-    def of(self, executed: Sequence[ExecutedKernel]) -> tuple[ExecutedKernel, ...]:
+    def assign(self, executed: Sequence[ExecutedKernel]) -> tuple[ExecutedKernel, ...]:
         matched = []
         for kernel in executed:
-            first = self._next(_signature_of_kernel(kernel))
-            steps = [] if first is None else self._with_fused(first, kernel)
+            waiting = self.waiting[_signature_of_kernel(kernel)]
+            steps: list[_Step] = []
+            while waiting and not steps:
+                first = waiting.popleft()
+                if first.nodes[0].name not in self.taken:
+                    steps = self._with_fused(first, kernel)
             names = tuple(node.name for step in steps for node in step.nodes)
             self.taken.update(names)
             matched.append(replace(kernel, nodes=names))
         return tuple(matched)
-
-    def _next(self, signature: Signature) -> _Step | None:
-        """The first step of this signature that no kernel has yet."""
-        waiting = self.waiting[signature]
-        while waiting:
-            step = waiting.popleft()
-            if step.nodes[0].name not in self.taken:
-                return step
-        return None
 
     def _signature(self, step: _Step) -> Signature | None:
         kind = _CLASS_OF_STEP.get(step.kind)
@@ -190,7 +187,7 @@ class _Matching:
         return kind, (source[1], channels, size, kernel_size, stride, int(cast(int, node.attributes.get("group", 1))))
 
     def _with_fused(self, first: _Step, kernel: ExecutedKernel) -> list[_Step]:
-        """The first step and what the kernel's name says is computed with it, as far as the graph agrees."""
+        """Return the first step and what the kernel's name says is computed with it, as far as the graph agrees."""
         steps = [first]
         name = parse_kernel_name(kernel.name)
         if _is_shared(kernel):

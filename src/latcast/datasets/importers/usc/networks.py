@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
+from latcast.datasets.importers.table import NO_VALUE, Malformed, Parsed, Row, Table, number
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.pytorchcv import reference_of
@@ -41,7 +41,7 @@ RUNTIMES: Mapping[str, tuple[str, str]] = MappingProxyType({"tflite": ("tflite",
 """First word of a file's name to runtime and version."""
 
 TRANSFORMER_RUNTIMES: Mapping[str, tuple[str, str]] = MappingProxyType({**RUNTIMES, "tflite": ("tflite", "2.15")})
-"""Of transformers, which were measured later (the origin's ``website/collect.py`` tells the versions apart)."""
+"""The same for transformers, which were measured later (the origin's ``website/collect.py``)."""
 
 _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 
@@ -49,7 +49,7 @@ _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 def scenario_platform(
     framework: str, device: str, cores: str, precision: str, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> str:
-    """The platform id of a scenario; ``runtimes`` has the framework's runtime and version.
+    """Return the platform id of a scenario; ``runtimes`` has the framework's runtime and version.
 
     ``quant`` is int8 on CPUs. ``float`` is fp32 on CPUs and fp16 on GPUs: TFLite's benchmark tool and PyTorch's Vulkan
     backend were run so (Li et al. §4.3.1), and PyTorch's Metal backend keeps activations in 16-bit images.
@@ -60,10 +60,10 @@ def scenario_platform(
     if device not in PHONES:
         raise Malformed(f"the device '{device}' is unknown; expected one of {', '.join(PHONES)}")
     if not _CORES.fullmatch(cores):
-        raise Malformed(f"'{cores}' is no set of cores; expected gpu or numbers of large, med and small cores such as 1large1med")
+        raise Malformed(f"'{cores}' is not a set of cores; expected gpu or numbers of large, med and small cores (1large1med)")
     names = {"float": "fp16" if cores == "gpu" else "fp32", "quant": "" if cores == "gpu" else "int8"}
     if not names.get(precision):
-        raise Malformed(f"'{precision}' is no precision of {cores}; expected float{'' if cores == 'gpu' else ' or quant'}")
+        raise Malformed(f"'{precision}' is not a precision of {cores}; expected float{'' if cores == 'gpu' else ' or quant'}")
     runtime, version = runtimes[framework]
     return Platform(device, runtime, version, cores, names[precision]).id
 
@@ -80,16 +80,10 @@ class Scenario:
 def read_scenarios(
     header: Sequence[str], framework: str, skip: int, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> list[Scenario]:
-    """The scenarios of a table of whole networks.
-
-    Args:
-        header: Names of all columns.
-        framework: "tflite" or "torch".
-        skip: Number of columns before the scenarios.
-        runtimes: Framework to runtime and version.
+    """Return the scenarios of a header, which begin after ``skip`` columns.
 
     Raises:
-        Malformed: A column is no scenario, stands there twice, or lacks its standard deviation.
+        Malformed: A column is not a scenario, stands there twice, or lacks its standard deviation.
     """
     places: dict[tuple[str, str], int] = {}
     for index, column in enumerate(header[skip:], start=skip):
@@ -119,52 +113,22 @@ STATISTIC = "mean of the published runs (variation: standard deviation over mean
 _COLUMNS = ("model", "flops", "size")
 
 
-def _synthetic(name: str) -> Reference:
-    return Reference("usc_nas", {"name": name}, name)
-
-
-def _hub_model(name: str) -> Reference:
-    return Reference("huggingface", {"name": name}, name)
-
-
-def _synthetic_transformer(name: str) -> Reference:
-    return Reference("usc_nas", {"name": name, "kind": "vit"}, name)
-
-
 REFERENCES: Mapping[str, Callable[[str], Reference]] = {
-    "cnn": reference_of, "transformer": _hub_model, "nas": _synthetic, "transformer_nas": _synthetic_transformer,
-}  # fmt: skip
-"""Kind of networks to how they are referred to: built by pytorchcv; named only."""
+    "cnn": reference_of,
+    "transformer": lambda name: Reference("huggingface", {"name": name}, name),
+    "nas": lambda name: Reference("usc_nas", {"name": name}, name),
+    "transformer_nas": lambda name: Reference("usc_nas", {"name": name, "kind": "vit"}, name),
+}
+"""Kind of networks to the function from a name to its reference."""
 
 RUNTIMES_OF: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "cnn": RUNTIMES, "nas": RUNTIMES, "transformer": TRANSFORMER_RUNTIMES, "transformer_nas": TRANSFORMER_RUNTIMES,
 }  # fmt: skip
-"""Kind of networks to what they ran on."""
+"""Kind of networks to their runtimes by framework."""
 
 
-@dataclass(frozen=True)
-class Networks:
-    """What a file of networks gave.
-
-    Attributes:
-        measurements: One for each network and scenario with a value.
-        rows, missing: Rows below the header, and scenarios without a value.
-    """
-
-    measurements: Sequence[Measurement]
-    rows: int
-    missing: int
-
-
-def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, source: str = SOURCE["source"]) -> Networks:
-    """Reads a file of whole networks.
-
-    Args:
-        file: The file.
-        framework: "tflite" or "torch".
-        kind: A key of :data:`REFERENCES`.
-        refusals: Where malformed rows go.
-        source: Repository and commit, for the records.
+def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, source: str = SOURCE["source"]) -> Parsed:
+    """Read a file of whole networks of a kind (a key of :data:`REFERENCES`); ``source`` is the repository and commit.
 
     Raises:
         DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
@@ -174,39 +138,32 @@ def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, sou
         scenarios = read_scenarios(table.header, framework, len(_COLUMNS), RUNTIMES_OF[kind])
     except Malformed as problem:
         raise table.bad_header(problem) from problem
-    environments = {scenario.platform: _environment(scenario.platform, source) for scenario in scenarios}
+    environments: dict[str, dict[str, Any]] = {
+        each.platform: {
+            "dataset": {**SOURCE, "source": source},
+            "device": dict(vars(PHONES[Platform.parse(each.platform).device])),
+        }
+        for each in scenarios
+    }
     lines: dict[str, int] = {}
-    found: list[Measurement] = []
-    missing = 0
-    for row in table.rows():
+
+    def measurements_of(row: Row) -> list[Measurement]:
         name = row.cells[0]
-        try:
-            if not name or name in lines:
-                reason = f"the network '{name}' stands in line {lines[name]} already" if name else "the network has no name"
-                raise Malformed(reason)
-            measurements = _measurements(row, scenarios, REFERENCES[kind](name), f"{file.name}:{row.line}", environments)
-        except Malformed as problem:
-            table.refuse(row, problem)
-            continue
+        if not name or name in lines:
+            raise Malformed(f"the network '{name}' stands in line {lines[name]} already" if name else "the network has no name")
+        measurements = _measurements(row, scenarios, REFERENCES[kind](name), f"{file.name}:{row.line}", environments)
         lines[name] = row.line
-        missing += len(scenarios) - len(measurements)
-        found += measurements
-    return Networks(found, len(table), missing)
+        return measurements
 
-
-def _environment(platform: str, source: str) -> dict[str, Any]:
-    device = Platform.parse(platform).device
-    return {"dataset": {**SOURCE, "source": source}, "device": {"soc": PHONES[device].soc, "gpu": PHONES[device].gpu}}
+    rows = list(table.parsed(measurements_of))
+    missing = sum(len(scenarios) - len(measurements) for measurements in rows)
+    return Parsed([each for measurements in rows for each in measurements], len(table), missing)
 
 
 def _measurements(
     row: Row, scenarios: Sequence[Scenario], reference: Reference, place: str, environments: Mapping[str, dict[str, Any]]
 ) -> list[Measurement]:
-    """The row's measurements; scenarios without a value give none.
-
-    Raises:
-        Malformed: A number is none, or a standard deviation stands without its mean.
-    """
+    """Return the row's measurements; scenarios without a value give none."""
     flops, size_bytes = (number(row.cells[index], _COLUMNS[index]) for index in (1, 2))
     moment = {"row": place, "flops": flops, "size_bytes": size_bytes}
     found = []

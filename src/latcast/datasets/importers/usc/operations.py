@@ -1,10 +1,10 @@
 """The files of operations: what every operation of a network took, on GPUs with the kernel it ran as.
 
-The two frameworks write configurations in different words, with traps: TFLite gives a concatenation's number of inputs as
-its ``Kernel``, a depthwise convolution's ``Filter`` and ``Group`` as 1, and counts an input's padding as input; PyTorch
-leaves the ``groups`` of depthwise convolutions out, gives the sizes of tensors in elements, and counts a multiply-accumulate
-of a convolution as one operation, where TFLite counts two. Here all have the same names and meanings, but for operations on
-CPUs: how their configurations are written was not described, so they stay as recorded.
+The two frameworks describe configurations differently: TFLite gives a concatenation's number of inputs as its ``Kernel``, a
+depthwise convolution's ``Filter`` and ``Group`` as 1, and counts an input's padding as input; PyTorch leaves the ``groups`` of
+depthwise convolutions out, gives the sizes of tensors in elements, and counts a multiply-accumulate of a convolution as one
+operation, where TFLite counts two. Here all have the same names and meanings, except operations on CPUs, whose configurations
+were not described and stay as recorded.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ _NUMBERED = re.compile(r"(.+?)((?:_\d+)+)")
 class KernelName:
     """A recorded name in its parts.
 
-    TFLite's say which nodes of its graph they compute: ``convolution_2d_5_linked_:_add_6_linked_:_relu_7`` computes node 5 and,
-    fused into it, nodes 6 and 7. Nodes of which no kernel was recorded (padding, element-wise operations that were not fused)
-    show as gaps between the numbers.
+    TFLite's names contain nodes of its graph: ``convolution_2d_5_linked_:_add_6_linked_:_relu_7`` computes node 5 and, fused into
+    it, nodes 6 and 7.
 
     Attributes:
         kind: The kernel alone: "convolution_winograd_4x4_6x6", "vulkan.conv2d_pw_2x2".
-        numbers: Nodes that it computes itself; none in names of PyTorch.
+        numbers: Nodes of the kernel itself; none in names of PyTorch.
         linked: Operations fused into it with their nodes, in order.
     """
 
@@ -52,11 +51,7 @@ class KernelName:
 
 
 def parse_kernel_name(name: str) -> KernelName:
-    """Takes a name apart; PyTorch's (``vulkan.addmm``) have no numbers.
-
-    Raises:
-        Malformed: A name of TFLite without numbers.
-    """
+    """Parse a name; PyTorch's (``vulkan.addmm``) have no numbers, a name of TFLite without them is :class:`Malformed`."""
     if "." in name:
         return KernelName(name)
     head, *links = _LINK.split(name)
@@ -68,9 +63,9 @@ def parse_kernel_name(name: str) -> KernelName:
 
 
 Configuration = dict[str, int | str]
-"""``operation`` as recorded, and of ``input_size``, ``input_channels``, ``output_size``, ``output_channels``, ``kernel_size``,
-``stride``, ``padding``, ``groups``, ``inputs`` those that apply. Sizes are heights and equal widths. TFLite's ``input_size``
-includes padding where padding is an operation of its own."""
+"""``operation`` as recorded, and the applicable ones of ``input_size``, ``input_channels``, ``output_size``,
+``output_channels``, ``kernel_size``, ``stride``, ``padding``, ``groups``, ``inputs``. Sizes are heights, equal to widths;
+TFLite's ``input_size`` includes padding where padding is a separate operation."""
 
 Subject = tuple[str, str]
 """Platform id and name of a network."""
@@ -108,7 +103,7 @@ class Features:
         return whole
 
     def as_recorded(self) -> Configuration:
-        """Every feature that is a whole number, under its own name."""
+        """Return every feature that is a whole number, under its own name."""
         whole = {name.lower(): str(value) for name, value in self._values.items() if isinstance(name, str)}
         return {name: int(text) for name, text in whole.items() if text.isdecimal()}
 
@@ -152,7 +147,7 @@ OPERATIONS: Mapping[str, Mapping[str, Names]] = {
 
 
 def _configuration(of: Features, names: Names | None) -> Configuration:
-    """The numbers of a row under our names; as recorded where the operation is unknown."""
+    """Return the numbers of a row under our names; as recorded where the operation is unknown."""
     if names is None:
         return of.as_recorded()
     if names is _TORCH_POOLING and "kernel_size" not in of:
@@ -162,7 +157,7 @@ def _configuration(of: Features, names: Names | None) -> Configuration:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where a platform's latencies stand, and on a GPU the names of its kernels."""
+    """The column of a platform's latencies, and on a GPU that of its kernels' names."""
 
     platform: str
     latency: int
@@ -170,10 +165,10 @@ class _Columns:
 
 
 def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str]]) -> list[_Columns]:
-    """Of GPUs pairs of ``device|gpu|float`` and ``device|gpu|kernel``, of CPUs ``device|cores|float`` or ``device|cores|quant``.
+    """Return the columns: on GPUs pairs ``device|gpu|float``, ``device|gpu|kernel``; on CPUs ``device|cores|float`` or ``quant``.
 
     Raises:
-        Malformed: A column is none of them.
+        Malformed: A column has another form.
     """
     places = {name: index for index, name in enumerate(table.header)}
     found = []
@@ -195,7 +190,7 @@ def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str
 
 @dataclass(frozen=True)
 class Operations:
-    """What a file of operations gave.
+    """The content of a file of operations.
 
     Attributes:
         executed: Platform and network to the kernels that ran, in the order of the file.
@@ -212,13 +207,7 @@ class Operations:
 def read_operations(
     file: Path, framework: str, refusals: Refusals, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> Operations:
-    """Reads a file of operations.
-
-    Args:
-        file: The file.
-        framework: "tflite" or "torch".
-        refusals: Where malformed rows go.
-        runtimes: Framework to runtime and version.
+    """Read a file of operations; ``runtimes`` has the runtime and version of the framework.
 
     Raises:
         DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
@@ -230,15 +219,10 @@ def read_operations(
         raise table.bad_header(problem) from problem
     found: dict[Subject, list[ExecutedKernel]] = {}
     missing = 0
-    for row in table.rows():
-        try:
-            kernels = _kernels(row, columns, framework)
-        except Malformed as problem:
-            table.refuse(row, problem)
-            continue
+    for network, kernels in table.parsed(lambda row: (row.cells[0], _kernels(row, columns, framework))):
         missing += len(columns) - len(kernels)
         for platform, kernel in kernels.items():
-            found.setdefault((platform, row.cells[0]), []).append(kernel)
+            found.setdefault((platform, network), []).append(kernel)
     executed = {subject: tuple(_join_shared(kernels)) for subject, kernels in found.items()}
     on_gpus = {column.platform for column in columns if column.kernel is not None}
     operations = {
@@ -249,7 +233,7 @@ def read_operations(
 
 
 def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, ExecutedKernel]:
-    """The row's kernel on each platform that it was measured on."""
+    """Return the row's kernel on each platform that it was measured on."""
     network, operation, feature = row.cells[:3]
     if not network:
         raise Malformed("the name of the network is empty")
@@ -275,11 +259,11 @@ def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, Exe
 
 
 def _join_shared(kernels: list[ExecutedKernel]) -> list[ExecutedKernel]:
-    """The kernels with those that compute two operations once.
+    """Return the kernels with those that compute two operations once.
 
-    Apple's GPUs run a depthwise convolution and the pointwise one behind it as one kernel, which the file lists under each of
-    the two, with two readings of the same time: their mean stands here, and the configuration is the depthwise one with the
-    output channels of the pointwise one.
+    Apple's GPUs run a depthwise convolution and the pointwise one after it as one kernel, which the file lists under each of
+    the two, with two readings of the same time. The result has their mean, and the depthwise configuration with the output
+    channels of the pointwise one.
     """
     joined: list[ExecutedKernel] = []
     for kernel in kernels:
