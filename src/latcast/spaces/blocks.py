@@ -51,7 +51,6 @@ def bottleneck(
     stride: int = 1,
     groups: int = 1,
     activation: str = "relu",
-    stride_first: bool = False,
     squeeze_excite: SqueezeExcite | None = None,
 ) -> str:
     """The branch of a residual bottleneck: 1x1, spatial, 1x1 without activation (He et al. 2016, Fig. 5).
@@ -62,15 +61,13 @@ def bottleneck(
         width: Output channels.
         inner: Channels of the spatial convolution.
         kernel: Its kernel size.
-        stride: Stride of the branch.
+        stride: Its stride.
         groups: Groups of the spatial convolution.
         activation: After the first two convolutions.
-        stride_first: The first convolution has the stride, not the spatial one.
         squeeze_excite: Behind the spatial convolution.
     """
-    first, middle = (stride, 1) if stride_first else (1, stride)
-    y = b.conv_bn(x, inner, stride=first, activation=activation)
-    y = b.conv_bn(y, inner, kernel, stride=middle, groups=groups, activation=activation)
+    y = b.conv_bn(x, inner, activation=activation)
+    y = b.conv_bn(y, inner, kernel, stride=stride, groups=groups, activation=activation)
     if squeeze_excite is not None:
         y = squeeze_excite.add(b, y)
     return b.conv_bn(y, width, activation=None)

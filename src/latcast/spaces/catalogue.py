@@ -20,6 +20,7 @@ from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, graph_file, is_named, reference_of
 
 if TYPE_CHECKING:
+    from latcast.spaces.families.stored import StoredFamily
     from latcast.spaces.families.variants import VariantFamily
 
 
@@ -63,10 +64,10 @@ class PublishedModel:
 
 _FAMILIES: Mapping[str, str] = {
     "alexnet": "convolutional", "vgg": "convolutional", "resnet": "residual", "densenet": "convolutional",
-    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "residual", "resnext": "residual",
-    "se_resnet": "residual", "mobilenet_v1": "mobile", "mobilenet_v2": "inverted_residual", "mobilenet_v3": "inverted_residual",
+    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "stored", "resnext": "residual",
+    "se_resnet": "stored", "mobilenet_v1": "mobile", "mobilenet_v2": "inverted_residual", "mobilenet_v3": "inverted_residual",
     "shufflenet_v2": "mobile", "mnasnet": "inverted_residual", "proxylessnas": "inverted_residual",
-    "efficientnet": "inverted_residual", "ghostnet": "mobile", "vit": "transformers", "swin": "transformers",
+    "efficientnet": "stored", "ghostnet": "stored", "vit": "transformers", "swin": "transformers",
     "mobilevit": "transformers",
 }  # fmt: skip
 """Name of each family to its module."""
@@ -117,8 +118,8 @@ SPACES: Registry[Space] = Registry(
 )
 
 
-def family(name: str) -> VariantFamily:
-    """A family of real networks.
+def family(name: str) -> VariantFamily | StoredFamily:
+    """Return a family of real networks.
 
     Raises:
         UnknownNameError: No such family.

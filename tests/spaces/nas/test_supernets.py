@@ -13,7 +13,7 @@ import pytest
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
-from latcast.spaces.catalogue import build
+from latcast.spaces.catalogue import build, model
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 from tests.conftest import PUBLISHED_DATA_VARIABLE, REPOSITORY_ROOT
 from tests.spaces.families.counting import published_count
@@ -93,7 +93,7 @@ def test_published_members_have_the_published_sizes(space: str, member: str, par
 def test_the_published_members_of_bignas_and_the_family_are_the_same_network() -> None:
     supernet = SUPERNETS.get("bignas")
     ours = supernet.build(**supernet.published["efficientnet_b0"].parameters)
-    assert ours.structure_key == build(Reference("efficientnet", {})).structure_key
+    assert ours.structure_key == build(model("efficientnet_b0")).structure_key
 
 
 def specialised() -> list[Path]:
