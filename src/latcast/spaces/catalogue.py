@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.importers import refuse_address
 from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators.table import node_parameters
-from latcast.graph.size import NetworkSize, size_of
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
@@ -32,14 +31,6 @@ class Space(Protocol):
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different members, the same for the same seed."""
-
-
-@runtime_checkable
-class SizedSpace(Space, Protocol):
-    """A space that tells how large a member is sooner than it builds it."""
-
-    def network_size(self, **parameters: Any) -> NetworkSize:
-        """The size of the member with these parameters."""
 
 
 @dataclass(frozen=True)
@@ -305,17 +296,6 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)
-
-
-def size(reference: Reference) -> NetworkSize:
-    """How large the network is that a reference stands for; it is built only where its space cannot tell otherwise.
-
-    Raises:
-        UnknownNameError: No such space.
-        ModelError: As :func:`build`.
-    """
-    space = SPACES.find(reference.space)
-    return space.network_size(**reference.parameters) if isinstance(space, SizedSpace) else size_of(build(reference))
 
 
 def _check_content(path: Path, sha256: str | None) -> None:

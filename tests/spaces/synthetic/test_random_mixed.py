@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs, unknown_operators
-from latcast.graph.size import size_of
 from latcast.records import Reference
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.families.variants import DrawnSpace
@@ -190,20 +189,8 @@ def test_a_target_beyond_what_a_structure_reaches_has_no_width() -> None:
 
 
 def test_a_network_outside_the_limits_is_told() -> None:
-    assert not within_limits(SPACE.network_size(seed=3, width=1.25))  # 7.2 billion multiply-accumulates
-    assert within_limits(SPACE.network_size(seed=1))
-
-
-@pytest.mark.parametrize("kind", BLOCKS)
-def test_the_size_of_every_kind_of_block_is_counted_without_building_it(kind: str) -> None:
-    for seed in range(3):
-        assert SPACE.network_size(seed=seed, width=0.7, kinds=[kind]) == size_of(SPACE.build(seed=seed, width=0.7, kinds=[kind]))
-
-
-@given(SEEDS, st.floats(*MULTIPLIER_LIMITS), st.sampled_from((32, 48, 64)))
-@settings(max_examples=25, deadline=None)
-def test_the_size_of_a_network_on_small_images_is_counted_without_building_it(seed: int, width: float, size: int) -> None:
-    assert SMALL.network_size(seed=seed, width=width, size=size) == size_of(SMALL.build(seed=seed, width=width, size=size))
+    assert not within_limits(SPACE.build(seed=3, width=1.25))  # 7.2 billion multiply-accumulates
+    assert within_limits(SPACE.build(seed=1))
 
 
 @pytest.mark.parametrize("kind", BLOCKS)

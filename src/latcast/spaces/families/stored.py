@@ -1,7 +1,7 @@
 """Families whose published members are stored graphs, and of which no variant is drawn.
 
-Their files, ``graphs/families/FAMILY.graphs``, hold each member at its published size; images of other sizes and other batches are
-worked out from that (:mod:`latcast.graph.passes.reshape_inputs`).
+Their files, ``graphs/families/FAMILY.graphs``, hold each member at its published size; images of other sizes and other batches
+are worked out from that (:mod:`latcast.graph.passes.reshape_inputs`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import GraphBuilder, pair
 from latcast.graph.ir import Graph
-from latcast.graph.size import NetworkSize, SizeCounter, size_of
+from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
 
@@ -209,15 +209,13 @@ class DrawnSpace:
         name: The space's name.
         builder: From JSON parameters to a graph.
         draw: Parameters of a member.
-        accept: Members whose size it turns down are drawn again.
-        counter: The size of the member with these parameters, where it can be had without building it.
+        accept: Whether a member is kept; else another is drawn.
     """
 
     name: str
     builder: Callable[..., Graph]
     draw: Draw
-    accept: Callable[[NetworkSize], bool] | None = None
-    counter: Callable[..., NetworkSize] | None = None
+    accept: Callable[[Graph], bool] | None = None
 
     def build(self, **parameters: Any) -> Graph:
         """The member with these parameters.
@@ -227,14 +225,6 @@ class DrawnSpace:
         """
         return checked_call(self.name, self.builder, parameters)
 
-    def network_size(self, **parameters: Any) -> NetworkSize:
-        """How large the member with these parameters is.
-
-        Raises:
-            ModelError: As :meth:`build`.
-        """
-        return size_of(self.build(**parameters)) if self.counter is None else checked_call(self.name, self.counter, parameters)
-
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different members; a smaller count gives the head of a larger one's list.
 
@@ -242,7 +232,7 @@ class DrawnSpace:
             LatcastError: The space is smaller than ``count``.
         """
         accept = self.accept
-        fits = None if accept is None else lambda parameters: accept(self.network_size(**parameters))
+        fits = None if accept is None else lambda parameters: accept(self.build(**parameters))
         return distinct_references(self.name, self.draw, count, seed, accept=fits)
 
 
@@ -282,28 +272,14 @@ class VariantFamily:
         Raises:
             ModelError: Unknown parameters, or parameters that make no valid network.
         """
-        b = GraphBuilder(self.name)
-        return b.finish(self._added(b, parameters))
-
-    def network_size(self, **parameters: Any) -> NetworkSize:
-        """How large the member with these parameters is, told without building it.
-
-        Raises:
-            ModelError: As :meth:`build`.
-        """
-        counter = SizeCounter(self.name)
-        self._added(counter, parameters)
-        return counter.counted
-
-    def _added(self, b: GraphBuilder, parameters: Mapping[str, Any]) -> str:
-        """Adds a member to a builder and returns its output."""
         known = {**self.defaults, **{name: value for name, value in IMAGE.items() if name not in self.defaults}}
         unknown = sorted(parameters.keys() - known)
         if unknown:
             raise ModelError(f"the space '{self.name}' has no parameter '{unknown[0]}'; it takes {', '.join(known)}")
         values = {**known, **parameters}
+        b = GraphBuilder(self.name)
         image = b.input((values.pop("batch"), 3, *pair(values.pop("resolution"))))
-        return self.network(b, image, **values)
+        return b.finish(self.network(b, image, **values))
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different variants within the limits, none of them a published member."""
@@ -311,5 +287,5 @@ class VariantFamily:
         return distinct_references(self.name, self.draw, count, seed, accept=self._fits, known=published)
 
     def _fits(self, parameters: Mapping[str, Any]) -> bool:
-        size = self.network_size(**parameters)
-        return size.parameters <= self.max_parameters and size.macs <= self.max_macs
+        graph = self.build(**parameters)
+        return graph.parameter_count <= self.max_parameters and graph_macs(graph) <= self.max_macs

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import log
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
-from latcast.graph.size import NetworkSize, SizeCounter
+from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import CONVOLUTIONAL, FITS, TOKENS, Block, MixedBuilder, log_uniform, weighted
 
@@ -143,7 +143,7 @@ KIND_WEIGHTS: Mapping[str, float] = {
 
 def kinds_in(**parameters: Any) -> Counter[str]:
     """How often each kind occurs in the member with these parameters."""
-    return Counter(_assemble(_Counter, **parameters)[0].kinds)
+    return Counter(_assemble(**parameters)[0].kinds)
 
 
 def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None) -> Graph:
@@ -158,30 +158,19 @@ def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, inp
     Raises:
         ModelError: An unknown kind of block.
     """
-    b, last = _assemble(MixedBuilder, seed, width, kinds, input_size)
+    b, last = _assemble(seed, width, kinds, input_size)
     return b.finish(last)
 
 
-class _Counter(SizeCounter, MixedBuilder):
-    """Counts what the layers of random blocks compute and learn."""
-
-
-_Builder = TypeVar("_Builder", bound=MixedBuilder)
-
-
 def _assemble(
-    builder: Callable[[str, Random, float], _Builder],
-    seed: int,
-    width: float = 1.0,
-    kinds: Sequence[str] | None = None,
-    input_size: tuple[int, int] | None = None,
-) -> tuple[_Builder, str]:
+    seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None
+) -> tuple[MixedBuilder, str]:
     """A builder with all layers of a member, and its last tensor."""
     for kind in kinds or ():
         if kind not in BLOCKS:
             raise ModelError(f"no kind of block is called '{kind}'; expected some of {', '.join(BLOCKS)}")
     rng = Random(seed)
-    b = builder(NAME, rng, width)
+    b = MixedBuilder(NAME, rng, width)
     network_kinds = tuple(kinds) if kinds else _drawn_kinds(rng)
     drawn_size = _input_size(rng)
     x = b.input((1, 3, *(input_size or drawn_size)))
@@ -203,17 +192,6 @@ def _assemble(
     b.kinds.append(head)
     x = HEADS[head][0](b, x, weighted(rng, CLASSES), _branch(rng))
     return b, b.softmax(x) if rng.random() < 0.15 else x
-
-
-def counted(
-    seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None
-) -> NetworkSize:
-    """The size of the member that :func:`build` makes of the same parameters, without building it.
-
-    Raises:
-        ModelError: As :func:`build`.
-    """
-    return _assemble(_Counter, seed, width, kinds, input_size)[0].counted
 
 
 def _branch(rng: Random) -> Random:
@@ -260,11 +238,11 @@ def fitted_multiplier(seed: int, target_macs: float, input_size: tuple[int, int]
     at the squared estimate shows the true exponent.
     """
     low, high = MULTIPLIER_LIMITS
-    at_one = counted(seed, input_size=input_size).macs
+    at_one = graph_macs(build(seed, input_size=input_size))
     trial = (target_macs / at_one) ** 0.5
     if not low <= trial <= high:
         return None
-    at_trial = counted(seed, trial, input_size=input_size).macs
+    at_trial = graph_macs(build(seed, trial, input_size=input_size))
     exponent = 2.0
     if abs(log(trial)) > 0.05 and at_trial != at_one:
         exponent = min(max(log(at_trial / at_one) / log(trial), 0.7), 2.0)
@@ -282,12 +260,12 @@ def draw(rng: Random) -> dict[str, Any]:
             return {"seed": seed, "width": multiplier}
 
 
-def within_limits(size: NetworkSize, macs: tuple[float, float] = MAC_RANGE) -> bool:
-    """Whether a network has as many multiply-accumulates and no more weights than the space allows."""
-    return macs[0] <= size.macs <= macs[1] and size.parameters <= MAX_PARAMETERS
+def within_limits(graph: Graph, macs: tuple[float, float] = MAC_RANGE) -> bool:
+    """Return whether a network has as many multiply-accumulates and no more weights than the space allows."""
+    return macs[0] <= graph_macs(graph) <= macs[1] and graph.parameter_count <= MAX_PARAMETERS
 
 
-SPACE = DrawnSpace(NAME, build, draw, within_limits, counted)
+SPACE = DrawnSpace(NAME, build, draw, within_limits)
 
 
 # The same networks on small images (CIFAR's 32x32 and the like), whose kernels the larger ones hardly ever have. Search spaces
@@ -316,9 +294,4 @@ def draw_small(rng: Random) -> dict[str, Any]:
             return {"seed": seed, "width": multiplier, "size": size}
 
 
-def counted_small(seed: int, width: float = 1.0, size: int = SMALL_SIZES[0]) -> NetworkSize:
-    """The size of the network that :func:`build_small` makes."""
-    return counted(seed, width, input_size=(size, size))
-
-
-SMALL = DrawnSpace("random_small", build_small, draw_small, lambda size: within_limits(size, SMALL_MAC_RANGE), counted_small)
+SMALL = DrawnSpace("random_small", build_small, draw_small, lambda graph: within_limits(graph, SMALL_MAC_RANGE))

@@ -13,6 +13,7 @@ from random import Random
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import log_uniform
 
@@ -270,7 +271,7 @@ def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> G
 
 
 def _space(name: str, builder: Callable[[int], Graph]) -> DrawnSpace:
-    return DrawnSpace(name, builder, lambda rng: {"seed": rng.getrandbits(32)}, lambda size: size.macs <= MOST_MACS)
+    return DrawnSpace(name, builder, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
 
 
 SPACE, MOVES_SPACE, FORMS_SPACE = _space(NAME, build), _space(MOVES_NAME, build_moves), _space(FORMS_NAME, build_forms)

@@ -12,6 +12,7 @@ from random import Random
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import HEAD_SIZES, log_uniform, weighted
 
@@ -274,4 +275,4 @@ def build(seed: int) -> Graph:
     return b.finish(b.linear(b.reduce_mean(x, (1,), keepdims=False), 10))
 
 
-SPACE = DrawnSpace(NAME, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda size: size.macs <= MOST_MACS)
+SPACE = DrawnSpace(NAME, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
