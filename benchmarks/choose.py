@@ -25,7 +25,7 @@ from benchmarks.tables import markdown_table, target_cell
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, mixed_by_others, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms
-from latcast.extras import require
+from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
 from latcast.kernels.selection import NEED_A_FAMILY
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
@@ -118,9 +118,10 @@ def accuracy_of(reference: Reference) -> float:
 @cache
 def _top5_percent() -> Mapping[str, float]:
     """Top-5 accuracies of pytorchcv's networks, which that package states; of the phones' convolutional networks."""
-    require("judging choices", "pytorchcv")
     spec = find_spec("pytorchcv")
-    folder = Path(((spec and spec.submodule_search_locations) or [""])[0])
+    if spec is None:
+        raise DatasetError("judging choices needs the accuracies in the package pytorchcv; add it with: pip install pytorchcv")
+    folder = Path((spec.submodule_search_locations or [""])[0])
     with (folder / "models" / "common" / "model_metainfos.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["test_dataset"] == "in1k" and row["error_value"].isdecimal()]
     return {row["model_name"]: 100 - int(row["error_value"]) / 100 for row in rows}

@@ -98,7 +98,9 @@ class NnMeterFamily:
 
     @cached_property
     def _family(self) -> VariantFamily:
-        return family(self.name)
+        found = family(self.name)
+        assert isinstance(found, VariantFamily)
+        return found
 
     @cached_property
     def published(self) -> Parameters:

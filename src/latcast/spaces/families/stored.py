@@ -6,13 +6,13 @@ are worked out from that (:mod:`latcast.graph.passes.reshape_inputs`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 
 from latcast.errors import LatcastError, ModelError
-from latcast.graph.builder import pair
+from latcast.graph.builder import Size, pair
 from latcast.graph.ir import Graph
 from latcast.graph.passes.reshape_inputs import reshape_inputs
 from latcast.records import Reference
@@ -45,7 +45,7 @@ class StoredFamily:
             )  # fmt: skip
         return found
 
-    def build(self, name: str, resolution: int | Sequence[int] | None = None, batch: int = 1) -> Graph:
+    def build(self, name: str, resolution: Size | None = None, batch: int = 1) -> Graph:
         """Return a member.
 
         Args:
