@@ -31,18 +31,18 @@ RESOLUTION = 224
 
 
 def readers() -> dict[str, Callable[[], Graph]]:
-    """Return each network's name with the function that exports and reads it; those of ImageNet's classes first."""
+    """Return each network's name with the function that exports and reads it, without those for images of 32x32 alone."""
     modules = _modules()
-    order = sorted(modules, key=lambda name: ("_" in name and name.rpartition("_")[2] in _OTHER_DATA, name))
-    return {name: partial(_exported, modules[name], name) for name in order}
+    return {
+        name: partial(_exported, make, name)
+        for name, make in sorted(modules.items())
+        if not name.endswith(("cifar10", "cifar100", "svhn"))
+    }
 
 
 def release() -> str:
     """Return pytorchcv's version."""
     return version("pytorchcv")
-
-
-_OTHER_DATA = ("cifar10", "cifar100", "svhn", "cub", "coco", "cityscapes", "ade20k", "voc", "widerface")
 
 
 def _modules() -> Mapping[str, Callable[..., Any]]:
