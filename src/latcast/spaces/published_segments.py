@@ -80,14 +80,14 @@ _LETTERS = re.compile(r"[a-z]+")
 
 
 def design_of(name: str) -> str:
-    """What published networks of one design have in common: the letters that a name begins with, less who published it."""
+    """Return a network's design: the letters that its name begins with, less who published it."""
     own = _PUBLISHER.sub("", name.partition("/")[2].lower())
     found = _LETTERS.match(own)
     return found.group() if found else own
 
 
 def designs_of_families(names: Iterable[str]) -> frozenset[str]:
-    """The designs that families are members of: the letters that their names begin with."""
+    """Return the designs that families are members of: the letters that their names begin with."""
     return frozenset(found.group() for name in names if (found := _LETTERS.match(name)))
 
 
@@ -113,7 +113,7 @@ def covering_designs() -> frozenset[str]:
 
 @lru_cache(maxsize=SEGMENTS_KEPT)
 def build(network: str, first: str, last: str) -> Graph:
-    """A segment.
+    """Return a segment.
 
     Args:
         network: Name of a published network.

@@ -28,7 +28,7 @@ _MOBILENET_V1: Mapping[str, Any] = {
 def mobilenet_v1(
     b: GraphBuilder, x: str, *, widths: Sequence[int], depths: Sequence[int], kernels: Sequence[int], stem: int, classes: int
 ) -> str:
-    """MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
+    """Add MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
 
     Args:
         widths: Output channels of each stage; all stages but the first halve the resolution.
@@ -85,7 +85,7 @@ def shufflenet_v2(
     head: int,
     classes: int,
 ) -> str:
-    """ShuffleNetV2.
+    """Add ShuffleNetV2.
 
     Args:
         widths: Output channels of each stage, even numbers; every stage halves the resolution.

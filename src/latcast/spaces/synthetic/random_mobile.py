@@ -37,7 +37,7 @@ def build(
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """A member of the space.
+    """Build a member of the space.
 
     Args:
         blocks: One (width, kernel, expansion, stride, skip) for each inverted residual.
