@@ -23,8 +23,7 @@ from latcast.records import Reference
 from latcast.spaces.parametrisations import PARAMETRISATIONS, Values
 
 MOST_FLOPS, MOST_ELEMENTS, MOST_WEIGHTS = 4e9, 1.6e7, 1.1e8
-"""Of one kernel: FLOPs, elements read and written, weights. VGG16 has 3.7e9, 6.4e6 and 1.03e8; random sampling without a limit
-"generates lots of large but rarely-considered Conv" (nn-Meter §7.3)."""
+"""Of one kernel: FLOPs, elements read and written, weights; a little more than VGG16's largest."""
 
 SPAN_DRAWS = 100
 """Draws of channels for one choice on the grid, before another choice is made."""

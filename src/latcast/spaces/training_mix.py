@@ -16,7 +16,7 @@ from latcast.spaces.published_segments import draw as draw_segment
 TRAINING_FAMILIES = (
     "resnet", "resnext", "densenet", "mobilenet_v3", "shufflenet_v2", "mobilenet_v1", "vit", "googlenet",
 )  # fmt: skip
-"""Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``, drawn before any result was known."""
+"""Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``."""
 
 MIXED = "random_mixed"
 """The space whose networks make room for rare operators."""

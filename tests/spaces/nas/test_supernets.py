@@ -43,15 +43,6 @@ def test_a_sampled_reference_builds_the_network_of_its_encoding(name: str) -> No
 
 
 @ALL
-def test_samples_are_different_and_the_same_for_the_same_seed(name: str) -> None:
-    supernet = SUPERNETS.get(name)
-    few, many = supernet.distinct_encodings(10, 7), supernet.distinct_encodings(40, 7)
-    assert many[:10].tolist() == few.tolist()
-    assert len(np.unique(many, axis=0)) == 40
-    assert supernet.distinct_encodings(10, 8).tolist() != few.tolist()
-
-
-@ALL
 def test_what_an_inactive_choice_says_changes_nothing(name: str) -> None:
     supernet = SUPERNETS.get(name)
     encodings = np.random.default_rng(0).integers(0, supernet.choices, size=(200, len(supernet.choices)))

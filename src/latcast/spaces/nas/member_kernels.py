@@ -90,7 +90,7 @@ SpaceKernels = SegmentKernels | MemberKernels
 
 
 def make_table(kernels: SegmentKernels) -> MemberKernels:
-    """Return the table of a whole small space, by looking at every member (half a minute for NAS-Bench-201)."""
+    """Return the table of a whole small space, by looking at every member."""
     supernet = kernels.supernet
     everything, members = supernet.all_encodings(), supernet.all_members()
     numbers = _numbers(supernet, members)

@@ -239,22 +239,8 @@ FORMS: Mapping[str, tuple[Step, float]] = {
 """Steps of usual operators in forms that runtimes compute by other loops, and that other random networks lack."""
 
 
-def build(seed: int) -> Graph:
-    """Build the network of a seed, of all steps."""
-    return _network(NAME, seed, STEPS)
-
-
-def build_moves(seed: int) -> Graph:
-    """Build the network of a seed, of :data:`MOVES`."""
-    return _network(MOVES_NAME, seed, MOVES)
-
-
-def build_forms(seed: int) -> Graph:
-    """Build the network of a seed, of :data:`FORMS`."""
-    return _network(FORMS_NAME, seed, FORMS)
-
-
 def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> Graph:
+    """Build the network of a seed, of these steps."""
     rng = Random(f"{name}/{seed}")
     b = _Steps(f"{name}-{seed}")
     size = rng.choice(SIZES)
@@ -270,8 +256,11 @@ def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> G
     return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
 
 
-def _space(name: str, builder: Callable[[int], Graph]) -> DrawnSpace:
-    return DrawnSpace(name, builder, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
+def _space(name: str, steps: Mapping[str, tuple[Step, float]]) -> DrawnSpace:
+    def build(seed: int) -> Graph:
+        return _network(name, seed, steps)
+
+    return DrawnSpace(name, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
 
 
-SPACE, MOVES_SPACE, FORMS_SPACE = _space(NAME, build), _space(MOVES_NAME, build_moves), _space(FORMS_NAME, build_forms)
+SPACE, MOVES_SPACE, FORMS_SPACE = _space(NAME, STEPS), _space(MOVES_NAME, MOVES), _space(FORMS_NAME, FORMS)
