@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
+from typing import Any
 
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import Size, pair
@@ -17,7 +18,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.passes.reshape_inputs import reshape_inputs
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
-from latcast.spaces.families.variants import IMAGE
+from latcast.spaces.families.variants import IMAGE, checked_call
 from latcast.spaces.named_graphs import FOLDER, SUFFIX, GraphFile
 
 
@@ -45,17 +46,19 @@ class StoredFamily:
             )  # fmt: skip
         return found
 
-    def build(self, name: str, resolution: Size | None = None, batch: int = 1) -> Graph:
+    def build(self, **parameters: Any) -> Graph:
         """Return a member.
 
         Args:
-            name: One of :attr:`published`.
-            resolution: Height and width of the image, one number or two; as published where None.
-            batch: Images at a time.
+            parameters: ``name``, one of :attr:`published`; ``resolution``, height and width of the image, one number or two, where
+                not as published; ``batch``, images at a time.
 
         Raises:
-            ModelError: No such member, or one that images of this size do not fit.
+            ModelError: Other parameters, no such member, or one that images of this size do not fit.
         """
+        return checked_call(self.name, self._member, parameters)
+
+    def _member(self, name: str, resolution: Size | None = None, batch: int = 1) -> Graph:
         network = self._file.find(name)
         if network is None:
             raise ModelError(f"the space '{self.name}' has no network '{name}'; it has {', '.join(self.published)}")
