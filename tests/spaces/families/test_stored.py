@@ -64,7 +64,7 @@ def test_four_times_the_pixels_are_four_times_the_work_of_convolutions() -> None
 def test_an_unknown_member_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="no network 'ghostnet_x9'; it has ghostnet_x0_5"):
         family("ghostnet").build(name="ghostnet_x9")
-    with pytest.raises(ModelError, match="the space 'ghostnet' cannot be built: .* it takes name, resolution, batch"):
+    with pytest.raises(ModelError, match=r"the space 'ghostnet' cannot be built: .* it takes name, resolution, batch"):
         family("ghostnet").build(widths=[16])
 
 

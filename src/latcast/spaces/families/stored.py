@@ -50,8 +50,8 @@ class StoredFamily:
         """Return a member.
 
         Args:
-            parameters: ``name``, one of :attr:`published`; ``resolution``, height and width of the image, one number or two, where
-                not as published; ``batch``, images at a time.
+            parameters: ``name``, one of :attr:`published`; ``resolution``, height and width of the image, one number or two,
+                where not as published; ``batch``, images at a time.
 
         Raises:
             ModelError: Other parameters, no such member, or one that images of this size do not fit.
