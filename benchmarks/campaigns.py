@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,6 +31,7 @@ from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import SPACES
+from latcast.spaces.families.variants import VariantFamily
 from latcast.spaces.training_mix import published_networks, unseen_families
 
 FOLDER = Path(".latcast/bench")
@@ -137,7 +139,7 @@ class Bench:
 
 @cache
 def test_networks() -> tuple[Reference, ...]:
-    """Return real networks of families no member of which is trained on: three of each, their sizes drawn at random.
+    """Return real networks of families no member of which is trained on: at most three of each, their sizes drawn at random.
 
     Up to two are published members, drawn regardless of size; the others are variants with widths, depths and resolution drawn
     as in :mod:`latcast.spaces.families.variants`, always by the same seed.
@@ -147,15 +149,14 @@ def test_networks() -> tuple[Reference, ...]:
         published = published_networks((name,))
         Random(f"{name}/{TEST_SEED}").shuffle(published)
         chosen = [each for each in published if _fits(each)][:PUBLISHED_PER_FAMILY]
-        variants = _variants(name)
-        while len(chosen) < TESTS_PER_FAMILY:
-            chosen.append(next(variants))
-        found += chosen
+        found += [*chosen, *islice(_variants(name), TESTS_PER_FAMILY - len(chosen))]
     return tuple(found)
 
 
 def _variants(family: str) -> Iterator[Reference]:
-    return (each for each in SPACES.get(family).sample(50, TEST_SEED) if _fits(each))
+    """Variants of a family that are small enough; stored families have none."""
+    space = SPACES.get(family)
+    return (each for each in space.sample(50, TEST_SEED) if _fits(each)) if isinstance(space, VariantFamily) else iter(())
 
 
 def _fits(reference: Reference) -> bool:

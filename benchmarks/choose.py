@@ -28,7 +28,7 @@ from benchmarks.shipped_kernels import ship_kernel_tables
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, mixed_by_others, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
-from latcast.extras import require
+from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.search.choose import CERTAINTY
 from latcast.spaces.models import models
@@ -135,9 +135,10 @@ def accuracy_of(reference: Reference) -> float:
 @cache
 def _top5_percent() -> Mapping[str, float]:
     """Return the top-5 accuracies that pytorchcv states of its networks, which the phones ran."""
-    require("judging choices", "pytorchcv")
     spec = find_spec("pytorchcv")
-    folder = Path(((spec and spec.submodule_search_locations) or [""])[0])
+    if spec is None:
+        raise DatasetError("judging choices needs the accuracies in the package pytorchcv; add it with: pip install pytorchcv")
+    folder = Path((spec.submodule_search_locations or [""])[0])
     with (folder / "models" / "common" / "model_metainfos.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["test_dataset"] == "in1k" and row["error_value"].isdecimal()]
     return {row["model_name"]: 100 - int(row["error_value"]) / 100 for row in rows}

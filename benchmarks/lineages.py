@@ -21,8 +21,6 @@ from latcast.spaces import build
 from latcast.spaces.catalogue import FAMILY_NAMES, model
 from latcast.spaces.iiswc20 import buildable
 from latcast.spaces.named_graphs import all_networks
-from latcast.spaces.pytorchcv import reference_of as pytorchcv_reference
-from latcast.spaces.pytorchcv import shipped_names
 from latcast.spaces.training_mix import published_networks
 
 OF_SUBSTANCE = 0.1
@@ -64,7 +62,6 @@ def every_network() -> Iterator[Reference]:
     """Yield the networks of the collections, published members of the families, and the networks of Ganesan et al."""
     yield from map(model, all_networks())
     yield from published_networks(FAMILY_NAMES)
-    yield from map(pytorchcv_reference, sorted(shipped_names()))
     yield from buildable().values()
 
 

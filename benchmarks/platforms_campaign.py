@@ -62,7 +62,7 @@ PUBLISHED_TESTS = (
 )  # fmt: skip
 
 DRAWN_TESTS: Mapping[str, int] = {
-    "alexnet": 1, "vgg": 1, "se_resnet": 1, "swin": 1,
+    "alexnet": 1, "vgg": 1, "swin": 1,
     "ofa_mobilenet_v3": 3, "ofa_proxylessnas": 2, "nas_bench_201": 2, "bignas": 2,
 }  # fmt: skip
 """Families whose published members are too large, and search spaces: members of at most :data:`TEST_MACS`, how many of each."""

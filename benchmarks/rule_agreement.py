@@ -20,7 +20,7 @@ from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.predictors.profiling import MOST_WEIGHTS_AT_LEAST, TRIAL_PLAN
 from latcast.predictors.training_from_store import environment_of, rules_of_host
 from latcast.records import ExecutedKernel, Platform
-from latcast.spaces.catalogue import build, size
+from latcast.spaces.catalogue import build
 from latcast.spaces.training_mix import training_mix
 
 DRAWN = 40
@@ -99,7 +99,7 @@ def judge_rules(bench: Bench) -> dict[str, Any]:
 def judge_without_clock(bench: Bench) -> dict[str, Any]:
     """Compare shipped rules with what the bench's runtime executes of networks of the training mix, each run once."""
     chosen = training_mix(DRAWN, 0, runtime=bench.runtime)
-    items = [CampaignItem(each, plan=TRIAL_PLAN) for each in chosen if size(each).parameters <= MOST_WEIGHTS_AT_LEAST]
+    items = [CampaignItem(each, plan=TRIAL_PLAN) for each in chosen if build(each).parameter_count <= MOST_WEIGHTS_AT_LEAST]
     with bench.store("executed") as store:
         platform = Campaign(store, bench.settings, items).run().platform
         return _judged(store, platform)

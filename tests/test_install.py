@@ -206,7 +206,7 @@ def test_what_is_missing_is_named_with_the_extra_of_the_feature(monkeypatch: pyt
 
     with pytest.raises(MissingExtraError, match=r"^reading x needs the package 'torch', .*pip install 'latcast\[torch\]'$"):
         require("reading x", "torch")
-    assert "latcast[pytorchcv]" in (unavailable("building x", "pytorchcv", "torch") or "")
+    assert "latcast[torch]" in (unavailable("building x", "torch") or "")
     assert unavailable("adding", "json") is None
 
 

@@ -331,11 +331,34 @@ def _ncnn_recipes(data: Path | None) -> list[Recipe]:
     return [Recipe(file.stem, None, [], lambda: None, read=reader(file)) for file in files]
 
 
+# pytorchcv
+
+
+def _pytorchcv_origin() -> Origin:
+    from benchmarks.named_networks.pytorchcv import release
+
+    return Origin(f"pytorchcv {release()}", "https://github.com/osmr/imgclsmob", "MIT")
+
+
+def _pytorchcv_recipes(data: Path | None) -> list[Recipe]:
+    from benchmarks.named_networks.pytorchcv import readers
+
+    if data is None:
+        raise ModelError("the measurements of pytorchcv's networks are needed: give the folder that has usc by --data")
+    with (data / "usc" / "tflite_cnn_e2e.csv").open(newline="") as lines:
+        measured = {row["model"] for row in csv.DictReader(lines)}
+    return [
+        Recipe(name, None, [], lambda: None, figures="measured by Li et al." if name in measured else "", read=read)
+        for name, read in readers().items()
+    ]
+
+
 COLLECTIONS = {
     "timm": Collection(_timm_origin, _timm_recipes, _timm_counted),
     "ncnn_benchmark": Collection(_ncnn_origin, _ncnn_recipes),
     "torchvision": Collection(_torchvision_origin, _torchvision_recipes),
     "netspresso": Collection(_timm_origin, _netspresso_recipes),
     "hailo": Collection(_timm_origin, _hailo_recipes),
+    "pytorchcv": Collection(_pytorchcv_origin, _pytorchcv_recipes),
 }
 """Space to what it is built from."""

@@ -18,7 +18,6 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "openvino": ("openvino", "openvino"),
     "torch": ("torch", "torch"),
     "onnxscript": ("onnxscript", "torch"),
-    "pytorchcv": ("pytorchcv", "pytorchcv"),
     "pyarrow": ("pyarrow", "parquet"),
     "pymoo": ("pymoo", "search"),
     "alembic": ("alembic", "server"),

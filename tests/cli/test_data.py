@@ -11,12 +11,8 @@ import pytest
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
 from latcast.datasets.importers.benchmark_tools.manifest import KitNetwork
-from latcast.datasets.importers.usc import built
 from latcast.datasets.store import Store
-from latcast.errors import MissingExtraError
-from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
-from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 from tests.cli.conftest import Latcast
 from tests.datasets.importers.benchmark_tools.printed_profile import profiled
@@ -68,17 +64,6 @@ def test_import_into_a_file_without_building_networks(
     assert len(records) == 6
     assert networks == []
     assert all(kernel.nodes == () for record in records for kernel in record.executed)
-
-
-def test_without_pytorchcv_nodes_are_left_out_and_said(latcast: Latcast, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(reference: Reference) -> Graph:
-        raise MissingExtraError("pytorchcv", "pytorchcv", "building a network of pytorchcv")
-
-    monkeypatch.setattr(built, "build", build)
-    found = latcast("data", "import", "usc", folder)
-
-    assert found.code == 0
-    assert "note: nodes of 1 networks are not known: building a network of pytorchcv needs the package" in found.out
 
 
 def test_a_malformed_row_stops_the_import(latcast: Latcast, home: Path, folder: Path) -> None:

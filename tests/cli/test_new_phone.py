@@ -100,18 +100,6 @@ def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:
     }
 
 
-def test_known_networks_are_built_without_pytorchcv(latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latcast.spaces.pytorchcv.exported.version", _not_installed)
-
-    assert latcast("device", "kit", "mobilenetv2b_wd4", "-o", "kit", "--formats", "onnx").code == 0
-
-
-def _not_installed(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError
-
-    raise PackageNotFoundError(name)
-
-
 class TestCsv:
     @pytest.fixture
     def csv(self, home: Path) -> Path:

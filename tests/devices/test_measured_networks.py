@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,14 +35,6 @@ def written(folder: Path, text: str, name: str = "few.csv") -> Path:
     file = folder / name
     file.write_text(text)
     return file
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_pytorchcv() -> Iterator[None]:
-    """Asking it for a name imports PyTorch, which takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pytorchcv, "has_network", lambda name: False)
-        yield
 
 
 def measured_on(platform: str, name: str, latency_ms: float | None, *, role: str = "network") -> Measurement:

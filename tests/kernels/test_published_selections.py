@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from latcast.kernels import FusionRules, find_kernels, kernel_type
 from latcast.kernels.executed_names import LINK, PYTORCH_METAL, PYTORCH_VULKAN, TFLITE_GPU, executed_names
 from latcast.kernels.rules import rules_for
 from latcast.kernels.selection import selection_of
+from latcast.spaces.catalogue import build
+from latcast.spaces.pytorchcv import reference_of
 
 Row = Mapping[str, str]
 
@@ -151,11 +152,7 @@ def test_vulkan_chooses_the_recorded_convolution_from_an_operation_s_sizes(publi
 
 @cache
 def graph_of(name: str) -> Graph:
-    if find_spec("pytorchcv") is None:
-        pytest.skip("the measured networks are those of pytorchcv, which is not installed")
-    from latcast.spaces.pytorchcv import build
-
-    return build(name)
+    return build(reference_of(name))
 
 
 def by_network(rows: Sequence[Row]) -> Mapping[str, list[Row]]:

@@ -9,7 +9,7 @@ import pytest
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.types.movement import COPY_FORMS
-from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract, RegressorContract, SpaceContract
+from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract, RegressorContract
 from latcast.testing.networks import random_network
 
 
@@ -62,13 +62,6 @@ class TestMatmulKernels(KernelTypeContract):
         {"batch": 2, "rows": 8, "inner": 16, "columns": 24},
         {"batch": 1, "rows": 64, "inner": 32, "columns": 64},
     )
-
-
-@pytest.mark.parametrize("space_name", ["random_mixed", "resnet", "ofa_mobilenet_v3", "operator_pairs"])
-class TestSpaces(SpaceContract):
-    @pytest.fixture(autouse=True)
-    def named(self, space_name: str) -> None:
-        self.space_name = space_name  # type: ignore[misc]
 
 
 class TestOnnx(ImporterContract):

@@ -18,7 +18,6 @@ OPTIONAL_PARTS = {
     "sqlalchemy": "keep measurements",
     "torch": "read PyTorch modules and .pt2 files",
     "onnxscript": "read PyTorch modules and .pt2 files",
-    "pytorchcv": "build published networks as PyTorch modules",
     "pyarrow": "the benchmark of variants as Parquet",
     "pymoo": "search large spaces",
     "fastapi": "a shared hub of measurements",

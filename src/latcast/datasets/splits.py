@@ -23,8 +23,6 @@ from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.pytorchcv import NAME as PYTORCHCV
 from latcast.spaces.pytorchcv import family_of as family_by_name
-from latcast.spaces.pytorchcv import reference_of as pytorchcv_reference
-from latcast.spaces.pytorchcv import shipped_names
 
 TEST_SHARE = 0.3
 """Share of the subjects to test on."""
@@ -90,7 +88,7 @@ def _lineage_of_graph(reference: Reference) -> str:
 def tabled_lineages() -> dict[str, dict[str, list[str]]]:
     """Build what :data:`TABLE` holds from the graphs at their usual inputs: space to main block to names, all sorted."""
     found: dict[str, dict[str, list[str]]] = {}
-    for reference in (*map(model, all_networks()), *map(pytorchcv_reference, shipped_names())):
+    for reference in map(model, all_networks()):
         names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])
         names.append(str(reference.parameters["name"]))
     return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}

@@ -28,7 +28,7 @@ from latcast.predictors.stopping import Outlook, StoppingRule
 from latcast.predictors.training import chosen_model, fit_once
 from latcast.predictors.training_from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import SPACES, build, size
+from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
 
@@ -385,7 +385,7 @@ def network_items(
     chosen = training_mix(max(FEWEST_DRAWN, count), seed, runtime=rules.runtime)
     if budget_s < WHOLE_MIX_SECONDS:
         most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
-        chosen = [reference for reference in chosen if size(reference).parameters <= most_weights]
+        chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
     plan = dataclasses.replace(plan, batch_size=min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size))
     return [CampaignItem(reference, "network", plan) for reference in chosen], part_s
 

@@ -35,7 +35,7 @@ class SqueezeExcite:
 
 
 def shortcut(b: GraphBuilder, x: str, width: int, stride: int) -> str:
-    """The input of a residual block as its output is shaped: itself, or projected."""
+    """Return the input of a residual block in its output's shape: as it is, or projected."""
     if stride == 1 and b.channels(x) == width:
         return x
     return b.conv_bn(x, width, stride=stride, activation=None)
@@ -51,10 +51,9 @@ def bottleneck(
     stride: int = 1,
     groups: int = 1,
     activation: str = "relu",
-    stride_first: bool = False,
     squeeze_excite: SqueezeExcite | None = None,
 ) -> str:
-    """The branch of a residual bottleneck: 1x1, spatial, 1x1 without activation (He et al. 2016, Fig. 5).
+    """Add the branch of a residual bottleneck: 1x1, spatial, 1x1 without activation (He et al. 2016, Fig. 5).
 
     Args:
         b: The builder.
@@ -62,22 +61,20 @@ def bottleneck(
         width: Output channels.
         inner: Channels of the spatial convolution.
         kernel: Its kernel size.
-        stride: Stride of the branch.
+        stride: Its stride.
         groups: Groups of the spatial convolution.
         activation: After the first two convolutions.
-        stride_first: The first convolution has the stride, not the spatial one.
         squeeze_excite: Behind the spatial convolution.
     """
-    first, middle = (stride, 1) if stride_first else (1, stride)
-    y = b.conv_bn(x, inner, stride=first, activation=activation)
-    y = b.conv_bn(y, inner, kernel, stride=middle, groups=groups, activation=activation)
+    y = b.conv_bn(x, inner, activation=activation)
+    y = b.conv_bn(y, inner, kernel, stride=stride, groups=groups, activation=activation)
     if squeeze_excite is not None:
         y = squeeze_excite.add(b, y)
     return b.conv_bn(y, width, activation=None)
 
 
 def depthwise(b: GraphBuilder, x: str, kernel: int = 3, *, stride: int = 1, activation: str | None = "relu") -> str:
-    """Depthwise convolution, batch normalisation, activation."""
+    """Add a depthwise convolution, batch normalisation, activation."""
     channels = b.channels(x)
     return b.conv_bn(x, channels, kernel, stride=stride, groups=channels, activation=activation)
 
@@ -85,7 +82,7 @@ def depthwise(b: GraphBuilder, x: str, kernel: int = 3, *, stride: int = 1, acti
 def separable(
     b: GraphBuilder, x: str, width: int, kernel: int = 3, *, stride: int = 1, activation: str = "relu", linear: bool = False
 ) -> str:
-    """Depthwise convolution and 1x1 convolution, the latter without activation where ``linear`` (Howard et al. 2017, Fig. 3)."""
+    """Add a depthwise and a 1x1 convolution, the latter without activation where ``linear`` (Howard et al. 2017, Fig. 3)."""
     x = depthwise(b, x, kernel, stride=stride, activation=activation)
     return b.conv_bn(x, width, activation=None if linear else activation)
 
@@ -103,7 +100,7 @@ def inverted_residual(
     expand: bool | None = None,
     skip: bool = True,
 ) -> str:
-    """1x1 expansion, depthwise convolution, 1x1 projection without activation (Sandler et al. 2018, §3.3).
+    """Add a 1x1 expansion, a depthwise convolution, a 1x1 projection without activation (Sandler et al. 2018, §3.3).
 
     Args:
         b: The builder.
@@ -130,7 +127,7 @@ def inverted_residual(
 def fire(
     b: GraphBuilder, x: str, squeezed: int, pointwise: int, spatial: int, kernel: int, layer: Callable[[str, int, int], str]
 ) -> str:
-    """A 1x1 convolution that squeezes, two side by side that expand, concatenated (Iandola et al. 2016, Fig. 1).
+    """Add a 1x1 convolution that squeezes, two side by side that expand, concatenated (Iandola et al. 2016, Fig. 1).
 
     ``layer`` adds a convolution and its activation; it takes a tensor, output channels and a kernel size.
     """
@@ -146,7 +143,7 @@ def inception(
     pool: Callable[[str], str],
     activation: str = "relu",
 ) -> str:
-    """Branches side by side, concatenated (Szegedy et al. 2015, Fig. 2 b).
+    """Add branches side by side, concatenated (Szegedy et al. 2015, Fig. 2 b).
 
     Args:
         b: The builder.
@@ -166,14 +163,14 @@ def inception(
 
 
 def normalised_conv(b: GraphBuilder, x: str, width: int, kernel: int = 1, activation: str = "relu") -> str:
-    """Batch normalisation, activation, convolution."""
+    """Add batch normalisation, activation, convolution."""
     return b.conv(b.activation(b.batch_norm(x), activation), width, kernel)
 
 
 def dense_block(
     b: GraphBuilder, x: str, depth: int, growth: int, *, inner: int, kernel: int = 3, activation: str = "relu"
 ) -> str:
-    """Layers of which each reads all earlier ones (Huang et al. 2017, §3).
+    """Add layers of which each reads all earlier ones (Huang et al. 2017, §3).
 
     ``inner`` are the channels of their 1x1 convolutions.
     """
@@ -187,7 +184,7 @@ def dense_block(
 
 
 def shuffle_unit(b: GraphBuilder, x: str, width: int, kernel: int, stride: int) -> str:
-    """At stride 1 half of the channels pass unchanged; at stride 2 both branches compute (Ma et al. 2018, Fig. 3 c, d)."""
+    """Add a unit: at stride 1 half of the channels pass unchanged, at stride 2 both branches compute (Ma et al. 2018, Fig. 3)."""
     half = width // 2
     if stride == 1:
         passed, x = b.split(x, (half, half))
@@ -198,14 +195,14 @@ def shuffle_unit(b: GraphBuilder, x: str, width: int, kernel: int, stride: int) 
 
 
 def ghost_module(b: GraphBuilder, x: str, width: int, activation: str | None) -> str:
-    """Half of the channels by a 1x1 convolution, the other half by a depthwise one of the first (Han et al. 2020, Fig. 2)."""
+    """Add half of the channels by a 1x1 convolution, the other half by a depthwise one of the first (Han et al. 2020, Fig. 2)."""
     half = ceil(width / 2)
     primary = b.conv_bn(x, half, activation=activation)
     return b.concat([primary, b.conv_bn(primary, width - half, 3, groups=half, activation=activation)])
 
 
 def ghost_bottleneck(b: GraphBuilder, x: str, width: int, *, expanded: int, kernel: int, stride: int, squeezed: int = 0) -> str:
-    """Two ghost modules around a depthwise convolution (at stride 2 only), with a shortcut (Han et al. 2020, Fig. 3).
+    """Add two ghost modules around a depthwise convolution (at stride 2 only), with a shortcut (Han et al. 2020, Fig. 3).
 
     ``squeezed`` are the channels of a squeeze-and-excitation, 0 for none.
     """

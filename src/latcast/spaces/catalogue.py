@@ -6,19 +6,19 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
-from latcast.graph.size import NetworkSize, size_of
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
 
 if TYPE_CHECKING:
+    from latcast.spaces.families.stored import StoredFamily
     from latcast.spaces.families.variants import VariantFamily
 
 
@@ -30,14 +30,6 @@ class Space(Protocol):
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different members, the same for the same seed."""
-
-
-@runtime_checkable
-class SizedSpace(Space, Protocol):
-    """A space that tells how large a member is sooner than it builds it."""
-
-    def network_size(self, **parameters: Any) -> NetworkSize:
-        """The size of the member with these parameters."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +54,10 @@ class PublishedModel:
 
 _FAMILIES: Mapping[str, str] = {
     "alexnet": "convolutional", "vgg": "convolutional", "resnet": "residual", "densenet": "convolutional",
-    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "residual", "resnext": "residual",
-    "se_resnet": "residual", "mobilenet_v1": "mobile", "mobilenet_v2": "inverted_residual", "mobilenet_v3": "inverted_residual",
+    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "stored", "resnext": "residual",
+    "se_resnet": "stored", "mobilenet_v1": "mobile", "mobilenet_v2": "inverted_residual", "mobilenet_v3": "inverted_residual",
     "shufflenet_v2": "mobile", "mnasnet": "inverted_residual", "proxylessnas": "inverted_residual",
-    "efficientnet": "inverted_residual", "ghostnet": "mobile", "vit": "transformers", "swin": "transformers",
+    "efficientnet": "stored", "ghostnet": "stored", "vit": "transformers", "swin": "transformers",
     "mobilevit": "transformers",
 }  # fmt: skip
 """Name of each family to its module."""
@@ -116,8 +108,8 @@ SPACES: Registry[Space] = Registry(
 )
 
 
-def family(name: str) -> VariantFamily:
-    """A family of real networks.
+def family(name: str) -> VariantFamily | StoredFamily:
+    """Return a family of real networks.
 
     Raises:
         UnknownNameError: No such family.
@@ -282,17 +274,6 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)
-
-
-def size(reference: Reference) -> NetworkSize:
-    """How large the network is that a reference stands for; it is built only where its space cannot tell otherwise.
-
-    Raises:
-        UnknownNameError: No such space.
-        ModelError: As :func:`build`.
-    """
-    space = SPACES.find(reference.space)
-    return space.network_size(**reference.parameters) if isinstance(space, SizedSpace) else size_of(build(reference))
 
 
 def _check_content(path: Path, sha256: str | None) -> None:

@@ -79,7 +79,7 @@ def _macs(short: np.ndarray) -> np.ndarray:
 
 
 def reference(network: int, layers: np.ndarray | None, mega_macs: float) -> Reference:
-    """A network as a dataset states it.
+    """Return the reference of a network as a dataset states it.
 
     One of the published networks is referred to by its number; another one carries its short layers, and one whose layers are not
     known has a name alone.
@@ -102,13 +102,13 @@ def reference(network: int, layers: np.ndarray | None, mega_macs: float) -> Refe
 
 @cache
 def buildable() -> Mapping[str, Reference]:
-    """The published networks that can be built, by their names."""
+    """Return the published networks that can be built, by their names."""
     found = (Reference(NAME, {"network": index}, f"{NAME}-{index}") for index in range(len(published())))
     return {each.name: each for each in found if not why_not(each.parameters)}
 
 
 def layers_of(parameters: Mapping[str, Any]) -> np.ndarray:
-    """The layers, (layers, 13), of a reference's network, one that cannot be built included.
+    """Return the layers, (layers, 13), of a reference's network, one that cannot be built included.
 
     Raises:
         ModelError: The reference has neither layers nor the number of a published network.
@@ -163,7 +163,7 @@ class LayerLists:
     """The networks as a space: see the module."""
 
     def build(self, **parameters: Any) -> Graph:
-        """A network.
+        """Build a network.
 
         Args:
             parameters: ``network``, the number of a published one, or ``layers``, rows of operator's number, sides, channels,
@@ -179,7 +179,7 @@ class LayerLists:
         return graph_of_layers(_known(**parameters)[0])
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different published networks, the same for the same seed.
+        """Return ``count`` different published networks, the same for the same seed.
 
         Raises:
             ModelError: There are fewer.
@@ -207,7 +207,7 @@ class _Wiring:
         self._read: set[str] = set()
 
     def source(self, side: int, channels: int, *, pooling: bool) -> str:
-        """What a layer with this input reads."""
+        """Return the tensor that a layer with this input reads."""
         ends = [name for name in self.results if name not in self._read and self._side(name) == side]
         branches = len(ends) > 1 and (pooling or sum(self.builder.channels(name) for name in ends) == channels)
         if branches:
@@ -226,7 +226,7 @@ class _Wiring:
 
 
 def graph_of_layers(short: np.ndarray) -> Graph:
-    """The graph of a list of layers, (layers, 8), at least one.
+    """Return the graph of a list of layers, (layers, 8), at least one.
 
     Raises:
         ModelError: A layer reads what no layer returns, or its sizes do not fit its window.
@@ -264,7 +264,7 @@ def _layer(b: GraphBuilder, x: str, row: Sequence[int]) -> str:
 
 
 def _block_input(wiring: _Wiring, layers: Sequence[Sequence[int]], index: int) -> str:
-    """What the addition of this number adds to the result of the layer before it."""
+    """Return the tensor that the addition of this number adds to the result of the layer before it."""
     codes = [OPERATORS[row[_OPERATOR]] for row in layers[:index]]
     start = next((place for place in range(index - 1, -1, -1) if codes[place] == "depthwise_conv"), 0)
     if start >= 2 and codes[start - 2 : start] == ["conv", "activation"] and layers[start - 2][_WINDOW] == 1:

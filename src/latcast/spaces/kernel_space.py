@@ -23,8 +23,7 @@ from latcast.records import Reference
 from latcast.spaces.parametrisations import PARAMETRISATIONS, Values
 
 MOST_FLOPS, MOST_ELEMENTS, MOST_WEIGHTS = 4e9, 1.6e7, 1.1e8
-"""Of one kernel: FLOPs, elements read and written, weights. VGG16 has 3.7e9, 6.4e6 and 1.03e8; random sampling without a limit
-"generates lots of large but rarely-considered Conv" (nn-Meter §7.3)."""
+"""Of one kernel: FLOPs, elements read and written, weights; a little more than VGG16's largest."""
 
 SPAN_DRAWS = 100
 """Draws of channels for one choice on the grid, before another choice is made."""
@@ -40,7 +39,7 @@ SiLU, GELU, a sum, a sum and ReLU."""
 
 
 def kernel_reference(type_name: str, configuration: Configuration) -> Reference:
-    """The reference of a single kernel."""
+    """Return the reference of a single kernel."""
     fields = kernel_type(type_name).fields
     parameters = dict(zip(fields, configuration, strict=True))
     return Reference(f"kernel/{type_name}", parameters, f"{type_name} {'x'.join(map(str, configuration))}")
@@ -77,7 +76,7 @@ class KernelSpace:
     # Validity
 
     def canonical(self, configuration: Configuration) -> Configuration | None:
-        """The configuration of the kernel that is really built for this one; None where it is not one kernel of the type.
+        """Return the configuration of the kernel that is really built for this one; None where it is not one kernel of the type.
 
         Two configurations may be built alike: what is fused behind a kernel is described by its FLOPs, not by name.
         """
@@ -93,11 +92,11 @@ class KernelSpace:
         return built if built == configuration or self.within_limits(built) else None
 
     def contains(self, configuration: Configuration) -> bool:
-        """Whether the configuration is valid."""
+        """Return whether the configuration is valid."""
         return self.canonical(configuration) == configuration
 
     def within_limits(self, configuration: Configuration) -> bool:
-        """Whether the sizes are positive and none exceeds those of real networks."""
+        """Return whether the sizes are positive and none exceeds those of real networks."""
         names = self.kernel_type.fields
         if len(configuration) != len(names):
             return False
@@ -111,7 +110,7 @@ class KernelSpace:
     # Drawing
 
     def draw(self, rng: Random) -> Configuration | None:
-        """A configuration drawn evenly: each axis on its own, then channels among those that the limits allow there.
+        """Return a configuration drawn evenly: each axis on its own, then channels among those that the limits allow there.
 
         Returns:
             None where this choice on the grid has no valid kernel, or hardly any.
@@ -142,14 +141,14 @@ class KernelSpace:
         return any(self.draw(rng) is not None for _ in range(20))
 
     def _choice(self, rng: Random) -> dict[str, int]:
-        """A value on each axis."""
+        """Return a value on each axis."""
         chosen: dict[str, int] = dict(self.parametrisation.constants)
         for axis in self.parametrisation.axes:
             chosen |= zip(axis.names, rng.choice(axis.values), strict=True)
         return chosen
 
     def check_drawable(self) -> None:
-        """Raises where no kernel of the type can be drawn.
+        """Raise where no kernel of the type can be drawn.
 
         Raises:
             UnsupportedOperatorError: The runtime has no kernels of the type.
@@ -163,19 +162,19 @@ class KernelSpace:
     # Dimensions
 
     def dimensions(self, configuration: Configuration) -> dict[str, int]:
-        """A configuration in the dimensions of its parametrisation; what is fused stays as it is."""
+        """Return a configuration in the dimensions of its parametrisation; what is fused stays as it is."""
         fields = self._fields(configuration)
         fused = {name: fields.pop(name) for name in FUSED_FIELDS}
         return {**self.parametrisation.read(fields), **fused}
 
     def moved(self, configuration: Configuration, changes: Values) -> Configuration | None:
-        """The configuration with some of its dimensions changed; None where there is no such kernel."""
+        """Return the configuration with some of its dimensions changed; None where there is no such kernel."""
         values = {**self.dimensions(configuration), **changes}
         fused = tuple(values.pop(name) for name in FUSED_FIELDS)
         return self.canonical(self._written(values, fused))
 
     def spans(self, configuration: Configuration) -> dict[str, int]:
-        """The channels of a configuration."""
+        """Return the channels of a configuration."""
         values = self.dimensions(configuration)
         return {span.name: values[span.name] for span in self.parametrisation.spans}
 
@@ -209,7 +208,7 @@ _MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "lin
 def kernel_spaces(
     rules: FusionRules, types: Iterable[str] = PARAMETRISATIONS, singles: SingleKernels | None = None
 ) -> dict[str, KernelSpace]:
-    """The spaces of those kernel types that a runtime with these rules has, by type."""
+    """Return the spaces of those kernel types that a runtime with these rules has, by type."""
     singles = singles or SingleKernels(rules)
     spaces = [KernelSpace(name, rules, singles) for name in types]
     return {space.name: space for space in spaces if space.drawable}

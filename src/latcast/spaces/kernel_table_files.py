@@ -32,7 +32,7 @@ Configurations = Mapping[str, np.ndarray]
 
 
 def table_file(made_from: str, configurations: Configurations, **arrays: Any) -> bytes:
-    """A table as a file.
+    """Return a table as a file.
 
     Args:
         made_from: The fingerprint.
@@ -47,7 +47,7 @@ def table_file(made_from: str, configurations: Configurations, **arrays: Any) ->
 
 
 def read_table(content: bytes, made_from: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None:
-    """Configurations and other arrays; None where the file is damaged or was made from something else."""
+    """Return configurations and other arrays; None where the file is damaged or was made from something else."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -62,7 +62,7 @@ def read_table(content: bytes, made_from: str) -> tuple[dict[str, np.ndarray], d
 
 
 def is_current(path: Path) -> bool:
-    """Whether a table is there whose kernels have the fields that their types have."""
+    """Return whether a table is there whose kernels have the fields that their types have."""
     try:
         with np.load(path, allow_pickle=False) as file:
             said = json.loads(str(file["fields"]))
@@ -83,7 +83,7 @@ def cached_path(name: str) -> Path:
 
 
 def keep(name: str, content: bytes) -> None:
-    """Writes a table to the user's cache; where that cannot be written, nothing is kept."""
+    """Write a table to the user's cache; where that cannot be written, nothing is kept."""
     path = cached_path(name)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,5 +102,5 @@ def counted(kernels: Iterable[Kernel]) -> Counter[tuple[str, Configuration]]:
 
 
 def _fields(configurations: Iterable[str]) -> dict[str, list[str]]:
-    """What the numbers of each kernel type's configurations mean."""
+    """Return what the numbers of each kernel type's configurations mean."""
     return {name: list(kernel_type(name).fields) for name in sorted(configurations)}

@@ -43,7 +43,7 @@ def zoo_networks(count: int, seed: int) -> list[Reference]:
 
 
 def collect_zoo(networks: Iterable[Reference], rules: FusionRules) -> KernelZoo:
-    """The kernels of networks under a runtime's rules, in order of first occurrence; free ones and reorders are left out."""
+    """Return the kernels of networks under a runtime's rules, in order of first occurrence, without free ones and reorders."""
     found: dict[str, Counter[Configuration]] = {}
     for reference in networks:
         for kernel in find_kernels(build(reference), rules):
@@ -53,6 +53,6 @@ def collect_zoo(networks: Iterable[Reference], rules: FusionRules) -> KernelZoo:
 
 
 def kernel_zoo(rules: FusionRules, *, networks: int = 120, seed: int = 0) -> KernelZoo:
-    """The kernels of this many networks; where the runtime has them, also those of rare operators."""
+    """Return the kernels of this many networks; where the runtime has them, also those of rare operators."""
     few = round(networks * shares_of(rules.runtime).get("random_operators", 0.0))
     return collect_zoo([*zoo_networks(networks - few, seed), *SPACES.get("random_operators").sample(few, seed)], rules)

@@ -54,7 +54,7 @@ MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{name.up
 
 
 def can_build(reference: Reference) -> bool:
-    """Whether a reference has a graph; otherwise only its latencies are known."""
+    """Return whether a reference has a graph; otherwise only its latencies are known."""
     return not why_not(reference)
 
 

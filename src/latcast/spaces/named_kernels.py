@@ -59,12 +59,12 @@ class NamedKernels:
 
 
 def rated_networks() -> tuple[NetworkSummary, ...]:
-    """The named networks whose accuracy was published, sorted by name."""
+    """Return the named networks whose accuracy was published, sorted by name."""
     return tuple(each for each in models() if each.top1_percent is not None)
 
 
 def named_kernels(rules: FusionRules, watch: Watch = lambda *_: None) -> NamedKernels:
-    """The kernels of the rated networks under fusion rules, from a table where there is one.
+    """Return the kernels of the rated networks under fusion rules, from a table where there is one.
 
     Args:
         rules: Of the platform's runtime.
@@ -88,7 +88,7 @@ def named_kernels(rules: FusionRules, watch: Watch = lambda *_: None) -> NamedKe
 def make_named_kernels(
     networks: Sequence[NetworkSummary], rules: Sequence[FusionRules], watch: Watch = lambda *_: None
 ) -> list[NamedKernels]:
-    """Builds every network once and finds its kernels under each of several rules, before a GPU's backend selects."""
+    """Build every network once and find its kernels under each of several rules, before a GPU's backend selects."""
     kernels: list[list[tuple[Kernel, ...]]] = [[] for _ in rules]
     memories: list[list[tuple[int, int]]] = [[] for _ in rules]
     for place, network in enumerate(networks):
@@ -105,8 +105,10 @@ def make_named_kernels(
 
 
 def _agrees(found: NamedKernels, rules: FusionRules) -> bool:
-    """Whether the smallest networks, built and searched for kernels, have those of a table: how these are found may have changed
-    since it was made. Tests see to the tables that are shipped."""
+    """Return whether the smallest networks, built and searched for kernels, have those of a table.
+
+    How kernels are found may have changed since it was made; tests see to the shipped tables.
+    """
     order = sorted(range(len(found.networks)), key=lambda row: found.networks[row].million_macs or np.inf)[:CHECKED]
     listed = keys_of(found.table.configurations)
     for row in order:
@@ -123,12 +125,12 @@ def _reserved(graph: Graph, rules: FusionRules, kernels: Sequence[Kernel]) -> tu
 
 
 def _searched(rules: FusionRules) -> FusionRules:
-    """The rules without what a GPU's backend selects, where that is known from each kernel alone: GPUs then share a table."""
+    """Return the rules without a GPU backend's selection where each kernel alone decides it, so that GPUs share a table."""
     return rules if "depthwise_pointwise" in rules.patterns else replace(rules, selection="")
 
 
 def _selected(found: NamedKernels, rules: FusionRules) -> NamedKernels:
-    """The kernels that a GPU's backend runs for those of the table."""
+    """Return the kernels that a GPU's backend runs for those of the table."""
     if not rules.selection or _searched(rules) is rules:
         return found
     selection = selection_of(rules.selection)
@@ -150,7 +152,7 @@ def _selected(found: NamedKernels, rules: FusionRules) -> NamedKernels:
 
 
 def table_bytes(found: NamedKernels, rules: FusionRules) -> bytes:
-    """The file of a table."""
+    """Return the file of a table."""
     distinct = len(found.table.kernel_types)
     pairs, counts = np.unique(found.table.network * distinct + found.table.kernel, return_counts=True)
     return table_file(
@@ -180,7 +182,7 @@ def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
 
 
 def _read(content: bytes, networks: tuple[NetworkSummary, ...], made_from: str) -> NamedKernels | None:
-    """A table, or None where the file is damaged or was made from something else."""
+    """Return a table, or None where the file is damaged or was made from something else."""
     read = read_table(content, made_from)
     if read is None:
         return None

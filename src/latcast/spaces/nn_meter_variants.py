@@ -37,7 +37,7 @@ def _drawn_kernel(rng: Random, kernel: int) -> int:
 
 
 def _drawn_ratio(rng: Random, ratio: float) -> float:
-    """A ratio of 1 stands for a layer that is not there, and stays."""
+    """Return a drawn ratio; 1, which stands for a layer that is not there, stays."""
     return ratio if ratio == 1 else round(ratio * rng.uniform(*WIDTH_RANGE), 2)
 
 
@@ -57,22 +57,22 @@ def drawn_parameters(rng: Random, parameters: Mapping[str, Any]) -> Parameters:
 
 
 def _squeezenet_stem(rng: Random, parameters: Parameters) -> Parameters:
-    """Its stem is a pair: channels and kernel size."""
+    """Draw the kernel size in the stem's pair of channels and kernel size."""
     return parameters | {"stem": [parameters["stem"][0], rng.choice(KERNEL_SIZES)]}
 
 
 def _even_widths(rng: Random, parameters: Parameters) -> Parameters:
-    """ShuffleNetV2 splits the channels of a stage in halves."""
+    """Make the widths even: ShuffleNetV2 splits the channels of a stage in halves."""
     return parameters | {"widths": [width + width % 2 for width in parameters["widths"]]}
 
 
 def _stem_like_first_stage(rng: Random, parameters: Parameters) -> Parameters:
-    """The first block of ResNet-18 adds the stem's channels to its own."""
+    """Tie the stem to the first stage: the first block of ResNet-18 adds the stem's channels to its own."""
     return parameters | {"stem": parameters["widths"][0]}
 
 
 def _unexpanded_first_block(rng: Random, parameters: Parameters) -> Parameters:
-    """The first block of MobileNetV3 expands nothing and adds the stem's channels to its own."""
+    """Tie the first block of MobileNetV3 to the stem, whose channels it adds to its own without expansion."""
     stem = parameters["stem"]
     widths, expanded = parameters["widths"], parameters["expanded"]
     return parameters | {"widths": [stem, *widths[1:]], "expanded": [[stem], *expanded[1:]]}
@@ -98,7 +98,9 @@ class NnMeterFamily:
 
     @cached_property
     def _family(self) -> VariantFamily:
-        return family(self.name)
+        found = family(self.name)
+        assert isinstance(found, VariantFamily)
+        return found
 
     @cached_property
     def published(self) -> Parameters:
@@ -117,7 +119,7 @@ class NnMeterFamily:
         return self.tie(rng, drawn_parameters(rng, self.published))
 
     def sample(self, count: int, seed: int, keep: Callable[[Graph], None] = lambda graph: None) -> list[Reference]:
-        """``count`` different variants with the base's operators and connections, the same for the same seed.
+        """Return ``count`` different variants with the base's operators and connections, the same for the same seed.
 
         Args:
             count: How many; fewer are the head of more.

@@ -68,7 +68,7 @@ class ChainBuilder(GraphBuilder):
         return self._wall(self, x)
 
     def operand(self, x: str) -> str:
-        """A second input for an operator on ``x``: one tensor for each shape, behind a wall as ``x`` is."""
+        """Return a second input for an operator on ``x``: one tensor for each shape, behind a wall as ``x`` is."""
         shape = self.shape(x)
         if shape not in self._operands:
             start = len(self._nodes)
@@ -78,7 +78,7 @@ class ChainBuilder(GraphBuilder):
         return self._operands[shape]
 
     def has_operand(self, shape: Shape) -> bool:
-        """Whether an operator has read a second input of this shape."""
+        """Return whether an operator has read a second input of this shape."""
         return shape in self._operands
 
     def _nodes_since(self, start: int) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class ChainBuilder(GraphBuilder):
         return tuple(node.name for node in self._nodes[start:] if node.name not in self._operand_nodes)
 
     def add_element(self, element: Element, x: str, block: int) -> str:
-        """Adds one element of a chain and returns its result."""
+        """Add one element of a chain and return its result."""
         if isinstance(element, str):
             start = len(self._nodes)
             y = self.wall(x) if element == WALL else operator(element).add(self, x)
@@ -105,7 +105,7 @@ class ChainBuilder(GraphBuilder):
         return y
 
     def restore(self, x: str, shape: Shape) -> str:
-        """Brings a tensor back to a shape: by a view where the elements are as many, by cutting and repeating else."""
+        """Bring a tensor back to a shape: by a view where the elements are as many, by cutting and repeating else."""
         if prod(self.shape(x)) == prod(shape):
             return self.reshape(x, shape)
         for axis, wanted in enumerate(shape):
@@ -308,14 +308,14 @@ WALL_FORMS: Mapping[str, tuple[str, ...]] = {
 
 
 def stands_behind(wall: str, name: str, form: str) -> bool:
-    """Whether a wall keeps the shape of what an operator makes: a transposition does where the last two axes are equal."""
+    """Return whether a wall keeps the shape of what an operator makes: a transposition does where the last two axes are equal."""
     if wall != "transpose" or operator(name).keeps_shape:
         return form in WALL_FORMS[wall]
     return form == MAP and name not in ("reduce_mean", "reshape")
 
 
 def operator(name: str) -> ChainOperator:
-    """The operator of this name.
+    """Return the operator of this name.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -367,7 +367,7 @@ def chain_network(
     form: str = MAP,
     operand: bool = False,
 ) -> ChainNetwork:
-    """Builds a test network.
+    """Build a test network.
 
     Args:
         chain: The elements of a block, in order.
@@ -403,7 +403,7 @@ def chain_network(
 
 
 def _text(element: Element) -> str:
-    """A name, or a join as ``add(conv | max_pool)``."""
+    """Return a name, or a join as ``add(conv | max_pool)``."""
     if isinstance(element, str):
         return element
     join, *branches = element
@@ -422,7 +422,7 @@ def _names(chain: Sequence[Element]) -> list[str]:
 
 
 def chain_reference(chain: Sequence[Element], **parameters: Any) -> Reference:
-    """The reference of a test network; parameters as for :func:`chain_network`."""
+    """Return the reference of a test network; parameters as for :func:`chain_network`."""
     return Reference(NAME, {"chain": list(chain), **parameters}, " ".join(map(_text, chain)))
 
 

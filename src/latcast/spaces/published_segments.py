@@ -43,18 +43,16 @@ HELD_OUT_DESIGNS = (
     "resnest", "resnetaa", "resnetblur", "resnetrs", "rexnet", "selecsls", "seresnext", "shvit", "spnasnet", "ssdlite", "starnet",
     "swinv", "twins", "van", "visformer",
 )  # fmt: skip
-"""``Random(0).sample(designs, 60)`` of those of which no member is built by a family, drawn before any result was known."""
+"""``Random(0).sample(designs, 60)`` of those outside the families, which are never learned from."""
 
 NEAR_RELATIVES = ("coatnext", "ecaresnetlight", "fbnetc", "hiera", "rexnetr", "seresnet")
 """Designs whose blocks (what lies between two cuts, whatever its widths) are, by 99 % of their multiply-accumulates, blocks of
-held-out designs, or that have so much of a held-out one: hiera has the blocks of pit, seresnet those of resnetrs. Who learns from
-them has seen a held-out design."""
+held-out designs, or that have so much of a held-out one: learning from them is learning from it."""
 
 LARGE_RELATIVES = (
     "darknetaa", "flexivit", "hieradet", "maxxvitv", "sam", "senet", "seresnetaa", "seresnextaa", "vovnet", "wide",
 )  # fmt: skip
-"""The same of designs that have no network of a usual size, and so are not drawn either way; with them those that have hiera's
-blocks, or squeeze-and-excitation in a residual bottleneck, as held-out designs have."""
+"""The same of designs without a network of a usual size, which covering segments could be of."""
 
 NETWORK_MACS, NETWORK_WEIGHTS = (50e6, 5e9), 60e6
 """Of the networks that segments are drawn from."""
@@ -67,7 +65,7 @@ MOST_SEGMENT_MACS = 1.2e9
 FEWEST_OPERATORS = 4
 
 SEGMENTS_KEPT = 512
-"""Segments that are kept as built, of 25 kB on average: a profile of five minutes draws 170, of ten 330."""
+"""Segments that are kept as built, 25 kB each: more than a profile of ten minutes draws."""
 
 COVERING = Path(__file__).with_name("covering_segments.json")
 """Segments that widen most what a profile has seen, in the order in which they do."""
@@ -80,14 +78,14 @@ _LETTERS = re.compile(r"[a-z]+")
 
 
 def design_of(name: str) -> str:
-    """What published networks of one design have in common: the letters that a name begins with, less who published it."""
+    """Return a network's design: the letters that its name begins with, less who published it."""
     own = _PUBLISHER.sub("", name.partition("/")[2].lower())
     found = _LETTERS.match(own)
     return found.group() if found else own
 
 
 def designs_of_families(names: Iterable[str]) -> frozenset[str]:
-    """The designs that families are members of: the letters that their names begin with."""
+    """Return the designs that families are members of: the letters that their names begin with."""
     return frozenset(found.group() for name in names if (found := _LETTERS.match(name)))
 
 
@@ -113,7 +111,7 @@ def covering_designs() -> frozenset[str]:
 
 @lru_cache(maxsize=SEGMENTS_KEPT)
 def build(network: str, first: str, last: str) -> Graph:
-    """A segment.
+    """Return a segment.
 
     Args:
         network: Name of a published network.

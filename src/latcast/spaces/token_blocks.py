@@ -23,7 +23,7 @@ from latcast.graph.builder import GraphBuilder
 
 
 def tokens_of(b: GraphBuilder, x: str) -> str:
-    """A feature map (N, C, H, W) as tokens (N, H*W, C)."""
+    """Return a feature map (N, C, H, W) as tokens (N, H*W, C)."""
     n, channels, height, width = b.shape(x)
     return b.transpose(b.reshape(x, (n, channels, height * width)), (0, 2, 1))
 
@@ -35,7 +35,7 @@ def feed_forward(b: GraphBuilder, x: str, hidden: int, activation: str) -> str:
 
 
 def check_heads(channels: int, heads: int) -> None:
-    """Checks that attention heads have whole channels.
+    """Check that attention heads have whole channels.
 
     Raises:
         ModelError: They do not.
@@ -45,7 +45,7 @@ def check_heads(channels: int, heads: int) -> None:
 
 
 def encoder_block(b: GraphBuilder, x: str, heads: int, hidden: int, activation: str = "gelu", *, four_axes: bool = False) -> str:
-    """Self-attention over all tokens, then the feed-forward part, both pre-norm (Dosovitskiy et al. 2021, eqs. 2 and 3)."""
+    """Add self-attention over all tokens, then the feed-forward part, both pre-norm (Dosovitskiy et al. 2021, eqs. 2 and 3)."""
     x = b.add(x, b.attention(b.layer_norm(x), heads, four_axes=four_axes))
     return feed_forward(b, x, hidden, activation)
 
@@ -57,7 +57,7 @@ Extent = tuple[int, int]
 
 
 def shifted_window_mask(extent: Extent, window: int, shift: Extent) -> np.ndarray:
-    """What keeps tokens apart that come from opposite edges of a cyclically shifted map (Liu et al. Fig. 4).
+    """Return the mask between tokens from opposite edges of a cyclically shifted map (Liu et al. Fig. 4).
 
     Returns:
         (windows, 1, window², window²): 0 where two tokens of a window may see each other, else ``MASKED``.
@@ -74,7 +74,7 @@ def shifted_window_mask(extent: Extent, window: int, shift: Extent) -> np.ndarra
 
 
 def roll(b: GraphBuilder, x: str, distance: int, axis: int) -> str:
-    """Moves a tensor cyclically along an axis towards its start: two slices and a concatenation."""
+    """Move a tensor cyclically along an axis towards its start: two slices and a concatenation."""
     size = b.shape(x)[axis]
     distance %= size
     if distance == 0:
@@ -111,7 +111,7 @@ def window_attention(
     mask: str | None = None,
     bias_stem: str = "relative_position_bias",
 ) -> str:
-    """Self-attention inside windows, shifted where ``shift`` is not zero; tokens (N, H*W, C) in and out.
+    """Add self-attention inside windows, shifted where ``shift`` is not zero; tokens (N, H*W, C) in and out.
 
     ``bias_stem`` begins the name of the learned position bias; there is none where it is empty.
     """
@@ -131,7 +131,7 @@ def window_attention(
 
 
 def merge_patches(b: GraphBuilder, x: str, extent: Extent, width: int) -> str:
-    """Joins the channels of 2x2 neighbours and projects them; (N, H*W, C) to (N, H*W/4, width)."""
+    """Join the channels of 2x2 neighbours and projects them; (N, H*W, C) to (N, H*W/4, width)."""
     n, tokens, channels = b.shape(x)
     if extent[0] % 2 or extent[1] % 2:
         raise ModelError(
@@ -146,7 +146,7 @@ PATCH = 2
 
 
 def unfold(b: GraphBuilder, x: str) -> str:
-    """A map (N, C, H, W) as (N * 4, patches, C): a sequence for each place inside a patch."""
+    """Return a map (N, C, H, W) as (N * 4, patches, C): a sequence for each place inside a patch."""
     n, c, h, w = b.shape(x)
     rows, columns = h // PATCH, w // PATCH
     x = b.transpose(b.reshape(x, (n * c * rows, PATCH, columns, PATCH)), (0, 2, 1, 3))
@@ -155,7 +155,7 @@ def unfold(b: GraphBuilder, x: str) -> str:
 
 
 def fold(b: GraphBuilder, x: str, shape: Sequence[int]) -> str:
-    """Back from (N * 4, patches, C) to a map of this shape (N, C, H, W)."""
+    """Return (N * 4, patches, C) as a map of this shape (N, C, H, W)."""
     n, c, h, w = shape
     rows, columns = h // PATCH, w // PATCH
     x = b.transpose(b.reshape(x, (n, PATCH**2, rows * columns, c)), (0, 3, 2, 1))
@@ -176,7 +176,7 @@ def mobilevit_block(
     activation: str = "silu",
     hidden_activation: str = "silu",
 ) -> str:
-    """Local convolutions, transformer over unfolded patches, fusion with the input (Mehta and Rastegari 2022, Fig. 1 b).
+    """Add local convolutions, transformer over unfolded patches, fusion with the input (Mehta and Rastegari 2022, Fig. 1 b).
 
     A map that 2x2 patches do not cover is resized before and after the transformer, as the authors' code does.
 

@@ -16,7 +16,7 @@ from latcast.spaces.published_segments import draw as draw_segment
 TRAINING_FAMILIES = (
     "resnet", "resnext", "densenet", "mobilenet_v3", "shufflenet_v2", "mobilenet_v1", "vit", "googlenet",
 )  # fmt: skip
-"""Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``, drawn before any result was known."""
+"""Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``."""
 
 MIXED = "random_mixed"
 """The space whose networks make room for rare operators."""
@@ -82,7 +82,7 @@ def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]
 
 
 def published_networks(names: tuple[str, ...] | None = None, per_family: int | None = None) -> list[Reference]:
-    """Published members of families (all unseen ones by default) to draw from, the smaller ones first in each family."""
+    """Return published members of families (all unseen ones by default), the smaller ones first in each family."""
     found = []
     for name in names if names is not None else unseen_families():
         published = {model: paper for model, paper in family(name).published.items() if paper.drawn}

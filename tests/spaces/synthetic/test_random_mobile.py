@@ -57,11 +57,6 @@ def test_members_differ_and_use_all_kernels() -> None:
         assert count / sum(kernels.values()) == pytest.approx(1 / 3, abs=0.06)
 
 
-def test_a_seed_gives_the_same_members_and_more_of_them_start_alike() -> None:
-    assert SPACE.sample(20, 5)[:5] == SPACE.sample(5, 5)
-    assert SPACE.sample(5, 5) != SPACE.sample(5, 6)
-
-
 def test_a_parameter_that_the_space_lacks_is_refused() -> None:
     with pytest.raises(ModelError, match="colour"):
         SPACE.build(blocks=[], colour="red")

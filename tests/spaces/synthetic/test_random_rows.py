@@ -12,11 +12,6 @@ from latcast.spaces.synthetic.random_rows import MOST_ELEMENTS, MOST_MACS, SPACE
 from tests.graph.running import run
 
 
-def test_a_seed_gives_one_network_and_a_smaller_sample_the_beginning_of_a_larger_one() -> None:
-    assert build(7).structure_key == build(7).structure_key
-    assert SPACE.sample(3, 5) == SPACE.sample(6, 5)[:3]
-
-
 def test_a_few_dozen_networks_hold_what_plain_encoder_blocks_lack() -> None:
     graphs = [SPACE.build(**reference.parameters) for reference in SPACE.sample(60, 0)]
     kernels = [kernel for graph in graphs for kernel in find_kernels(graph, load_rules("openvino"))]

@@ -26,7 +26,7 @@ TORCHVISION = "torchvision models table"
 
 
 def _classified_by_hidden_layers(b: GraphBuilder, x: str, hidden: Sequence[int], classes: int) -> str:
-    """Fully connected layers; the first reads the map as it is, whatever its size."""
+    """Add fully connected layers; the first reads the map as it is, whatever its size."""
     x = b.flatten(x)
     for width in hidden:
         x = b.relu(b.linear(x, width))
@@ -43,7 +43,7 @@ POOLED_AFTER = (0, 1, 4)
 def alexnet(
     b: GraphBuilder, x: str, *, widths: Sequence[int], kernels: Sequence[int], hidden: Sequence[int], classes: int
 ) -> str:
-    """AlexNet.
+    """Add AlexNet.
 
     Args:
         widths: Output channels of the five convolutions.
@@ -97,7 +97,7 @@ def vgg(
     batch_norm: bool,
     classes: int,
 ) -> str:
-    """VGG.
+    """Add VGG.
 
     Args:
         depths: Convolutions in each stage; a 2x2 max pooling ends a stage.
@@ -171,7 +171,7 @@ def squeezenet(
     stem: Sequence[int],
     classes: int,
 ) -> str:
-    """SqueezeNet.
+    """Add SqueezeNet.
 
     Args:
         squeezed: Channels that each fire module squeezes to.
@@ -243,7 +243,7 @@ def googlenet(
     stem: Sequence[int],
     classes: int,
 ) -> str:
-    """GoogLeNet.
+    """Add GoogLeNet.
 
     Args:
         blocks: Six widths for each inception block: 1x1; reduction and convolution; reduction and convolution; after the pooling.
@@ -315,7 +315,7 @@ def densenet(
     compression: float,
     classes: int,
 ) -> str:
-    """DenseNet-BC.
+    """Add DenseNet-BC.
 
     Args:
         depths: Dense layers in each stage.

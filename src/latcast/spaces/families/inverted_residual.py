@@ -1,10 +1,10 @@
-"""Families of inverted residuals (Sandler et al., "MobileNetV2", 2018, §3.3): one builder, and a table for each family."""
+"""Families of inverted residuals (Sandler et al., "MobileNetV2", 2018, §3.3): MobileNetV2, MnasNet, ProxylessNAS, MobileNetV3."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,7 +15,6 @@ from latcast.spaces.families.variants import (
     VariantFamily,
     check_lengths,
     draw_blocks,
-    draw_depths,
     draw_from,
     draw_kernels,
     draw_resolution,
@@ -24,114 +23,89 @@ from latcast.spaces.families.variants import (
     published,
     round_channels,
     scaled_parameters,
-    scaled_widths,
 )
-
-STRIDES = (1, 2, 2, 2, 1, 2, 1)
-"""Strides of the seven stages that MobileNetV2, MnasNet, ProxylessNAS and EfficientNet have in common."""
 
 
 @dataclass(frozen=True)
-class InvertedResiduals:
-    """What all members of a family of inverted residuals have in common.
+class Block:
+    """One inverted residual: output channels, channels of its depthwise convolution, that convolution, and what surrounds it."""
 
-    Attributes:
-        activation: Of stem, blocks and head, where the parameters name no other.
-        squeeze_of: "input" where the squeezed channels are a share of a block's input channels, cut off to whole ones;
-            "expanded" where they are a quarter of the expanded ones, rounded.
-        squeeze_activation: Inside the squeeze-and-excitation; the block's own where None.
-        gate: At its end.
-        pooled_by_mean: Whether the last map is pooled by ReduceMean, as the mean over two axes is exported.
-    """
-
+    width: int
+    expanded: int
+    kernel: int
+    stride: int
     activation: str
-    squeeze_of: str = "input"
-    squeeze_activation: str | None = "relu"
-    gate: str = "sigmoid"
-    pooled_by_mean: bool = False
+    squeeze_excite: SqueezeExcite | None = None
 
-    def network(
-        self,
-        b: GraphBuilder,
-        x: str,
-        *,
-        widths: Sequence[int],
-        kernels: Sequence[Any],
-        stem: int,
-        head: int,
-        classes: int,
-        depths: Sequence[int] | None = None,
-        expansions: Sequence[Any] | None = None,
-        expanded: Sequence[Sequence[int]] | None = None,
-        strides: Sequence[int] = STRIDES,
-        squeeze: float | Sequence[int] = 0.0,
-        squeezes: Sequence[float] | None = None,
-        activation: str | None = None,
-        activations: Sequence[str] | None = None,
-        hidden: int | None = None,
-        expand: bool | None = None,
-    ) -> str:
-        """A 3x3 stem of stride 2, stages of inverted residuals, a 1x1 convolution, average pooling, one or two linear layers.
 
-        Args:
-            widths: Output channels of each stage.
-            kernels: Kernel size of the depthwise convolutions of each stage, or of each block of each stage.
-            stem: Channels of the first convolution.
-            head: Channels of the last 1x1 convolution.
-            depths: Blocks in each stage, where the other lists do not say.
-            expansions: Expansion of the blocks of each stage, or of each block of each stage, relative to its input channels.
-            expanded: In its place, expanded channels of each block of each stage.
-            strides: Stride of each stage's first block.
-            squeeze: Squeeze-and-excitation of all stages, or of each stage: a share of the input channels, or 1; 0 for none.
-            squeezes: The same for each stage.
-            activation: Of the whole network.
-            activations: Of the blocks of each stage.
-            hidden: Width of a hidden linear layer.
-            expand: Whether a block begins with its 1x1 convolution; where None, only where that changes the channels.
+def chain(
+    b: GraphBuilder, x: str, blocks: Iterable[Block], *, stem: int, head: int, activation: str, expand: bool | None = None
+) -> str:
+    """Add a 3x3 stem of stride 2, the blocks, and a 1x1 convolution of ``head`` channels.
 
-        Raises:
-            ModelError: The lists differ in length, or an activation is unknown.
-        """
-        count = len(widths)
-        activation = activation or self.activation
-        per_stage: dict[str, Sequence[Any]] = {
-            "strides": strides,
-            "widths": widths,
-            "kernels": kernels,
-            "expansions" if expanded is None else "expanded": (expansions if expanded is None else expanded) or (),
-            "squeezes": squeezes or (squeeze if isinstance(squeeze, Sequence) else [squeeze] * count),
-            "activations": activations or [activation] * count,
-        }
-        check_lengths(b.name, **per_stage, **({} if depths is None else {"depths": depths}))
-        x = b.conv_bn(x, stem, 3, stride=2, activation=activation)
-        for stage, (stride, width, sizes, widening, share, kind) in enumerate(zip(*per_stage.values(), strict=True)):
-            depth = depths[stage] if depths is not None else len(widening)
-            sizes, widening = (each if isinstance(each, Sequence) else [each] * depth for each in (sizes, widening))
-            check_lengths(f"a stage of {b.name}", kernels=sizes, expansions=widening)
-            for block, (kernel, wide) in enumerate(zip(sizes, widening, strict=True)):
-                inner = round(b.channels(x) * wide) if expanded is None else wide
-                x = inverted_residual(
-                    b,
-                    x,
-                    width,
-                    expanded=inner,
-                    kernel=kernel,
-                    stride=stride if block == 0 else 1,
-                    activation=kind,
-                    squeeze_excite=self._squeeze_excite(b.channels(x), inner, share, kind),
-                    expand=expand,
-                )
-        x = b.conv_bn(x, head, activation=activation)
-        x = b.reduce_mean(x, (2, 3), keepdims=False) if self.pooled_by_mean else b.flatten(b.global_average_pool(x))
-        if hidden is not None:
-            x = b.activation(b.linear(x, hidden), activation)
-        return b.linear(x, classes)
+    ``expand`` says whether a block begins with its 1x1 convolution; where None, only where that changes the channels.
+    """
+    x = b.conv_bn(x, stem, 3, stride=2, activation=activation)
+    for each in blocks:
+        x = inverted_residual(
+            b, x, each.width, expanded=each.expanded, kernel=each.kernel, stride=each.stride, activation=each.activation,
+            squeeze_excite=each.squeeze_excite, expand=expand,
+        )  # fmt: skip
+    return b.conv_bn(x, head, activation=activation)
 
-    def _squeeze_excite(self, channels: int, expanded: int, share: float, activation: str) -> SqueezeExcite | None:
-        if not share:
-            return None
-        squeezed = max(1, int(channels * share)) if self.squeeze_of == "input" else round_channels(expanded / 4)
-        return SqueezeExcite(squeezed, self.squeeze_activation or activation, self.gate)
+
+# MobileNetV2, MnasNet and ProxylessNAS: seven stages whose blocks widen their input by a ratio
+
+STRIDES = (1, 2, 2, 2, 1, 2, 1)
+"""Of the first block of each stage."""
+
+
+def seven_stages(
+    b: GraphBuilder,
+    x: str,
+    *,
+    widths: Sequence[int],
+    kernels: Sequence[Any],
+    expansions: Sequence[Any],
+    stem: int,
+    head: int,
+    classes: int,
+    depths: Sequence[int] | None = None,
+    squeezes: Sequence[float] = (0,) * len(STRIDES),
+    activation: str = "relu6",
+    pooled_by_mean: bool = False,
+) -> str:
+    """Add a chain of seven stages, average pooling and a linear layer.
+
+    Args:
+        widths: Output channels of each stage.
+        kernels: Kernel size of the depthwise convolutions of each stage, or of each block of each stage.
+        expansions: The same of the expansions, relative to a block's input channels.
+        stem: Channels of the first convolution.
+        head: Channels of the last 1x1 convolution.
+        depths: Blocks in each stage, where the other lists do not say.
+        squeezes: Squeeze-and-excitation of each stage: a share of a block's input channels, cut off to whole ones; 0 for none.
+        activation: Of the whole network.
+        pooled_by_mean: Whether the last map is pooled by ReduceMean, as the mean over two axes is exported.
+
+    Raises:
+        ModelError: The lists differ in length.
+    """
+    rows = {"strides": STRIDES, "widths": widths, "kernels": kernels, "expansions": expansions, "squeezes": squeezes}
+    check_lengths(b.name, **rows, **({} if depths is None else {"depths": depths}))
+    blocks: list[Block] = []
+    channels = stem
+    for stage, (stride, width, sizes, ratios, share) in enumerate(zip(*rows.values(), strict=True)):
+        if depths is not None:
+            sizes, ratios = [sizes] * depths[stage], [ratios] * depths[stage]
+        check_lengths(f"a stage of {b.name}", kernels=sizes, expansions=ratios)
+        for index, (kernel, ratio) in enumerate(zip(sizes, ratios, strict=True)):
+            gate = SqueezeExcite(max(1, int(channels * share))) if share else None
+            blocks.append(Block(width, round(channels * ratio), kernel, stride if index == 0 else 1, activation, gate))
+            channels = width
+    x = chain(b, x, blocks, stem=stem, head=head, activation=activation)
+    x = b.reduce_mean(x, (2, 3), keepdims=False) if pooled_by_mean else b.flatten(b.global_average_pool(x))
+    return b.linear(x, classes)
 
 
 # MobileNetV2 (Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018, Table 2)
@@ -166,7 +140,7 @@ MOBILENET_V2 = VariantFamily(
         "mobilenet_v2_1_4": _published_v2(1.4, 6.11, 582, _SLIM.format(6.06)),
     },
     _MOBILENET_V2,
-    InvertedResiduals("relu6").network,
+    seven_stages,
     draw_from(
         "widths depths kernels expansions stem head resolution",
         _MOBILENET_V2,
@@ -203,7 +177,7 @@ MNASNET = VariantFamily(
         {"mnasnet_a1": (_MNASNET_A1, 3.9, 312)},
     ),
     _MNASNET,
-    InvertedResiduals("relu", pooled_by_mean=True).network,
+    partial(seven_stages, activation="relu", pooled_by_mean=True),
     draw_from(
         "widths depths kernels expansions squeezes stem head resolution",
         _MNASNET,
@@ -267,97 +241,8 @@ PROXYLESSNAS = VariantFamily(
         for device, parameters, macs in (("mobile", 4.08, 320.4), ("cpu", 4.36, 439.2), ("gpu", 7.12, 465.3))
     },
     _PROXYLESS["mobile"],
-    InvertedResiduals("relu6").network,
+    seven_stages,
     _draw_proxylessnas,
-)
-
-
-# EfficientNet (Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019, Table 1).
-# EfficientNet-Lite is the same without squeeze-and-excitation and with ReLU6, for accelerators that lack both; its larger
-# sizes keep stem, head, and the depth of the first and the last stage.
-
-_EFFICIENTNET: Mapping[str, Any] = {
-    "widths": [16, 24, 40, 80, 112, 192, 320], "depths": [1, 2, 2, 3, 3, 4, 1], "kernels": [3, 3, 5, 3, 5, 5, 3],
-    "expansions": [1, 6, 6, 6, 6, 6, 6], "squeeze": 0.25, "activation": "silu", "stem": 32, "head": 1280,
-}  # fmt: skip
-_EFFICIENTNET_SCALES = {
-    "b0": (1.0, 1.0, 224),
-    "b1": (1.0, 1.1, 240),
-    "b2": (1.1, 1.2, 260),
-    "b3": (1.2, 1.4, 300),
-    "b4": (1.4, 1.8, 380),
-}
-"""Multipliers of width and depth, and the resolution, of each size."""
-_LITE_SCALES = {"1": (1.0, 1.1, 240), "2": (1.1, 1.2, 260), "3": (1.2, 1.4, 280), "4": (1.4, 1.8, 300)}
-"""The same of EfficientNet-Lite."""
-
-
-def _scaled_depths(multiplier: float) -> list[int]:
-    return [ceil(depth * multiplier) for depth in _EFFICIENTNET["depths"]]
-
-
-def _draw_efficientnet(rng: Random) -> dict[str, Any]:
-    width_multiplier, depth_multiplier, _ = _EFFICIENTNET_SCALES[rng.choice(("b0", "b1", "b2", "b3"))]
-    lite = rng.random() < 0.25
-    return {
-        "widths": draw_widths(rng, scaled_widths(_EFFICIENTNET["widths"], width_multiplier)),
-        "depths": draw_depths(rng, _scaled_depths(depth_multiplier)),
-        "kernels": draw_kernels(rng, _EFFICIENTNET["kernels"]),
-        "expansions": [1, *(rng.choice((3, 4, 6)) for _ in _EFFICIENTNET["expansions"][1:])],
-        "squeeze": 0.0 if lite else _EFFICIENTNET["squeeze"],
-        "activation": "relu6" if lite else "silu",
-        "stem": draw_widths(rng, _EFFICIENTNET["stem"]),
-        "head": draw_widths(rng, _EFFICIENTNET["head"]),
-        "resolution": draw_resolution(rng),
-    }
-
-
-def _published_efficientnet(size: str, million_parameters: float, million_macs: float, paper: str) -> PublishedModel:
-    width_multiplier, depth_multiplier, resolution = _EFFICIENTNET_SCALES[size]
-    scaled = scaled_parameters(_EFFICIENTNET, width_multiplier, "widths", "stem", "head")
-    parameters = {**scaled, "depths": _scaled_depths(depth_multiplier), "resolution": resolution}
-    source = f"at {resolution}x{resolution}, MACs of convolutions and the linear layer: {paper}"
-    return PublishedModel(parameters, million_parameters, million_macs, source)
-
-
-def _published_lite(size: str, million_parameters: float, counted: str) -> PublishedModel:
-    width_multiplier, depth_multiplier, resolution = _LITE_SCALES[size]
-    first, *inner, last = _EFFICIENTNET["depths"]
-    parameters = {
-        **scaled_parameters(_EFFICIENTNET, width_multiplier, "widths"),
-        "depths": [first, *(ceil(depth * depth_multiplier) for depth in inner), last],
-        "resolution": resolution,
-        **_LITE,
-    }
-    return PublishedModel(parameters, million_parameters, None, _LITE_SOURCE.format(size, counted), drawn=False)
-
-
-_LITE: Mapping[str, Any] = {"squeeze": 0.0, "activation": "relu6"}
-_LITE_SOURCE = (
-    "parameters of timm's efficientnet_lite{}. The MACs on the authors' page ({} M) exceed what convolutions and the linear "
-    "layer of the published network take, and the page does not say what else they count"
-)
-_TAN = "torchvision models table (Tan and Le 2019, Table 2: {})"
-
-EFFICIENTNET = VariantFamily(
-    "efficientnet",
-    {
-        "efficientnet_b0": _published_efficientnet("b0", 5.289, 386, _TAN.format("5.3 M, 0.39 B")),
-        "efficientnet_b1": _published_efficientnet("b1", 7.794, 687, _TAN.format("7.8 M, 0.70 B")),
-        "efficientnet_b2": _published_efficientnet(
-            "b2", 9.110, 1000, "Tan and Le 2019, Table 2 (9.2 M); parameters of torchvision, whose weights are for 288x288"
-        ),
-        "efficientnet_b3": _published_efficientnet("b3", 12.233, 1827, _TAN.format("12 M, 1.8 B")),
-        "efficientnet_b4": _published_efficientnet("b4", 19.342, 4394, _TAN.format("19 M, 4.2 B")),
-        "efficientnet_lite0": PublishedModel(_LITE, 4.652, None, _LITE_SOURCE.format(0, 407)),
-        "efficientnet_lite1": _published_lite("1", 5.417, "631"),
-        "efficientnet_lite2": _published_lite("2", 6.092, "899"),
-        "efficientnet_lite3": _published_lite("3", 8.197, "1440"),
-        "efficientnet_lite4": _published_lite("4", 13.007, "2640"),
-    },
-    _EFFICIENTNET,
-    InvertedResiduals("silu", squeeze_activation=None).network,
-    _draw_efficientnet,
 )
 
 
@@ -385,6 +270,60 @@ _V3_SMALL: Mapping[str, Any] = {
     "head": 576,
     "hidden": 1024,
 }
+
+
+def mobilenet_v3(
+    b: GraphBuilder,
+    x: str,
+    *,
+    widths: Sequence[int],
+    expanded: Sequence[Sequence[int]],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    squeeze: Sequence[int],
+    activations: Sequence[str],
+    stem: int,
+    head: int,
+    hidden: int,
+    classes: int,
+    activation: str | None,
+    expand: bool | None,
+) -> str:
+    """Add MobileNetV3: a chain of stages, average pooling, a hidden and a last linear layer.
+
+    Args:
+        widths: Output channels of each stage.
+        expanded: Expanded channels of each block of each stage.
+        kernels: Kernel size of the depthwise convolutions of each stage.
+        strides: Stride of each stage's first block.
+        squeeze: 1 for stages with squeeze-and-excitation to a quarter of the expanded channels, 0 for others.
+        activations: Of the blocks of each stage.
+        stem: Channels of the first convolution.
+        head: Channels of the last 1x1 convolution.
+        hidden: Width of the hidden linear layer.
+        activation: Of stem, head and hidden layer; hard swish where None.
+        expand: See :func:`chain`.
+
+    Raises:
+        ModelError: The lists differ in length, or an activation is unknown.
+    """
+    rows = {
+        "strides": strides, "widths": widths, "kernels": kernels, "expanded": expanded, "squeeze": squeeze,
+        "activations": activations,
+    }  # fmt: skip
+    check_lengths(b.name, **rows)
+    blocks = [
+        Block(
+            width, inner, kernel, stride if index == 0 else 1, kind,
+            SqueezeExcite(round_channels(inner / 4), gate="hard_sigmoid") if squeezed else None,
+        )
+        for stride, width, kernel, stage, squeezed, kind in zip(*rows.values(), strict=True)
+        for index, inner in enumerate(stage)
+    ]  # fmt: skip
+    activation = activation or "hard_swish"
+    x = chain(b, x, blocks, stem=stem, head=head, activation=activation, expand=expand)
+    x = b.activation(b.linear(b.flatten(b.global_average_pool(x)), hidden), activation)
+    return b.linear(x, classes)
 
 
 def _draw_expanded(rng: Random, stages: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -444,7 +383,7 @@ MOBILENET_V3 = VariantFamily(
         ),
     },
     {**_V3_LARGE, "activation": None, "expand": None},
-    InvertedResiduals("hard_swish", squeeze_of="expanded", gate="hard_sigmoid").network,
+    mobilenet_v3,
     draw_from(
         "expanded widths kernels strides squeeze activations stem head hidden resolution",
         _V3_LARGE,

@@ -1,27 +1,20 @@
-"""Families for phones besides inverted residuals: MobileNetV1, ShuffleNetV2, GhostNet."""
+"""Families for phones besides inverted residuals: MobileNetV1 and ShuffleNetV2."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
-from latcast.spaces.blocks import ghost_bottleneck, separable, shuffle_unit
+from latcast.spaces.blocks import separable, shuffle_unit
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
     VariantFamily,
     check_lengths,
-    draw_blocks,
     draw_from,
-    draw_kernels,
-    draw_resolution,
-    draw_widths,
-    of_blocks,
     pooled_classifier,
     published,
-    round_channels,
     scaled_parameters,
 )
 
@@ -35,7 +28,7 @@ _MOBILENET_V1: Mapping[str, Any] = {
 def mobilenet_v1(
     b: GraphBuilder, x: str, *, widths: Sequence[int], depths: Sequence[int], kernels: Sequence[int], stem: int, classes: int
 ) -> str:
-    """MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
+    """Add MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
 
     Args:
         widths: Output channels of each stage; all stages but the first halve the resolution.
@@ -92,7 +85,7 @@ def shufflenet_v2(
     head: int,
     classes: int,
 ) -> str:
-    """ShuffleNetV2.
+    """Add ShuffleNetV2.
 
     Args:
         widths: Output channels of each stage, even numbers; every stage halves the resolution.
@@ -140,95 +133,4 @@ SHUFFLENET_V2 = VariantFamily(
         "widths depths kernels stem head resolution",
         *({**_SHUFFLENET, "widths": widths} for widths in _SHUFFLENET_WIDTHS.values()),
     ),
-)
-
-
-# GhostNet (Han et al., "GhostNet: more features from cheap operations", 2020, Table 1)
-
-_GHOSTNET: Mapping[str, Any] = {
-    "widths": [16, 24, 40, 80, 112, 160],
-    "expanded": [[16], [48, 72], [72, 120], [240, 200, 184, 184], [480, 672], [672, 960, 960, 960, 960]],
-    "squeeze": [[0], [0, 0], [1, 1], [0, 0, 0, 0], [1, 1], [1, 0, 1, 0, 1]],
-    "kernels": [3, 3, 5, 3, 3, 5],
-    "stem": 16,
-    "head": 960,
-    "hidden": 1280,
-}
-_GHOSTNET_STRIDES = (1, 2, 2, 2, 1, 2)
-
-
-def ghostnet(
-    b: GraphBuilder,
-    x: str,
-    *,
-    widths: Sequence[int],
-    expanded: Sequence[Sequence[int]],
-    squeeze: Sequence[Sequence[int]],
-    kernels: Sequence[int],
-    stem: int,
-    head: int,
-    hidden: int,
-    classes: int,
-) -> str:
-    """GhostNet.
-
-    Args:
-        widths: Output channels of the six stages, even numbers.
-        expanded: Expanded channels of each block of each stage, even numbers; their number is the stage's depth.
-        squeeze: 1 for blocks with squeeze-and-excitation (to a quarter of the expanded channels), 0 for others.
-        kernels: Kernel size of the depthwise convolutions of each stage, other than those of the ghost modules.
-        stem: Channels of the first convolution.
-        head: Channels of the last convolution before the pooling.
-        hidden: Channels of the 1x1 convolution after it.
-
-    Raises:
-        ModelError: The lists differ in length, or a width is odd.
-    """
-    check_lengths("ghostnet", strides=_GHOSTNET_STRIDES, widths=widths, expanded=expanded, squeeze=squeeze, kernels=kernels)
-    x = b.conv_bn(x, stem, 3, stride=2)
-    rows = zip(widths, expanded, squeeze, kernels, _GHOSTNET_STRIDES, strict=True)
-    for width, inner, gates, kernel, stage_stride in rows:
-        check_lengths("a stage of ghostnet", expanded=inner, squeeze=gates)
-        for block, (channels, gated) in enumerate(zip(inner, gates, strict=True)):
-            stride = stage_stride if block == 0 else 1
-            squeezed = round_channels(channels / 4, 4) if gated else 0
-            x = ghost_bottleneck(b, x, width, expanded=channels, kernel=kernel, stride=stride, squeezed=squeezed)
-    x = b.global_average_pool(b.conv_bn(x, head))
-    x = b.relu(b.conv(x, hidden, bias=True))
-    return b.linear(b.flatten(x), classes)
-
-
-def _draw_ghostnet(rng: Random) -> dict[str, Any]:
-    blocks = [draw_blocks(rng, len(stage)) for stage in _GHOSTNET["expanded"]]
-    return {
-        "widths": draw_widths(rng, _GHOSTNET["widths"]),
-        "expanded": draw_widths(rng, of_blocks(_GHOSTNET["expanded"], blocks)),
-        "squeeze": of_blocks(_GHOSTNET["squeeze"], blocks),
-        "kernels": draw_kernels(rng, _GHOSTNET["kernels"]),
-        "stem": draw_widths(rng, _GHOSTNET["stem"]),
-        "head": draw_widths(rng, _GHOSTNET["head"]),
-        "hidden": draw_widths(rng, _GHOSTNET["hidden"]),
-        "resolution": draw_resolution(rng),
-    }
-
-
-def _published_ghostnet(multiplier: float, million_parameters: float, million_macs: float, paper: str) -> PublishedModel:
-    parameters = scaled_parameters(_GHOSTNET, multiplier, "stem", "widths", "expanded", "head", multiple=4)
-    source = (
-        f"MACs of convolutions and the linear layer: Han et al. 2020, comparison on ImageNet ({paper} parameters); "
-        "parameters of timm's model"
-    )
-    return PublishedModel(parameters, million_parameters, million_macs, source)
-
-
-GHOSTNET = VariantFamily(
-    "ghostnet",
-    {
-        "ghostnet_x0_5": _published_ghostnet(0.5, 2.587, 42, "2.6 M"),
-        "ghostnet_x1_0": _published_ghostnet(1.0, 5.183, 141, "5.2 M"),
-        "ghostnet_x1_3": _published_ghostnet(1.3, 7.359, 226, "7.3 M"),
-    },
-    _GHOSTNET,
-    ghostnet,
-    _draw_ghostnet,
 )

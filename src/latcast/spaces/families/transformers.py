@@ -42,7 +42,7 @@ _VIT_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 
 
 def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: int | None, patch: int, classes: int) -> str:
-    """A vision transformer with a class token and learned position embeddings.
+    """Add a vision transformer with a class token and learned position embeddings.
 
     Args:
         b: The builder.
@@ -73,7 +73,7 @@ def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: 
 
 
 def _draw_vit(rng: Random) -> dict[str, Any]:
-    """Width moves in whole heads, of the published 64 channels or of 32."""
+    """Draw a width in whole heads, of the published 64 channels or of 32."""
     width, _ = _VIT_SIZES[rng.choice(tuple(_VIT_SIZES))]
     head_size = rng.choice((32, 64))
     heads = max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size))
@@ -119,7 +119,7 @@ SWIN_PATCH = 4
 
 
 def _swin_stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: int, window: int, hidden: int) -> str:
-    """Blocks whose windows are shifted by half a window in every second one."""
+    """Add blocks whose windows are shifted by half a window in every second one."""
     window = min(window, *extent)
     if extent[0] % window or extent[1] % window:
         raise ModelError(
@@ -152,7 +152,7 @@ def swin(
     expansion: int,
     classes: int,
 ) -> str:
-    """Swin transformer.
+    """Add a Swin transformer.
 
     Args:
         b: The builder.
@@ -183,7 +183,7 @@ def swin(
 
 
 def _draw_swin(rng: Random) -> dict[str, Any]:
-    """Width moves in whole heads, of the published 32 channels or fewer; the window follows the resolution."""
+    """Draw widths in whole heads, of the published 32 channels or fewer; the window follows the resolution."""
     head_size = rng.choice((16, 24, 32))
     heads = [max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size)) for width in _SWIN["widths"]]
     resolution = draw_resolution(rng)
@@ -245,7 +245,7 @@ def mobilevit(
     head: int,
     classes: int,
 ) -> str:
-    """MobileViT.
+    """Add MobileViT.
 
     Args:
         widths: Output channels of the five stages; all but the first halve the resolution.

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import GraphBuilder, pair
 from latcast.graph.ir import Graph
-from latcast.graph.size import NetworkSize, SizeCounter, size_of
+from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
 
@@ -29,48 +29,48 @@ Draw = Callable[[Random], dict[str, Any]]
 
 
 def round_channels(channels: float, multiple: int = 8) -> int:
-    """The nearest multiple, at least one, and never more than 10 % below ``channels`` (MobileNet's rule)."""
+    """Return the nearest multiple, at least one, and never more than 10 % below ``channels`` (MobileNet's rule)."""
     rounded = max(multiple, int(channels + multiple / 2) // multiple * multiple)
     return rounded + multiple if rounded < 0.9 * channels else rounded
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A number changed, or every number of a list (of lists)."""
+    """Return a number changed, or a list (of lists) with every number changed."""
     return change(value) if isinstance(value, (int, float)) else [each(item, change) for item in value]
 
 
 def scaled_widths(widths: Sequence[int], multiplier: float) -> list[int]:
-    """Every width times one multiplier, rounded."""
+    """Return every width times one multiplier, rounded."""
     return [round_channels(width * multiplier) for width in widths]
 
 
 def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str, multiple: int = 8) -> dict[str, Any]:
-    """Parameters that are channel counts, or lists of them, times one multiplier."""
+    """Return parameters that are channel counts, or lists of them, times one multiplier."""
     return {name: each(defaults[name], lambda width: round_channels(width * multiplier, multiple)) for name in names}
 
 
 def draw_widths(rng: Random, widths: Any, multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> Any:
-    """Every width times a multiplier of its own, rounded; of one width, or of a list (of lists)."""
+    """Return every width times a multiplier of its own, rounded; of one width, or of a list (of lists)."""
     return each(widths, lambda width: round_channels(width * rng.uniform(*limits), multiple))
 
 
 def draw_stem(rng: Random, width: int) -> Any:
-    """Channels of a wide stem, which the first stage reads: from a quarter to one and a half times the published ones."""
+    """Draw the channels of a wide stem: from a quarter to one and a half times the published ones."""
     return draw_widths(rng, width, limits=(0.25, 1.5))
 
 
 def draw_kernels(rng: Random, kernels: Any, choices: Sequence[int] = KERNEL_SIZES, keep: float = 0.5) -> Any:
-    """Each kernel size (of a list, or of lists) stays with probability ``keep`` and is any of ``choices`` otherwise."""
+    """Draw each kernel size (of a list, or of lists): with probability ``keep`` it stays, else it is one of ``choices``."""
     return each(kernels, lambda kernel: kernel if rng.random() < keep else rng.choice(choices))
 
 
 def draw_depths(rng: Random, depths: Sequence[int]) -> list[int]:
-    """Every depth between half and one and a half times the published one."""
+    """Draw every depth between half and one and a half times the published one."""
     return [rng.randint(max(1, (depth + 1) // 2), max(1, depth * 3 // 2)) for depth in depths]
 
 
 def draw_blocks(rng: Random, count: int) -> list[int]:
-    """Which published blocks a stage of ``count`` blocks consists of at a depth of its own.
+    """Draw which published blocks a stage of ``count`` blocks consists of.
 
     A shallower stage lacks the last ones, a deeper one repeats the last.
     """
@@ -79,12 +79,12 @@ def draw_blocks(rng: Random, count: int) -> list[int]:
 
 
 def of_blocks(stages: Sequence[Sequence[Any]], blocks: Sequence[Sequence[int]]) -> list[list[Any]]:
-    """The values of chosen blocks of each stage."""
+    """Return the values of chosen blocks of each stage."""
     return [[stage[block] for block in chosen] for stage, chosen in zip(stages, blocks, strict=True)]
 
 
 def draw_resolution(rng: Random, resolution: int = 224) -> int:
-    """Any of :data:`RESOLUTIONS`, whatever the published one is."""
+    """Draw one of :data:`RESOLUTIONS`."""
     return rng.choice(RESOLUTIONS)
 
 
@@ -100,7 +100,7 @@ _DRAWS: Mapping[str, Callable[[Random, Any], Any]] = {
 
 
 def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, Any], Any]) -> Draw:
-    """Draws variants of one of several published members.
+    """Draw variants of one of several published members.
 
     Args:
         names: Parameters of a variant, separated by spaces, in the order in which they are drawn; those that have no way of
@@ -118,12 +118,12 @@ def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, 
 
 
 def published(source: str, members: Mapping[str, tuple[Mapping[str, Any], float, float]]) -> dict[str, PublishedModel]:
-    """Published members of one source: name to parameters, million learned values, million multiply-accumulates."""
+    """Return published members by name, from their parameters, million learned values and million multiply-accumulates."""
     return {name: PublishedModel(*printed, source) for name, printed in members.items()}
 
 
 def check_lengths(space: str, **columns: Sized) -> None:
-    """Checks that lists with one entry for each stage (or block) are of one length.
+    """Check that lists with one entry for each stage (or block) are of one length.
 
     Raises:
         ModelError: They are not; the message gives every length.
@@ -142,7 +142,7 @@ def distinct_references(
     accept: Callable[[Mapping[str, Any]], bool] | None = None,
     known: Collection[str] = (),
 ) -> list[Reference]:
-    """``count`` different members of a space; a smaller count gives the head of a larger one's list.
+    """Return ``count`` different members of a space; a smaller count gives the head of a larger one's list.
 
     Args:
         space: The space's name; it enters the stream, so that two spaces do not draw alike from one seed.
@@ -181,7 +181,7 @@ _Made = TypeVar("_Made")
 
 
 def checked_call(name: str, builder: Callable[..., _Made], parameters: Mapping[str, Any]) -> _Made:
-    """Calls a builder of graphs or sizes, with an error that lists its parameters where an argument is none of them.
+    """Call a builder of graphs or sizes, with an error that lists its parameters where an argument is none of them.
 
     Raises:
         ModelError: A parameter that the builder does not take, or one that it lacks.
@@ -209,40 +209,30 @@ class DrawnSpace:
         name: The space's name.
         builder: From JSON parameters to a graph.
         draw: Parameters of a member.
-        accept: Members whose size it turns down are drawn again.
-        counter: The size of the member with these parameters, where it can be had without building it.
+        accept: Whether a member is kept; else another is drawn.
     """
 
     name: str
     builder: Callable[..., Graph]
     draw: Draw
-    accept: Callable[[NetworkSize], bool] | None = None
-    counter: Callable[..., NetworkSize] | None = None
+    accept: Callable[[Graph], bool] | None = None
 
     def build(self, **parameters: Any) -> Graph:
-        """The member with these parameters.
+        """Build the member with these parameters.
 
         Raises:
             ModelError: Unknown parameters, or parameters that make no valid network.
         """
         return checked_call(self.name, self.builder, parameters)
 
-    def network_size(self, **parameters: Any) -> NetworkSize:
-        """How large the member with these parameters is.
-
-        Raises:
-            ModelError: As :meth:`build`.
-        """
-        return size_of(self.build(**parameters)) if self.counter is None else checked_call(self.name, self.counter, parameters)
-
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members; a smaller count gives the head of a larger one's list.
+        """Return ``count`` different members; a smaller count gives the head of a larger one's list.
 
         Raises:
             LatcastError: The space is smaller than ``count``.
         """
         accept = self.accept
-        fits = None if accept is None else lambda parameters: accept(self.network_size(**parameters))
+        fits = None if accept is None else lambda parameters: accept(self.build(**parameters))
         return distinct_references(self.name, self.draw, count, seed, accept=fits)
 
 
@@ -277,39 +267,25 @@ class VariantFamily:
     max_parameters: float = 160e6
 
     def build(self, **parameters: Any) -> Graph:
-        """The member with these parameters.
+        """Build the member with these parameters.
 
         Raises:
             ModelError: Unknown parameters, or parameters that make no valid network.
         """
-        b = GraphBuilder(self.name)
-        return b.finish(self._added(b, parameters))
-
-    def network_size(self, **parameters: Any) -> NetworkSize:
-        """How large the member with these parameters is, told without building it.
-
-        Raises:
-            ModelError: As :meth:`build`.
-        """
-        counter = SizeCounter(self.name)
-        self._added(counter, parameters)
-        return counter.counted
-
-    def _added(self, b: GraphBuilder, parameters: Mapping[str, Any]) -> str:
-        """Adds a member to a builder and returns its output."""
         known = {**self.defaults, **{name: value for name, value in IMAGE.items() if name not in self.defaults}}
         unknown = sorted(parameters.keys() - known)
         if unknown:
             raise ModelError(f"the space '{self.name}' has no parameter '{unknown[0]}'; it takes {', '.join(known)}")
         values = {**known, **parameters}
+        b = GraphBuilder(self.name)
         image = b.input((values.pop("batch"), 3, *pair(values.pop("resolution"))))
-        return self.network(b, image, **values)
+        return b.finish(self.network(b, image, **values))
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different variants within the limits, none of them a published member."""
+        """Return ``count`` different variants within the limits, none of them a published member."""
         published = {Reference(self.name, model.parameters).key for model in self.published.values()}
         return distinct_references(self.name, self.draw, count, seed, accept=self._fits, known=published)
 
     def _fits(self, parameters: Mapping[str, Any]) -> bool:
-        size = self.network_size(**parameters)
-        return size.parameters <= self.max_parameters and size.macs <= self.max_macs
+        graph = self.build(**parameters)
+        return graph.parameter_count <= self.max_parameters and graph_macs(graph) <= self.max_macs

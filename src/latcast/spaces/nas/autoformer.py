@@ -24,7 +24,7 @@ CLASSES = 1000
 
 
 def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
-    """Patch embedding with class token and positions, an encoder block, or the classifier."""
+    """Add the patch embedding with class token and positions, an encoder block, or the classifier."""
     kind, _, tokens, width, heads, hidden = row
     if kind == EMBEDDING:
         x = tokens_of(b, b.conv(x, width, PATCH, stride=PATCH, padding=0, bias=True))
@@ -38,7 +38,7 @@ def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
 
 
 def entry_shape(row: Row) -> Shape:
-    """An image, or tokens."""
+    """Return the shape of an image, or of tokens."""
     kind, resolution, tokens, width, *_ = row
     return (1, 3, resolution, resolution) if kind == EMBEDDING else (1, tokens, width)
 

@@ -25,7 +25,7 @@ ACTIVATIONS = ("relu", "relu6", "hard_swish", "silu")
 
 
 def rounded_channels(channels: np.ndarray, multiple: int = 8, least_share: float = 0.9) -> np.ndarray:
-    """The nearest multiple, at least one, and never below ``least_share`` of ``channels`` (MobileNet's rule); int64."""
+    """Return the nearest multiple, at least one, and never below ``least_share`` of ``channels`` (MobileNet's rule); int64."""
     rounded = np.maximum(multiple, (channels + multiple / 2) // multiple * multiple)
     return np.where(rounded < least_share * channels, rounded + multiple, rounded).astype(np.int64)
 
@@ -114,7 +114,7 @@ def _squeezed(stage: StageChoices, channels: np.ndarray, expanded: np.ndarray) -
 
 
 def beyond_depth(depths: np.ndarray, most: int) -> np.ndarray:
-    """Which blocks do not exist, (networks, stages * most), for depths (networks, stages)."""
+    """Return which blocks do not exist, (networks, stages * most), for depths (networks, stages)."""
     return (np.arange(most) >= depths[:, :, None]).reshape(len(depths), depths.shape[1] * most)
 
 
@@ -174,7 +174,7 @@ _BIGNAS_DIMENSIONS = (
 
 
 def _bignas_segments(values: Columns) -> np.ndarray:
-    """Of the networks with these values."""
+    """Return the segments of the networks with these values."""
     count = len(values["resolution"])
     stages = []
     for stage, depths in enumerate(_BIGNAS_DEPTHS):
@@ -242,7 +242,7 @@ _FBNET_DIMENSIONS = (
 
 
 def _fbnet_segments(values: Columns) -> np.ndarray:
-    """Of the networks with these values."""
+    """Return the segments of the networks with these values."""
     count = len(values["resolution"])
     blocks = np.ones((count, 4), dtype=np.int64)
     stages = [StageChoices(values["width1"][:, 0], values["depth1"][:, 0], 1, values["kernel1"] * blocks, blocks, "hard_swish")]
@@ -270,7 +270,7 @@ def _fbnet_segments(values: Columns) -> np.ndarray:
 
 
 def _released_fbnet(stem: int, *stages: tuple[int, int, int, int, int, int], last: int) -> dict[str, object]:
-    """A released network: stem, then width, depth, kernels and expansions of five stages, then the last width."""
+    """Return a released network: stem, then width, depth, kernels and expansions of five stages, then the last width."""
     parameters: dict[str, object] = {
         "resolution": 224, "stem": stem, "width1": 16, "depth1": 2, "kernel1": 3, "width7": last, "kernel7": 5,
     }  # fmt: skip
@@ -315,7 +315,7 @@ def _once_for_all(
     last: float = 0,
     hidden: float = 0,
 ) -> Supernet:
-    """A space of Once-for-all.
+    """Return a space of Once-for-all.
 
     Args:
         name: The space's name.
@@ -361,7 +361,7 @@ def _once_for_all(
 
 
 def _ofa_mobilenet_v3(name: str, multiplier: float) -> Supernet:
-    """The MobileNetV3 space at one width; 1.0 and 1.2 were published."""
+    """Return the MobileNetV3 space at one width; 1.0 and 1.2 were published."""
     return _once_for_all(
         name,
         [multiplier * width for width in (16, 16, 24, 40, 80, 112, 160, 960)],

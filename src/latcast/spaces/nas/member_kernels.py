@@ -65,7 +65,7 @@ class MemberKernels:
         return len(self.counts)
 
     def lookup(self, encodings: np.ndarray) -> np.ndarray:
-        """The member that each encoding stands for, (1, networks).
+        """Return the member that each encoding stands for, (1, networks).
 
         Raises:
             LatcastError: The encodings are not of this space.
@@ -73,7 +73,7 @@ class MemberKernels:
         return self.member_of[_numbers(self.supernet, encodings)][None, :]
 
     def segment_table(self, first: int = 0) -> KernelTable:
-        """The kernels of members from number ``first`` on."""
+        """Return the kernels of members from number ``first`` on."""
         counts = self.counts[first:]
         member, kernel = np.nonzero(counts)
         times = counts[member, kernel]
@@ -90,7 +90,7 @@ SpaceKernels = SegmentKernels | MemberKernels
 
 
 def make_table(kernels: SegmentKernels) -> MemberKernels:
-    """The table of a whole small space, by looking at every member (half a minute for NAS-Bench-201)."""
+    """Return the table of a whole small space, by looking at every member."""
     supernet = kernels.supernet
     everything, members = supernet.all_encodings(), supernet.all_members()
     numbers = _numbers(supernet, members)
@@ -110,7 +110,7 @@ def _numbers(supernet: Supernet, encodings: np.ndarray) -> np.ndarray:
 
 
 def kernels_of(supernet: Supernet, rules: FusionRules) -> SpaceKernels:
-    """The table of a small space, shipped or in the user's cache; else what finds kernels segment by segment."""
+    """Return the table of a small space, shipped or in the user's cache; else what finds kernels segment by segment."""
     if supernet.size <= SMALL_SPACE:
         for content in _stored(supernet, rules):
             found = _read(content, supernet, rules)
@@ -120,8 +120,10 @@ def kernels_of(supernet: Supernet, rules: FusionRules) -> SpaceKernels:
 
 
 def _agrees(table: MemberKernels) -> bool:
-    """Whether some members, built and searched for kernels, have those of the table: how a space is built and how kernels are
-    found may have changed since it was made."""
+    """Return whether some members, built and searched for kernels, have those of the table.
+
+    How a space is built and how kernels are found may have changed since it was made.
+    """
     encodings = table.supernet.sample_encodings(CHECKED, 0)
     listed = keys_of(table.configurations)
     for member, encoding in zip(table.lookup(encodings)[0], encodings, strict=True):
@@ -133,12 +135,12 @@ def _agrees(table: MemberKernels) -> bool:
 
 
 def keep_table(kernels: SegmentKernels) -> None:
-    """Writes the table of a space to the user's cache; where that cannot be written, nothing is kept."""
+    """Write the table of a space to the user's cache; where that cannot be written, nothing is kept."""
     keep(shipped_name(kernels.supernet, kernels.rules), table_bytes(make_table(kernels)))
 
 
 def table_bytes(table: MemberKernels) -> bytes:
-    """The file of a table."""
+    """Return the file of a table."""
     return table_file(
         fingerprint(table.supernet, table.rules),
         table.configurations,
@@ -173,7 +175,7 @@ def _stored(supernet: Supernet, rules: FusionRules) -> list[bytes]:
 
 
 def _read(content: bytes, supernet: Supernet, rules: FusionRules) -> MemberKernels | None:
-    """A table, or None where the file is damaged or was made from something else."""
+    """Return a table, or None where the file is damaged or was made from something else."""
     read = read_table(content, fingerprint(supernet, rules))
     if read is None:
         return None

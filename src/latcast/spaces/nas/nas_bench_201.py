@@ -42,7 +42,7 @@ _EDGE = re.compile(r"(\w+)~(\d)")
 
 
 def cell_text(operations: Sequence[str]) -> str:
-    """The text of a cell from the operations of its six edges, in the order of :data:`EDGES`."""
+    """Return the text of a cell from the operations of its six edges, in the order of :data:`EDGES`."""
     parts = []
     for node in (1, 2, 3):
         edges = [f"{name}~{start}" for name, (start, end) in zip(operations, EDGES, strict=True) if end == node]
@@ -51,7 +51,7 @@ def cell_text(operations: Sequence[str]) -> str:
 
 
 def cell_operations(text: str) -> tuple[str, ...]:
-    """The operations of a cell's six edges, in the order of :data:`EDGES`.
+    """Return the operations of a cell's six edges, in the order of :data:`EDGES`.
 
     Raises:
         ModelError: The text is not of a cell.
@@ -66,7 +66,7 @@ def cell_operations(text: str) -> tuple[str, ...]:
 
 
 def numbered_cell(number: int) -> str:
-    """The cell of a number from 0 to 15,624: its operations are the digits to base five, the first edge the highest.
+    """Return the cell of a number from 0 to 15,624: its operations are the digits to base five, the first edge the highest.
 
     This numbering is not that of the published file, whose order is random.
     """
@@ -113,7 +113,7 @@ def live_edges(operations: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def add_cell(b: GraphBuilder, x: str, operations: Sequence[str]) -> str:
-    """A cell, as a compiler leaves it: nothing is computed that does not lead from its input to its output.
+    """Add a cell, as a compiler leaves it: nothing is computed that does not lead from its input to its output.
 
     A cell without any path gives zeros, which are written as a multiplication by zero, as the published code has it.
     """
@@ -125,7 +125,7 @@ def add_cell(b: GraphBuilder, x: str, operations: Sequence[str]) -> str:
 
 
 def add_reduction(b: GraphBuilder, x: str, channels: int) -> str:
-    """The residual block of stride 2 between two stages; its shortcut is an average pooling and a 1x1 convolution."""
+    """Add the residual block of stride 2 between two stages; its shortcut is an average pooling and a 1x1 convolution."""
     y = _relu_conv_bn(b, x, channels, 3, stride=2)
     y = _relu_conv_bn(b, y, channels, 3)
     return b.add(b.conv(b.average_pool(x, 2), channels, 1), y)
@@ -148,7 +148,7 @@ def build(
     classes: int = CLASSES,
     batch: int = 1,
 ) -> Graph:
-    """The network that repeats a cell, in the size of the published benchmark by default.
+    """Build the network that repeats a cell, in the size of the published benchmark by default.
 
     Args:
         cell: Its text.
@@ -178,7 +178,7 @@ class CellSpace:
     name = NAME
 
     def build(self, **parameters: object) -> Graph:
-        """The network of these parameters: those of :func:`build`.
+        """Build the network of these parameters: those of :func:`build`.
 
         Raises:
             ModelError: Unknown parameters, or no such cell.
@@ -186,7 +186,7 @@ class CellSpace:
         return checked_call(self.name, build, parameters)
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different cells; a smaller count gives the head of a larger one's list.
+        """Return ``count`` different cells; a smaller count gives the head of a larger one's list.
 
         Raises:
             LatcastError: There are not as many.
@@ -234,7 +234,7 @@ def _with_edges(part: Sequence[int], edges: np.ndarray) -> np.ndarray:
 
 
 def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
-    """Stem, cell, reduction or classifier."""
+    """Add a stem, cell, reduction or classifier."""
     kind, _, _, channels, *edges = row
     if kind == STEM:
         return add_stem(b, x, channels)

@@ -36,7 +36,7 @@ DIMENSIONS = (
 
 
 def segments(values: Columns) -> np.ndarray:
-    """Of the networks with these values."""
+    """Return the segments of the networks with these values."""
     count = len(values["resolution"])
     rows = np.zeros((count, 2 + sum(MOST_BLOCKS), len(FIELDS)), dtype=np.int64)
     size = values["resolution"][:, 0].astype(np.int64)
@@ -65,7 +65,7 @@ def segments(values: Columns) -> np.ndarray:
 
 
 def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
-    """The deep stem, a bottleneck with an averaging shortcut, or the classifier."""
+    """Add the deep stem, a bottleneck with an averaging shortcut, or the classifier."""
     kind, _, in_channels, width, inner, stride = row
     if kind == STEM:
         x = b.conv_bn(x, inner, 3, stride=2)

@@ -91,7 +91,7 @@ class SegmentKernels:
         return len(self._kernels)
 
     def lookup(self, encodings: np.ndarray) -> np.ndarray:
-        """The segments in context of networks, (places, networks), int32; finds kernels of those not seen before.
+        """Return the segments in context of networks, (places, networks), int32; finds kernels of those not seen before.
 
         Args:
             encodings: (networks, columns); at most :data:`AT_ONCE` at once keep the memory small.
@@ -105,7 +105,7 @@ class SegmentKernels:
         return found
 
     def table(self, encodings: np.ndarray) -> KernelTable:
-        """The kernels of networks, those of their graphs without the free ones."""
+        """Return the kernels of networks, those of their graphs without the free ones."""
         found = self.lookup(encodings)
         lengths = np.array([len(kernels) for kernels in self._kernels])
         flat = np.array([kernel for kernels in self._kernels for kernel in kernels], dtype=np.int64)
@@ -118,7 +118,7 @@ class SegmentKernels:
         return self._table(network, kernel, found.shape[1])
 
     def segment_table(self, first: int = 0) -> KernelTable:
-        """The kernels of segments in context, each as a network of its own, from number ``first`` on."""
+        """Return the kernels of segments in context, each as a network of its own, from number ``first`` on."""
         listed = self._kernels[first:]
         network = np.repeat(np.arange(len(listed)), [len(kernels) for kernels in listed])
         kernel = np.array([kernel for kernels in listed for kernel in kernels], dtype=np.int64)
@@ -134,7 +134,7 @@ class SegmentKernels:
         return SegmentSizes(np.concatenate(macs), np.concatenate(parameters))
 
     def _table(self, network: np.ndarray, kernel: np.ndarray, networks: int) -> KernelTable:
-        """Renumbers kernels, which are numbered as they were found, type by type; unused ones are left out."""
+        """Renumber kernels, which are numbered as they were found, type by type; unused ones are left out."""
         used = np.zeros(len(self._keys), dtype=bool)
         used[kernel] = True
         configurations, place_of, total = {}, np.zeros(len(self._keys), dtype=np.int64), 0
@@ -149,7 +149,7 @@ class SegmentKernels:
         return KernelTable(configurations, network, place_of[kernel], networks)
 
     def _numbered(self, encodings: np.ndarray) -> np.ndarray:
-        """The segment at each place, (places, networks), int32."""
+        """Return the segment at each place, (places, networks), int32."""
         transposed = np.ascontiguousarray(checked_encodings(self.supernet, encodings).T)
         numbers = np.empty((len(self._columns), len(encodings)), dtype=np.int32)
         codes = []
@@ -168,7 +168,7 @@ class SegmentKernels:
         return numbers
 
     def _number(self, row: Row) -> int:
-        """The number of a segment; one not seen before is built, to see its structure and sizes."""
+        """Return the number of a segment; one not seen before is built, to see its structure and sizes."""
         if row[0] == 0:
             return ABSENT
         found = self._numbers.get(row)
@@ -210,7 +210,7 @@ class SegmentKernels:
         return np.array(known, dtype=np.int32)[inverse].reshape(numbers.shape)
 
     def _make_room(self) -> None:
-        """Grows the array for all segments between all structures, or gives it up."""
+        """Grow the array for all segments between all structures, or give it up."""
         structures, rows = len(self._structures) + 1, len(self._rows)
         if self._dense is None or (structures <= self._dense.shape[1] and rows <= self._dense.shape[0]):
             return
@@ -224,7 +224,7 @@ class SegmentKernels:
         self._dense = grown
 
     def _find_missing(self, numbers: np.ndarray, codes: np.ndarray, found: np.ndarray) -> None:
-        """Finds the kernels of segments in contexts not seen before.
+        """Find the kernels of segments in contexts not seen before.
 
         Networks that have many of them are built whole, first; what is left is built between its neighbours.
         """
@@ -271,7 +271,7 @@ class SegmentKernels:
         self._kernels.append(listed)
 
     def _chain(self, numbers: Sequence[int]) -> list[list[tuple[str, Configuration]]]:
-        """The kernels that begin in each segment of a chain, without the free ones."""
+        """Return the kernels that begin in each segment of a chain, without the free ones."""
         graph, names = self.supernet.segmented_graph([self._rows[number] for number in numbers])
         segment_of = {name: segment for segment, listed in enumerate(names) for name in listed}
         found: list[list[tuple[str, Configuration]]] = [[] for _ in names]
@@ -287,7 +287,7 @@ def _codes(numbers: np.ndarray, before: np.ndarray, behind: np.ndarray) -> np.nd
 
 
 def _grown(needed: int, least: int) -> int:
-    """The next power of two."""
+    """Return the next power of two."""
     return max(least, 1 << (needed - 1).bit_length())
 
 
@@ -301,7 +301,7 @@ def _without_repetition(numbers: np.ndarray) -> np.ndarray:
 
 
 def deciding_columns(supernet: Supernet) -> np.ndarray:
-    """Which columns of an encoding decide the segment of each place, (places, columns), booleans."""
+    """Return which columns of an encoding decide the segment of each place, (places, columns), booleans."""
     rng = np.random.default_rng(0)
     base = rng.integers(0, supernet.choices, size=(PROBES, len(supernet.choices)), dtype=np.int16)
     before = supernet.rows(base)

@@ -41,12 +41,12 @@ def column_names(dimensions: Sequence[Dimension]) -> list[str]:
 
 
 def choice_counts(dimensions: Sequence[Dimension]) -> np.ndarray:
-    """Number of choices of each column of an encoding, int64."""
+    """Return the number of choices of each column of an encoding, int64."""
     return np.array([len(dimension.choices) for dimension in dimensions for _ in range(dimension.count)], dtype=np.int64)
 
 
 def chosen_values(dimensions: Sequence[Dimension], encodings: np.ndarray) -> dict[str, np.ndarray]:
-    """The values behind encodings, by dimension.
+    """Return the values behind encodings, by dimension.
 
     Args:
         dimensions: Of the space.
@@ -95,7 +95,7 @@ def values_of_parameters(space: str, dimensions: Sequence[Dimension], parameters
 
 
 def parameters_of_values(dimensions: Sequence[Dimension], values: Columns) -> dict[str, Any]:
-    """The JSON parameters of the first member."""
+    """Return the JSON parameters of the first member."""
     parameters: dict[str, Any] = {}
     for dimension in dimensions:
         listed = values[dimension.name][0].tolist()
@@ -104,7 +104,7 @@ def parameters_of_values(dimensions: Sequence[Dimension], values: Columns) -> di
 
 
 def encoding_of_values(space: str, dimensions: Sequence[Dimension], values: Columns) -> np.ndarray:
-    """The indices of values, (networks, columns), int16.
+    """Return the indices of values, (networks, columns), int16.
 
     Raises:
         ModelError: A value is none of the choices.
@@ -182,7 +182,7 @@ class Supernet:
         return float(np.prod(self.choices.astype(np.float64)))
 
     def canonical(self, encodings: np.ndarray) -> np.ndarray:
-        """Encodings with the first choice wherever a choice decides nothing: equal networks have equal rows.
+        """Return encodings with the first choice wherever a choice decides nothing: equal networks have equal rows.
 
         Args:
             encodings: (networks, columns).
@@ -203,18 +203,18 @@ class Supernet:
         return everything[(self.canonical(everything) == everything).all(axis=1)]
 
     def _inactive_columns(self, encodings: np.ndarray) -> np.ndarray:
-        """Which choices decide nothing, (networks, columns)."""
+        """Return which choices decide nothing, (networks, columns)."""
         inactive = self.inactive(chosen_values(self.dimensions, encodings))
         everywhere = {each.name: np.zeros((len(encodings), each.count), dtype=bool) for each in self.dimensions}
         return np.concatenate([inactive.get(name, flags) for name, flags in everywhere.items()], axis=1)
 
     def sample_encodings(self, count: int, seed: int | np.random.Generator) -> np.ndarray:
-        """``count`` encodings, each choice equally likely, (count, columns), int16; they may repeat."""
+        """Return ``count`` encodings, each choice equally likely, (count, columns), int16; they may repeat."""
         rng = np.random.default_rng(seed)
         return self.canonical(rng.integers(0, self.choices, size=(count, len(self.choices)), dtype=np.int16))
 
     def distinct_encodings(self, count: int, seed: int) -> np.ndarray:
-        """``count`` different networks, (count, columns), int16; a smaller count gives the head of a larger one's list.
+        """Return ``count`` different networks, (count, columns), int16; a smaller count gives the head of a larger one's list.
 
         Raises:
             LatcastError: 1000 draws in a row gave nothing new; the space is smaller than ``count``.
@@ -238,11 +238,11 @@ class Supernet:
         return np.stack(list(found.values())) if found else np.zeros((0, len(self.choices)), dtype=np.int16)
 
     def rows(self, encodings: np.ndarray) -> np.ndarray:
-        """The segments of networks, (networks, places, fields), int64."""
+        """Return the segments of networks, (networks, places, fields), int64."""
         return np.asarray(self.segments(chosen_values(self.dimensions, encodings)), dtype=np.int64)
 
     def decode(self, encoding: Sequence[int] | np.ndarray) -> dict[str, Any]:
-        """The JSON parameters of one encoding.
+        """Return the JSON parameters of one encoding.
 
         Raises:
             ModelError: No encoding of this space.
@@ -251,7 +251,7 @@ class Supernet:
         return self.to_parameters(parameters_of_values(self.dimensions, values))
 
     def encode(self, parameters: Mapping[str, Any]) -> np.ndarray:
-        """The encoding of JSON parameters, (columns,), int16.
+        """Return the encoding of JSON parameters, (columns,), int16.
 
         Raises:
             ModelError: A parameter is unknown, missing, or none of the choices.
@@ -260,12 +260,12 @@ class Supernet:
         return self.canonical(encoding_of_values(self.name, self.dimensions, values))[0]
 
     def reference(self, encoding: Sequence[int] | np.ndarray) -> Reference:
-        """The reference of one encoding, named by its content."""
+        """Return the reference of one encoding, named by its content."""
         unnamed = Reference(self.name, self.decode(encoding))
         return replace(unnamed, name=f"{self.name}-{unnamed.key[:8]}")
 
     def build(self, **parameters: Any) -> Graph:
-        """The member with these parameters; values between and beyond the choices are built too.
+        """Build the member with these parameters; values between and beyond the choices are built too.
 
         Raises:
             ModelError: Unknown parameters, or parameters that make no valid network.
@@ -274,11 +274,11 @@ class Supernet:
         return self.graph_of_rows(np.asarray(self.segments(values), dtype=np.int64)[0].tolist())
 
     def graph_of_rows(self, rows: Iterable[Sequence[int]]) -> Graph:
-        """The graph of a chain of segments."""
+        """Build the graph of a chain of segments."""
         return self.segmented_graph([tuple(row) for row in rows if row[0]])[0]
 
     def segmented_graph(self, rows: Sequence[Row]) -> tuple[Graph, list[list[str]]]:
-        """The graph of a chain of segments, and the names of the operators of each.
+        """Build the graph of a chain of segments; return it and the names of the operators of each.
 
         Raises:
             ModelError: No segment.
@@ -296,7 +296,7 @@ class Supernet:
         return b.finish(x), [names[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members; a smaller count gives the head of a larger one's list.
+        """Return ``count`` different members; a smaller count gives the head of a larger one's list.
 
         Raises:
             LatcastError: The space is smaller than ``count``.
@@ -305,7 +305,7 @@ class Supernet:
 
 
 def checked_encodings(supernet: Supernet, encodings: np.ndarray) -> np.ndarray:
-    """Encodings as they are.
+    """Return encodings of this space as they are.
 
     Raises:
         LatcastError: They are not of this space.
@@ -320,7 +320,7 @@ def checked_encodings(supernet: Supernet, encodings: np.ndarray) -> np.ndarray:
 
 
 def radices(counts: np.ndarray) -> np.ndarray:
-    """What each digit of a number is multiplied by, for digits with so many values."""
+    """Return what each digit of a number is multiplied by, for digits with so many values."""
     return np.concatenate([[1], np.cumprod(counts)[:-1]]).astype(np.int64) if len(counts) else np.zeros(0, dtype=np.int64)
 
 

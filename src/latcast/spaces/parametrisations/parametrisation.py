@@ -85,7 +85,7 @@ def each(name: str, values: tuple[int, ...], *, cell: bool = True) -> Axis:
 
 
 def square(values: tuple[int, ...], *names: str) -> Axis:
-    """The same value in all of these dimensions."""
+    """Return the same value in all of these dimensions."""
     return Axis(names, tuple((value,) * len(names) for value in values))
 
 

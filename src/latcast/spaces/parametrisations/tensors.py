@@ -192,7 +192,7 @@ def _write_split(values: Values) -> dict[str, int]:
 
 
 def _read_transpose(fields: Values) -> dict[str, int]:
-    """A matrix whose rows become columns (``MAP``), or runs that change places (``SEQUENCE``).
+    """Return a matrix whose rows become columns (``MAP``), or runs that change places (``SEQUENCE``).
 
     ``width`` is the columns, or a run's last axis; ``outer`` how many matrices there are, or how often the last axis is in
     a run.

@@ -63,7 +63,7 @@ def _write_window(values: Values) -> dict[str, int]:
 
 
 def _write_dense(values: Values) -> dict[str, int]:
-    """``padded`` follows from the padding; padding that changes no size is kept as it was read."""
+    """Return fields with ``padded`` as the padding says; padding that changes no size is kept as it was read."""
     padded = max(values["padded"], int(values["pad_h"] + values["pad_w"] > 0))
     return {**_write_window(values), "padded": padded}
 

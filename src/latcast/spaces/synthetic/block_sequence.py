@@ -88,7 +88,7 @@ def build(
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """A member of the space.
+    """Build a member of the space.
 
     Args:
         blocks: Nine blocks; ``type`` is a key of ``BLOCKS``, the rest what that type needs: ``kernel`` and ``groups``

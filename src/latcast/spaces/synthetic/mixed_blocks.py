@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 
 
 def weighted(rng: Random, weights: Mapping[Item, float]) -> Item:
-    """One of the keys, as often as its weight says."""
+    """Draw one of the keys, as often as its weight says."""
     return rng.choices(list(weights), weights=list(weights.values()))[0]
 
 
@@ -59,18 +59,18 @@ class MixedBuilder(GraphBuilder):
         return self.shape(x)[2], self.shape(x)[3]
 
     def rounded(self, channels: float, multiple: int = 1) -> int:
-        """A width within the limits, in the network's granularity and a multiple of ``multiple``."""
+        """Return a width within the limits, in the network's granularity and a multiple of ``multiple``."""
         low, high = WIDTH_LIMITS
         inside = min(max(channels, low), high)
         step = multiple if self._multiple % multiple else self._multiple
         return round_channels(inside, step)
 
     def scaled(self, channels: float, multiple: int = 1) -> int:
-        """A drawn width times the network's multiplier, rounded."""
+        """Return a drawn width times the network's multiplier, rounded."""
         return self.rounded(channels * self._multiplier, multiple)
 
     def block_activation(self, rng: Random) -> str:
-        """The network's own activation, or now and then another one."""
+        """Return the network's own activation, or now and then another one."""
         other = weighted(rng, ACTIVATIONS)
         return other if rng.random() < 0.15 else self._default_activation
 
@@ -90,7 +90,7 @@ class MixedBuilder(GraphBuilder):
         return self.activation(self.batch_norm(x) if self._normalised else x, activation)
 
     def halve(self, x: str, rng: Random) -> str:
-        """Halves a map with one of the usual poolings."""
+        """Halve a map with one of the usual poolings."""
         kind = rng.choice(("max3", "max2", "average2", "average3"))
         kernel = int(kind[-1])
         pool = self.max_pool if kind.startswith("max") else self.average_pool
@@ -105,7 +105,7 @@ def drawn_gate(rng: Random, channels: int, *, reduction: int = 4) -> SqueezeExci
 
 
 def kernel_fits(size: Sequence[int], kernel: Size) -> bool:
-    """Whether a kernel is no larger than the map it slides over."""
+    """Return whether a kernel is no larger than the map it slides over."""
     return all(k <= s for k, s in zip(pair(kernel), size, strict=True))
 
 
@@ -115,7 +115,7 @@ SPATIAL_KERNELS: Mapping[int, float] = {3: 70, 5: 20, 7: 10}
 
 
 def plain(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """One or two convolutions in a row (VGG, AlexNet, stems)."""
+    """Add one or two convolutions in a row (VGG, AlexNet, stems)."""
     activation = b.block_activation(rng)
     for index in range(rng.randint(1, 2)):
         kernel = weighted(rng, {1: 22, 3: 48, 5: 16, 7: 9, 11: 5})
@@ -126,7 +126,7 @@ def plain(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
 
 
 def factorised(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """A kxk convolution as 1xk and kx1 (Inception v3)."""
+    """Add a kxk convolution as 1xk and kx1 (Inception v3)."""
     activation = b.block_activation(rng)
     kernel = rng.choice((3, 5, 7))
     x = b.conv_bn(x, width, (1, kernel), activation=activation)
@@ -134,7 +134,7 @@ def factorised(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) ->
 
 
 def basic_residual(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Two spatial convolutions and an addition (ResNet-18)."""
+    """Add two spatial convolutions and an addition (ResNet-18)."""
     activation = b.block_activation(rng)
     kernel, gated = weighted(rng, {3: 85, 5: 12, 1: 3}), rng.random() < 0.15
     y = b.conv_bn(x, width, kernel, stride=stride, activation=activation)
@@ -144,12 +144,12 @@ def basic_residual(b: MixedBuilder, x: str, width: int, stride: int, rng: Random
 
 
 def bottleneck(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """1x1, spatial, 1x1 and an addition (ResNet-50)."""
+    """Add 1x1, spatial, 1x1 and an addition (ResNet-50)."""
     return _bottleneck(b, x, width, stride, rng, inner=b.rounded(width / rng.choice((2, 4, 4))), groups=1)
 
 
 def grouped_bottleneck(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """A bottleneck with a grouped convolution (ResNeXt, RegNet)."""
+    """Add a bottleneck with a grouped convolution (ResNeXt, RegNet)."""
     ratio = rng.choice((1.0, 0.5))
     if rng.random() < 0.5:
         groups = rng.choice((2, 4, 8, 16, 32))
@@ -172,13 +172,13 @@ def _bottleneck(b: MixedBuilder, x: str, width: int, stride: int, rng: Random, *
 
 
 def squeeze_excitation(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """A convolution whose channels are gated (SENet)."""
+    """Add a convolution whose channels are gated (SENet)."""
     x = b.conv_bn(x, width, rng.choice((1, 3)), stride=stride, activation=b.block_activation(rng))
     return drawn_gate(rng, width, reduction=rng.choice((4, 8, 16))).add(b, x)
 
 
 def inverted_residual(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """1x1 expansion, depthwise, 1x1 projection (MobileNetV2 and V3, MnasNet, EfficientNet)."""
+    """Add 1x1 expansion, depthwise, 1x1 projection (MobileNetV2 and V3, MnasNet, EfficientNet)."""
     activation = rng.choice(("relu", "relu6", "hard_swish", "silu"))
     expansion, gated = rng.choice((1, 1.5, 2, 3, 4, 6, 6)), rng.random() < 0.35
     kernel = weighted(rng, SPATIAL_KERNELS)
@@ -191,7 +191,7 @@ def inverted_residual(b: MixedBuilder, x: str, width: int, stride: int, rng: Ran
 
 
 def separable(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Depthwise and 1x1 (MobileNet, Xception)."""
+    """Add depthwise and 1x1 (MobileNet, Xception)."""
     activation = b.block_activation(rng)
     kernel = weighted(rng, SPATIAL_KERNELS)
     for index in range(rng.randint(1, 2)):
@@ -200,7 +200,7 @@ def separable(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> 
 
 
 def dense(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Layers that each see all earlier ones, normalised and activated first (DenseNet); sometimes a transition."""
+    """Add layers that each see all earlier ones, normalised and activated first (DenseNet); sometimes a transition."""
     depth, growth = rng.randint(2, 6), b.rounded(width / rng.choice((3, 4, 6, 8)))
     activation = rng.choice(("relu", "relu", "relu", "silu"))
     x = blocks.dense_block(b, x, depth, growth, inner=b.rounded(4 * growth), activation=activation)
@@ -210,7 +210,7 @@ def dense(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
 
 
 def inception(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Branches of different kernels side by side, concatenated (GoogLeNet, Inception v3)."""
+    """Add branches of different kernels side by side, concatenated (GoogLeNet, Inception v3)."""
     activation = b.block_activation(rng)
     shares = [rng.uniform(0.1, 0.5) for _ in range(4)]
     parts = [b.rounded(width * share) for share in shares]
@@ -227,7 +227,7 @@ def inception(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> 
 
 
 def fire(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """A squeezing 1x1 convolution and two expanding ones side by side (SqueezeNet)."""
+    """Add a squeezing 1x1 convolution and two expanding ones side by side (SqueezeNet)."""
     activation = b.block_activation(rng)
     half, kernel = b.rounded(width / 2), weighted(rng, SPATIAL_KERNELS)
     squeezed = b.rounded(width / rng.choice((4, 8)))
@@ -236,7 +236,7 @@ def fire(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
 
 
 def channel_shuffle(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Half of the channels convolved, then all mixed (ShuffleNetV2), or grouped 1x1 convolutions (ShuffleNet)."""
+    """Add half of the channels convolved, then all mixed (ShuffleNetV2), or grouped 1x1 convolutions (ShuffleNet)."""
     if rng.random() < 0.35:
         return _grouped_shuffle(b, x, width, stride, rng)
     kernel, width = weighted(rng, SPATIAL_KERNELS), 2 * b.rounded(width / 2)
@@ -259,7 +259,7 @@ def _grouped_shuffle(b: MixedBuilder, x: str, width: int, stride: int, rng: Rand
 
 
 def ghost(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Half of the maps made from the other half by cheap depthwise convolutions (GhostNet)."""
+    """Add half of the maps made from the other half by cheap depthwise convolutions (GhostNet)."""
     expansion, kernel = rng.choice((1.5, 2, 3, 4, 6)), rng.choice((3, 3, 5))
     gated = rng.random() < 0.3
     expanded, width = (2 * b.rounded(channels / 2) for channels in (b.rounded(width * expansion), width))
@@ -268,7 +268,7 @@ def ghost(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
 
 
 def pooling(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """A pooling, then mostly a 1x1 convolution."""
+    """Add a pooling, then mostly a 1x1 convolution."""
     kernel, mixed = rng.choice((2, 3, 3, 5)), rng.random() < 0.7
     pool = rng.choice((b.max_pool, b.average_pool))
     if stride == 1:
@@ -319,7 +319,7 @@ class Encoder:
 
 
 def draw_encoder(rng: Random, width: int) -> Encoder:
-    """Settings for about ``width`` channels."""
+    """Draw settings for about ``width`` channels."""
     head_size = weighted(rng, HEAD_SIZES)
     low, high = DIMENSION_LIMITS
     heads = max(round(min(max(width, low), high) / head_size), 1)
@@ -335,7 +335,7 @@ def map_of(b: MixedBuilder, x: str, size: tuple[int, int]) -> str:
 
 
 def entered(b: MixedBuilder, x: str, dimension: int, stride: int, rng: Random) -> str:
-    """The map at the block's resolution and dimension, by one of the means of hybrid networks."""
+    """Return the map at the block's resolution and dimension, by one of the means of hybrid networks."""
     means = rng.choice(("patch", "conv", "pool"))
     if stride == 2 and means == "patch":
         return b.conv(x, dimension, 2, stride=2, padding=0, bias=True)
@@ -346,7 +346,7 @@ def entered(b: MixedBuilder, x: str, dimension: int, stride: int, rng: Random) -
 
 
 def transformer(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Encoder layers on the flattened map, now and then with a class token (ViT, DeiT)."""
+    """Add encoder layers on the flattened map, now and then with a class token (ViT, DeiT)."""
     encoder = draw_encoder(rng, width)
     depth, classed = rng.randint(1, 4), rng.random() < 0.25
     positioned, normalised = rng.random() < 0.5, rng.random() < 0.5
@@ -371,7 +371,7 @@ def window_sizes(size: tuple[int, int]) -> list[int]:
 
 
 def window_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """Layers that attend inside windows, every second one shifted (Swin); in a small map without windows, to all."""
+    """Add layers that attend inside windows, every second one shifted (Swin); in a small map without windows, to all."""
     encoder = draw_encoder(rng, width)
     layers, biased, shifted = rng.randint(1, 3), rng.random() < 0.7, rng.random() < 0.6
     if stride == 2 and all(side % 2 == 0 for side in b.size(x)):
@@ -408,7 +408,7 @@ def unfold_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Rand
 
 
 def depthwise_mlp(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
-    """A depthwise convolution, then a normalised two-layer network on every pixel (ConvNeXt)."""
+    """Add a depthwise convolution, then a normalised two-layer network on every pixel (ConvNeXt)."""
     encoder = draw_encoder(rng, width)
     kernel, depth = rng.choice((5, 7, 7, 9)), rng.randint(1, 2)
     x = entered(b, x, encoder.dimension, stride, rng)

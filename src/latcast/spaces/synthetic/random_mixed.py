@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import log
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
-from latcast.graph.size import NetworkSize, SizeCounter
+from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import CONVOLUTIONAL, FITS, TOKENS, Block, MixedBuilder, log_uniform, weighted
 
@@ -38,7 +38,7 @@ CLASSES: Mapping[int, float] = {1000: 60, 10: 8, 100: 12, 200: 5, 365: 10, 1001:
 
 
 def convolution_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
-    """One convolution, now and then a pooling."""
+    """Add one convolution, now and then a pooling."""
     kernel, stride = rng.choice((3, 3, 5, 7)), weighted(rng, {1: 15, 2: 72, 4: 13})
     pooled = rng.random() < 0.35
     x = b.conv_bn(x, width, kernel, stride=stride, activation=b.block_activation(rng))
@@ -46,7 +46,7 @@ def convolution_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
 
 
 def deep_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
-    """Two or three small convolutions, now and then a pooling (Inception v3, ResNet-C)."""
+    """Add two or three small convolutions, now and then a pooling (Inception v3, ResNet-C)."""
     activation, layers, pooled = b.block_activation(rng), rng.randint(2, 3), rng.random() < 0.4
     for index in range(layers):
         x = b.conv_bn(x, width, 3, stride=2 if index == 0 else 1, activation=activation)
@@ -54,50 +54,50 @@ def deep_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
 
 
 def large_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
-    """A large kernel of stride 4 and a pooling (AlexNet)."""
+    """Add a large kernel of stride 4 and a pooling (AlexNet)."""
     x = b.conv_bn(x, width, rng.choice((9, 11)), stride=4, activation=b.block_activation(rng))
     return b.halve(x, rng)
 
 
 def patch_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
-    """Patches that do not overlap (ViT, Swin, ConvNeXt)."""
+    """Add patches that do not overlap (ViT, Swin, ConvNeXt)."""
     patch = weighted(rng, {2: 15, 4: 45, 8: 20, 16: 20})
     return b.conv(x, width, patch, stride=patch, padding=0, bias=True)
 
 
 def pooled_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
-    """Average pooling, a linear layer."""
+    """Add average pooling, a linear layer."""
     return b.linear(b.flatten(_pooled(b, x, rng)), classes)
 
 
 def expanded_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
-    """A 1x1 convolution to more channels, average pooling, a linear layer (MobileNetV2)."""
+    """Add a 1x1 convolution to more channels, average pooling, a linear layer (MobileNetV2)."""
     activation = b.block_activation(rng)
     x = b.conv_bn(x, b.rounded(b.channels(x) * rng.choice((2, 3, 4))), activation=activation)
     return b.linear(b.flatten(_pooled(b, x, rng)), classes)
 
 
 def hidden_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
-    """Average pooling, a hidden layer, a linear layer."""
+    """Add average pooling, a hidden layer, a linear layer."""
     x = b.linear(b.flatten(_pooled(b, x, rng)), rng.choice(HIDDEN))
     return b.linear(b.activation(x, b.block_activation(rng)), classes)
 
 
 def pooled_convolutions(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
-    """Average pooling, then 1x1 convolutions on the single pixel (MobileNetV3, GhostNet)."""
+    """Add average pooling, then 1x1 convolutions on the single pixel (MobileNetV3, GhostNet)."""
     x = b.conv(_pooled(b, x, rng), rng.choice(HIDDEN), bias=True)
     x = b.conv(b.activation(x, b.block_activation(rng)), classes, bias=True)
     return b.flatten(x)
 
 
 def classifying_convolution(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
-    """A 1x1 convolution to the classes, then average pooling (SqueezeNet)."""
+    """Add a 1x1 convolution to the classes, then average pooling (SqueezeNet)."""
     x = b.activation(b.conv(x, classes, bias=True), b.block_activation(rng))
     return b.flatten(_pooled(b, x, rng))
 
 
 def flattened_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
-    """One or two hidden layers on the flattened map (AlexNet, VGG)."""
+    """Add one or two hidden layers on the flattened map (AlexNet, VGG)."""
     activation, hidden = b.block_activation(rng), rng.choice(HIDDEN[1:])
     layers = rng.randint(1, 2)
     while b.channels(x) * b.size(x)[0] * b.size(x)[1] > MAX_FLATTENED and min(b.size(x)) > 1:
@@ -143,11 +143,11 @@ KIND_WEIGHTS: Mapping[str, float] = {
 
 def kinds_in(**parameters: Any) -> Counter[str]:
     """How often each kind occurs in the member with these parameters."""
-    return Counter(_assemble(_Counter, **parameters)[0].kinds)
+    return Counter(_assemble(**parameters)[0].kinds)
 
 
 def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None) -> Graph:
-    """A member of the space.
+    """Build a member of the space.
 
     Args:
         seed: Decides the structure.
@@ -158,30 +158,19 @@ def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, inp
     Raises:
         ModelError: An unknown kind of block.
     """
-    b, last = _assemble(MixedBuilder, seed, width, kinds, input_size)
+    b, last = _assemble(seed, width, kinds, input_size)
     return b.finish(last)
 
 
-class _Counter(SizeCounter, MixedBuilder):
-    """Counts what the layers of random blocks compute and learn."""
-
-
-_Builder = TypeVar("_Builder", bound=MixedBuilder)
-
-
 def _assemble(
-    builder: Callable[[str, Random, float], _Builder],
-    seed: int,
-    width: float = 1.0,
-    kinds: Sequence[str] | None = None,
-    input_size: tuple[int, int] | None = None,
-) -> tuple[_Builder, str]:
-    """A builder with all layers of a member, and its last tensor."""
+    seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None
+) -> tuple[MixedBuilder, str]:
+    """Return a builder with all layers of a member, and its last tensor."""
     for kind in kinds or ():
         if kind not in BLOCKS:
             raise ModelError(f"no kind of block is called '{kind}'; expected some of {', '.join(BLOCKS)}")
     rng = Random(seed)
-    b = builder(NAME, rng, width)
+    b = MixedBuilder(NAME, rng, width)
     network_kinds = tuple(kinds) if kinds else _drawn_kinds(rng)
     drawn_size = _input_size(rng)
     x = b.input((1, 3, *(input_size or drawn_size)))
@@ -205,19 +194,8 @@ def _assemble(
     return b, b.softmax(x) if rng.random() < 0.15 else x
 
 
-def counted(
-    seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None
-) -> NetworkSize:
-    """The size of the member that :func:`build` makes of the same parameters, without building it.
-
-    Raises:
-        ModelError: As :func:`build`.
-    """
-    return _assemble(_Counter, seed, width, kinds, input_size)[0].counted
-
-
 def _branch(rng: Random) -> Random:
-    """A stream of its own for a block, so that what the block draws does not shift what follows."""
+    """Return a stream for one block, so that what the block draws does not shift what follows."""
     return Random(rng.getrandbits(64))
 
 
@@ -254,17 +232,17 @@ def _fits(kind: str, size: tuple[int, int]) -> bool:
 
 
 def fitted_multiplier(seed: int, target_macs: float, input_size: tuple[int, int] | None = None) -> float | None:
-    """The width multiplier that brings a structure near a number of multiply-accumulates; None if beyond its limits.
+    """Return the width multiplier that brings a structure near a number of multiply-accumulates; None if beyond its limits.
 
     They grow with the square of the width where convolutions dominate and less where limits on widths bite, so one trial
     at the squared estimate shows the true exponent.
     """
     low, high = MULTIPLIER_LIMITS
-    at_one = counted(seed, input_size=input_size).macs
+    at_one = graph_macs(build(seed, input_size=input_size))
     trial = (target_macs / at_one) ** 0.5
     if not low <= trial <= high:
         return None
-    at_trial = counted(seed, trial, input_size=input_size).macs
+    at_trial = graph_macs(build(seed, trial, input_size=input_size))
     exponent = 2.0
     if abs(log(trial)) > 0.05 and at_trial != at_one:
         exponent = min(max(log(at_trial / at_one) / log(trial), 0.7), 2.0)
@@ -273,7 +251,7 @@ def fitted_multiplier(seed: int, target_macs: float, input_size: tuple[int, int]
 
 
 def draw(rng: Random) -> dict[str, Any]:
-    """A target, then structures until one reaches it: small networks come from small structures, not from thin ones."""
+    """Draw a target, then structures until one reaches it: small networks come from small structures, not from thin ones."""
     target = log_uniform(rng, *MAC_RANGE)
     while True:
         seed = rng.getrandbits(32)
@@ -282,12 +260,12 @@ def draw(rng: Random) -> dict[str, Any]:
             return {"seed": seed, "width": multiplier}
 
 
-def within_limits(size: NetworkSize, macs: tuple[float, float] = MAC_RANGE) -> bool:
-    """Whether a network has as many multiply-accumulates and no more weights than the space allows."""
-    return macs[0] <= size.macs <= macs[1] and size.parameters <= MAX_PARAMETERS
+def within_limits(graph: Graph, macs: tuple[float, float] = MAC_RANGE) -> bool:
+    """Return whether a network has as many multiply-accumulates and no more weights than the space allows."""
+    return macs[0] <= graph_macs(graph) <= macs[1] and graph.parameter_count <= MAX_PARAMETERS
 
 
-SPACE = DrawnSpace(NAME, build, draw, within_limits, counted)
+SPACE = DrawnSpace(NAME, build, draw, within_limits)
 
 
 # The same networks on small images (CIFAR's 32x32 and the like), whose kernels the larger ones hardly ever have. Search spaces
@@ -298,12 +276,12 @@ SMALL_MAC_RANGE = (4e6, 500e6)
 
 
 def build_small(seed: int, width: float = 1.0, size: int = SMALL_SIZES[0]) -> Graph:
-    """The network that :func:`build` makes of a seed, for a square input of ``size`` pixels a side."""
+    """Build the network that :func:`build` makes of a seed, for a square input of ``size`` pixels a side."""
     return build(seed, width, input_size=(size, size))
 
 
 def draw_small(rng: Random) -> dict[str, Any]:
-    """A target, then structures until one reaches it."""
+    """Draw a target, then structures until one reaches it."""
     size = rng.choice(SMALL_SIZES)
     target = log_uniform(rng, *SMALL_MAC_RANGE)
     while True:
@@ -316,9 +294,4 @@ def draw_small(rng: Random) -> dict[str, Any]:
             return {"seed": seed, "width": multiplier, "size": size}
 
 
-def counted_small(seed: int, width: float = 1.0, size: int = SMALL_SIZES[0]) -> NetworkSize:
-    """The size of the network that :func:`build_small` makes."""
-    return counted(seed, width, input_size=(size, size))
-
-
-SMALL = DrawnSpace("random_small", build_small, draw_small, lambda size: within_limits(size, SMALL_MAC_RANGE), counted_small)
+SMALL = DrawnSpace("random_small", build_small, draw_small, lambda graph: within_limits(graph, SMALL_MAC_RANGE))

@@ -14,6 +14,7 @@ from typing import Any
 
 from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
 from latcast.spaces.blocks import inverted_residual, separable
 from latcast.spaces.families.variants import DrawnSpace, round_channels
 
@@ -36,7 +37,7 @@ def build(
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """A member of the space.
+    """Build a member of the space.
 
     Args:
         blocks: One (width, kernel, expansion, stride, skip) for each inverted residual.
@@ -81,4 +82,4 @@ def draw(rng: Random) -> dict[str, Any]:
     }
 
 
-SPACE = DrawnSpace(NAME, build, draw, lambda size: MAC_RANGE[0] <= size.macs <= MAC_RANGE[1])
+SPACE = DrawnSpace(NAME, build, draw, lambda graph: MAC_RANGE[0] <= graph_macs(graph) <= MAC_RANGE[1])

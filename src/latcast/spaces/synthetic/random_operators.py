@@ -13,6 +13,7 @@ from random import Random
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import log_uniform
 
@@ -62,7 +63,7 @@ def _binary(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _pad(b: _Steps, x: str, rng: Random, modes: Sequence[str] = ("constant", "reflect", "edge")) -> str:
-    """Padded, then a pool over the larger map back to its size."""
+    """Pad a map, then pool it back to its size."""
     amount = rng.choice((1, 1, 2, 3))
     padded = b.op("Pad", [x, b.indices([0, 0, amount, amount] * 2)], {"mode": rng.choice(modes)})[0]
     return b.max_pool(padded, 2 * amount + 1, 1)
@@ -78,7 +79,7 @@ def _resize(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _depth_to_space(b: _Steps, x: str, rng: Random) -> str:
-    """A quarter of the channels on four times the pixels and back; maps of odd sizes take a plain convolution instead."""
+    """Add a quarter of the channels on four times the pixels and back; maps of odd sizes take a plain convolution instead."""
     channels, height, width = b.size(x)
     if channels % 4 or height % 2 or width % 2:
         return b.conv_bn(x, channels, 1)
@@ -88,7 +89,7 @@ def _depth_to_space(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _expand(b: _Steps, x: str, rng: Random) -> str:
-    """The mean of each channel, or of each row, spread over the map."""
+    """Add the mean of each channel, or of each row, spread over the map."""
     axes = rng.choice(((2, 3), (3,), (1,)))
     spread = b.op("Expand", [b.reduce_mean(x, axes, keepdims=True), b.indices(list(b.shape(x)))])[0]
     return b.sub(x, spread)
@@ -114,7 +115,7 @@ def _cum_sum(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _top_k(b: _Steps, x: str, rng: Random) -> str:
-    """The largest of a few maps of scores."""
+    """Add the largest of a few maps of scores."""
     _, height, width = b.size(x)
     rows = rng.choice((1, 4, 16))
     scores = b.reshape(b.conv(x, rows, 1), (1, rows, height * width))
@@ -152,7 +153,7 @@ def _volume(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _patches(b: _Steps, x: str, rng: Random) -> str:
-    """A convolution that steps by its own size, and its counterpart."""
+    """Add a convolution that steps by its own size, and its counterpart."""
     channels, height, width = b.size(x)
     size = rng.choice((2, 4, 7))
     if height % size or width % size:
@@ -173,7 +174,7 @@ def _softmax(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _multiplied(b: _Steps, x: str, rng: Random) -> str:
-    """A depthwise convolution of several outputs a channel, and a 1x1 convolution back."""
+    """Add a depthwise convolution of several outputs a channel, and a 1x1 convolution back."""
     channels, height, width = b.size(x)
     stride = rng.choice((1, 1, 2))
     y = b.conv(x, rng.choice((2, 2, 3)) * channels, rng.choice((3, 3, 5, 7)), stride=stride, groups=channels)
@@ -182,7 +183,7 @@ def _multiplied(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _grouped(b: _Steps, x: str, rng: Random) -> str:
-    """Groups of a few channels."""
+    """Add a convolution in groups of a few channels."""
     channels = b.channels(x)
     widths = [width for width in (4, 8, 16, 32) if channels % width == 0 and width < channels]
     if not widths:
@@ -191,7 +192,7 @@ def _grouped(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _pool(b: _Steps, x: str, rng: Random) -> str:
-    """A map less its local means."""
+    """Add a map less its local means."""
     size = rng.choice((3, 3, 5))
     return b.sub(b.average_pool(x, size, 1, size // 2), x)
 
@@ -204,7 +205,7 @@ def _gate(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _enlarge(b: _Steps, x: str, rng: Random) -> str:
-    """A few channels on four to 64 times the pixels, which leave the network."""
+    """Add a few channels on four to 64 times the pixels, which leave the network."""
     _, height, width = b.size(x)
     factor, few = rng.choice((2, 4, 8)), rng.choice((8, 16, 21, 32))
     factor = max(min(factor, int((MOST_ENLARGED / (few * height * width)) ** 0.5)), 2)
@@ -238,22 +239,8 @@ FORMS: Mapping[str, tuple[Step, float]] = {
 """Steps of usual operators in forms that runtimes compute by other loops, and that other random networks lack."""
 
 
-def build(seed: int) -> Graph:
-    """The network of a seed, of all steps."""
-    return _network(NAME, seed, STEPS)
-
-
-def build_moves(seed: int) -> Graph:
-    """The network of a seed, of :data:`MOVES`."""
-    return _network(MOVES_NAME, seed, MOVES)
-
-
-def build_forms(seed: int) -> Graph:
-    """The network of a seed, of :data:`FORMS`."""
-    return _network(FORMS_NAME, seed, FORMS)
-
-
 def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> Graph:
+    """Build the network of a seed, of these steps."""
     rng = Random(f"{name}/{seed}")
     b = _Steps(f"{name}-{seed}")
     size = rng.choice(SIZES)
@@ -269,8 +256,11 @@ def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> G
     return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
 
 
-def _space(name: str, builder: Callable[[int], Graph]) -> DrawnSpace:
-    return DrawnSpace(name, builder, lambda rng: {"seed": rng.getrandbits(32)}, lambda size: size.macs <= MOST_MACS)
+def _space(name: str, steps: Mapping[str, tuple[Step, float]]) -> DrawnSpace:
+    def build(seed: int) -> Graph:
+        return _network(name, seed, steps)
+
+    return DrawnSpace(name, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
 
 
-SPACE, MOVES_SPACE, FORMS_SPACE = _space(NAME, build), _space(MOVES_NAME, build_moves), _space(FORMS_NAME, build_forms)
+SPACE, MOVES_SPACE, FORMS_SPACE = _space(NAME, STEPS), _space(MOVES_NAME, MOVES), _space(FORMS_NAME, FORMS)

@@ -12,6 +12,7 @@ from random import Random
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import HEAD_SIZES, log_uniform, weighted
 
@@ -47,7 +48,7 @@ class _Rows(GraphBuilder):
         return self.op(operator, [x])[0]
 
     def by_name(self, x: str, kind: str) -> str:
-        """An activation; beside the usual ones tanh, clip, and the approximation of GELU by tanh."""
+        """Return an activation; beside the usual ones tanh, clip, and the approximation of GELU by tanh."""
         if kind == "tanh":
             return self.unary("Tanh", x)
         if kind == "clip":
@@ -103,7 +104,7 @@ def _standardised(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _whole_norm(b: _Rows, x: str, rng: Random) -> str:
-    """One normalisation over rows and channels (a group normalisation of one group)."""
+    """Add one normalisation over rows and channels (a group normalisation of one group)."""
     rows, channels = b.extent(x)
     flat = b.op("InstanceNormalization", [b.reshape(x, (1, 1, rows * channels)), b.weight((1,)), b.weight((1,))])[0]
     return b.add(b.mul(b.reshape(flat, (1, rows, channels)), b.weight((channels,))), b.weight((channels,)))
@@ -118,7 +119,7 @@ def _response_norm(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _gated(b: _Rows, x: str, rng: Random) -> str:
-    """Two linear layers with a gate between them (GLU and its kinds)."""
+    """Add two linear layers with a gate between them (GLU and its kinds)."""
     channels = b.extent(x)[1]
     inner = max(round(channels * rng.choice((1, 1.5, 2, 8 / 3)) / 8) * 8, 8)
     gate, value = b.parted(b.linear(x, 2 * inner), rng, 2)
@@ -126,13 +127,13 @@ def _gated(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _activated(b: _Rows, x: str, rng: Random) -> str:
-    """An activation of what others read too, or of a normalisation's result, sometimes with a factor behind it."""
+    """Add an activation of what others read too, or of a normalisation's result, sometimes with a factor behind it."""
     y = b.by_name(b.layer_norm(x) if rng.random() < 0.3 else x, rng.choice(ALONE))
     return b.add(x, b.mul(y, b.number(1.7)) if rng.random() < 0.3 else y)
 
 
 def _as_map(b: _Rows, x: str, rng: Random) -> str:
-    """An activation on the rows as an image, and a depthwise convolution (mobile and gated convolutional blocks)."""
+    """Add an activation on the rows as an image, and a depthwise convolution (mobile and gated convolutional blocks)."""
     rows, channels = b.extent(x)
     side = round(rows**0.5)
     y = b.reshape(b.transpose(b.layer_norm(x), (0, 2, 1)), (1, channels, side, side))
@@ -141,7 +142,7 @@ def _as_map(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _added(b: _Rows, x: str, rng: Random) -> str:
-    """A few sums and products of rows, with numbers, one number a channel, or each other."""
+    """Add a few sums and products of rows, with numbers, one number a channel, or each other."""
     y = x
     for _ in range(rng.randint(2, 4)):
         other = rng.choice((b.number(0.7), b.weight((b.extent(x)[1],)), x))
@@ -158,7 +159,7 @@ def _padded(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _pooled(b: _Rows, x: str, rng: Random) -> str:
-    """The largest, or the mean, of every few rows, and as many rows again."""
+    """Add the largest, or the mean, of every few rows, and as many rows again."""
     rows, channels = b.extent(x)
     few = next(each for each in (4, 2, 7, 5, 1) if rows % each == 0)
     grouped = b.reshape(x, (1, rows // few, few, channels))
@@ -256,7 +257,7 @@ STEPS: Mapping[str, tuple[Step, float]] = {
 
 
 def build(seed: int) -> Graph:
-    """The network of a seed."""
+    """Build the network of a seed."""
     rng = Random(f"{NAME}/{seed}")
     side, head_size = rng.choice(SIDES), weighted(rng, HEAD_SIZES)
     most = min(WIDTHS[1], MOST_ELEMENTS // side**2, MOST_SCORES * head_size // side**4)
@@ -274,4 +275,4 @@ def build(seed: int) -> Graph:
     return b.finish(b.linear(b.reduce_mean(x, (1,), keepdims=False), 10))
 
 
-SPACE = DrawnSpace(NAME, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda size: size.macs <= MOST_MACS)
+SPACE = DrawnSpace(NAME, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)

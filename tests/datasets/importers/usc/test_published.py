@@ -82,13 +82,6 @@ def test_networks_with_padding_have_nodes_without_a_record(published: Imported) 
 
 @pytest.mark.slow
 class TestNetworks:
-    """Builds every network: minutes the first time, seconds from the user's cache."""
-
-    @pytest.fixture(autouse=True)
-    def packages(self) -> None:
-        for package in ("torch", "onnxscript", "pytorchcv"):
-            pytest.importorskip(package)
-
     def test_each_is_the_one_that_was_measured(self, published: Imported) -> None:
         check = USC.check(published, lambda name: None)
         cnns = ("tflite_cnn_e2e.csv", "torch_cnn_e2e.csv")
