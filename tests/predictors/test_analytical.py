@@ -102,7 +102,7 @@ class TestPricing:
         ("activation relu6", "activation"), ("activation gelu", "error function"),
         ("activation sigmoid", "exponential"), ("activation hard_swish", "hard activation"),
         ("max pool", "pool"), ("average pool", "pool"),
-        ("softmax", "softmax"), ("softmax strided", "softmax"), ("copy", "copy"), ("copy reflect pad", "copy"),
+        ("softmax", "softmax"), ("softmax strided", "softmax"), ("softmax strided narrow", "softmax"), ("copy", "copy"), ("copy reflect pad", "copy"),
     ],
 )  # fmt: skip
 def test_fine_classes_share_the_throughput_of_a_coarse_one(fine: str, coarse: str) -> None:
@@ -145,7 +145,7 @@ def test_odd_narrow_groups_that_a_profile_lacks_are_as_fast_as_others(known: str
 @pytest.mark.parametrize(
     ("type_name", "part", "whole", "values"),
     [
-        ("softmax", "softmax strided", "softmax", {"rows": 16, "columns": 49, "inner": 8}),
+        ("softmax", "softmax strided", "softmax", {"rows": 16, "columns": 49, "inner": 16}),
         ("copy", "copy expand", "copy", {"elements": 640, "in_elements": 64, "form": COPY_FORMS.index("expand"), "run": 1}),
     ],
 )

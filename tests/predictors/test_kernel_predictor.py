@@ -241,7 +241,7 @@ class TestFieldsThatCameLater:
 @pytest.mark.parametrize(
     ("type_name", "strided", "plain", "parted"),
     [
-        ("softmax", (16, 49, 8, 0, 0, 0), (16, 49, 0, 0, 0, 0), "softmax strided"),
+        ("softmax", (16, 49, 16, 0, 0, 0), (16, 49, 0, 0, 0, 0), "softmax strided"),
         ("copy", (128, 64, 2, 64, 0, 0, 0), (128, 64, 0, 0, 0, 0, 0), "copy reflect pad"),
     ],
 )

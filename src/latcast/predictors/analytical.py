@@ -40,7 +40,10 @@ LIMIT_OF_TERM: Mapping[str, str] = {
 POOLED = "any"
 """The class that estimates kernels of no class of their own: fitted on everything."""
 
-PARTED: Mapping[str, str] = {"softmax strided": "softmax", **{name: "copy" for name in COPY_CLASSES if name != "copy"}}
+PARTED: Mapping[str, str] = {
+    **dict.fromkeys(("softmax strided", "softmax strided narrow"), "softmax"),
+    **{name: "copy" for name in COPY_CLASSES if name != "copy"},
+}
 """Fine classes to the coarser one that stands in for them where a profile has no sample of theirs."""
 
 _COARSE_PREFIXES = (
@@ -77,7 +80,7 @@ def coarse_class(name: str) -> str:
 def _stand_ins(name: str) -> tuple[str, ...]:
     """The classes whose coefficients a class may have, its own first."""
     coarse = coarse_class(name)
-    narrower = name.replace("depthwise wide", "depthwise kxk")
+    narrower = name.replace("depthwise wide", "depthwise kxk").replace("strided narrow", "strided")
     return tuple(found for found in (name, narrower, coarse, _COARSER.get(coarse)) if found is not None)
 
 

@@ -307,8 +307,9 @@ class TestElementwise:
         ("shape", "axis", "expected", "throughput_class"),
         [
             ((2, 3, 5), -1, (6, 5, 0), "softmax"),
-            ((2, 3, 5), 1, (10, 3, 5), "softmax strided"),
-            ((2, 3, 5), 0, (15, 2, 15), "softmax strided"),
+            ((2, 3, 5), 1, (10, 3, 5), "softmax strided narrow"),
+            ((2, 3, 5), 0, (15, 2, 15), "softmax strided narrow"),
+            ((2, 4, 5), 0, (20, 2, 20), "softmax strided"),
             ((2, 3, 1, 1), 1, (2, 3, 0), "softmax"),  # nothing lies between its elements
         ],
     )

@@ -204,8 +204,21 @@ def extract_softmax(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     return *extract_rows(graph, nodes), inner if inner > 1 else 0
 
 
+SOFTMAX_VECTOR = 16
+"""Neighbours below which OpenVINO's strided softmax works on one value at a time: vectors of AVX-512 hold as many floats."""
+
+
 def softmax_class(c: Columns) -> np.ndarray:
-    return np.where(c["inner"] > 0, "softmax strided", "softmax").astype(object)
+    narrow = _is_narrow(c)
+    return np.select([narrow, c["inner"] > 0], ["softmax strided narrow", "softmax strided"], "softmax").astype(object)
+
+
+def softmax_features(c: Columns) -> Mapping[str, np.ndarray]:
+    return {"narrow": _is_narrow(c).astype(np.float64)}
+
+
+def _is_narrow(c: Columns) -> np.ndarray:
+    return (c["inner"] > 0) & (c["inner"] < SOFTMAX_VECTOR)
 
 
 def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
@@ -272,7 +285,7 @@ LRN = add_kernel_type(
 SOFTMAX = add_kernel_type(
     KernelType(
         "softmax", ("rows", "columns", "inner"), ("softmax", "log_softmax"), extract_softmax, rows_quantities(6, 0),
-        softmax_class, no_features, build_softmax, added=("inner",),
+        softmax_class, softmax_features, build_softmax, added=("inner",),
     )
 )  # fmt: skip
 LAYER_NORM = add_kernel_type(
