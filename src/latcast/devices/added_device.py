@@ -120,7 +120,7 @@ def add_device(
     latency_unit: str = "",
     ask: Callable[[UnitMismatch], str] | None = None,
 ) -> NewDevice:
-    """The predictor of a platform from what was measured on it.
+    """Return a predictor of a platform from the latencies measured on it.
 
     Args:
         platform: The new one.
@@ -166,7 +166,7 @@ def add_device(
 
 
 def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
-    """The networks whose kernels are known, their features, and what is left out."""
+    """Return the networks whose kernels are known, their features, and what is left out."""
     rules = load_rules(RULES)
     kept, kernels, notes = [], [], []
     for each in measured.networks:
@@ -181,7 +181,7 @@ def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkF
 
 
 def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Of the mixture: (networks,) log of measured over what the others say, Student's weights; and the factor on variances."""
+    """Return the mixture's left-out errors of logarithms, (networks,), Student's weights, and the factor on variances."""
     by_name = {each.name: each for each in candidates}
     error, weight, scale, total = np.zeros(count), np.zeros(count), 0.0, 0.0
     for member in forecast.members:
@@ -292,7 +292,7 @@ class Suggestion:
 def suggest_networks(
     forecast: DeviceForecast, choices: Sequence[Reference], among: NetworkFeatures, wanted: NetworkFeatures, count: int
 ) -> tuple[float, list[Suggestion]]:
-    """The networks whose measurement would narrow the intervals of others most, best first, each given those before it.
+    """Choose the networks whose measurement would narrow the intervals of others most, each given those before it.
 
     The variance that remains does not depend on what will be measured, but on where: each choice lowers that of the wanted
     networks by ``(a' V b)² / (b' V b + σ²)``, with V the covariance of the leading member's state, a

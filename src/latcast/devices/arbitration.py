@@ -56,14 +56,14 @@ class Trial:
 
 
 def chip_folds(platforms: Sequence[KnownPlatform], parts: int, seed: int = 0) -> dict[str, int]:
-    """Silicon to its fold."""
+    """Assign each silicon to a fold."""
     names = sorted({each.silicon for each in platforms})
     order = np.random.default_rng(seed).permutation(len(names))
     return {names[index]: place % parts for place, index in enumerate(order)}
 
 
 def held_out_networks(lineages: Sequence[str], fold: int, seed: int = 0) -> np.ndarray:
-    """(networks,) which are held out in a fold: whole lineages, about a third; of drawn networks, each its own, a third.
+    """Return which networks are held out in a fold, (networks,): whole lineages, about a third; a third of drawn ones.
 
     Args:
         lineages: Of the networks; "" for networks of a synthetic space, each of which is held out alone.
@@ -88,7 +88,7 @@ def trials_of_fold(
     platforms: Sequence[KnownPlatform], out: np.ndarray, fold: int, measured: Sequence[int] = MEASURED, *, draws: int = 2,
     seed: int = 0,
 ) -> Iterator[Trial]:  # fmt: skip
-    """Trials on platforms that a model has not seen, some of each chip and dataset.
+    """Draw trials on platforms that a model has not seen, some of each chip and dataset.
 
     Args:
         platforms: Of the fold.
@@ -126,7 +126,7 @@ def trials_of_fold(
 
 
 def without(platforms: Sequence[KnownPlatform], out: np.ndarray) -> list[KnownPlatform]:
-    """The platforms without some networks, (networks,) booleans."""
+    """Return the platforms without some networks, (networks,) booleans."""
     found = []
     for each in platforms:
         kept = ~out[each.networks]
@@ -158,7 +158,7 @@ class Tried:
 
 
 def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried:
-    """All members on one trial."""
+    """Apply all members to one trial."""
     platform = trial.platform
     candidates = model.candidates(
         platform.kind, platform.covariates, described.rows(trial.measured), trial.measured_log_ms, platform.silicon
@@ -176,7 +176,7 @@ def try_pool(
     platforms: Sequence[KnownPlatform], networks: NetworkFeatures, lineages: Sequence[str], *, folds: int = FOLDS,
     measured: Sequence[int] = MEASURED, seed: int = 0, watch: Watch = unwatched, draws: int = 2,
 ) -> Iterator[tuple[DeviceModel, Described, list[Tried]]]:  # fmt: skip
-    """For each fold the model that never saw its chips nor the networks held out, and the trials on them."""
+    """Return, for each fold, the model that never saw its chips nor the networks held out, and the trials on them."""
     fold_of = chip_folds(platforms, folds, seed)
     for fold in range(folds):
         out = held_out_networks(lineages, fold, seed)
@@ -209,7 +209,7 @@ FACTORS = np.geomspace(0.3, 6.0, 14)
 
 
 def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
-    """Weights of the members and factors of the variances, by kind of unit and number of measured networks.
+    """Learn members' weights and variance factors, by kind of unit and number of measured networks.
 
     A trial counts for that of ``counts`` which is nearest to its number, by the logarithm.
 
@@ -235,7 +235,7 @@ def _nearest_count(measured: int, counts: Sequence[int]) -> int:
 
 
 def _trial_weights(tried: Sequence[Tried], kind: str) -> np.ndarray:
-    """Each chip and what is held out weighs the same."""
+    """Return weights that give each chip and what is held out equal influence."""
     keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
     count = Counter(keys)
     by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
@@ -290,7 +290,7 @@ def _weighing(tried: Sequence[Tried], kind: str) -> Weighing:
 
 
 def mixed(one: Tried, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
-    """Mean logarithm and calibrated variance, each (tested,), of the mixture."""
+    """Return the mean logarithm and calibrated variance, each (tested,), of the mixture."""
     weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
     return pooled(weights, (given.new[2:], given.known[2:]), one.known, one.log_ms, one.open_variance, one.noise_variance)
 
@@ -298,7 +298,7 @@ def mixed(one: Tried, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
 def mixed_by_others(
     tried: Sequence[Tried], folds: int, counts: Sequence[int] = MEASURED
 ) -> Iterator[tuple[Tried, np.ndarray, np.ndarray]]:
-    """Each trial with the mean logarithm and calibrated variance of its mixture, each (tested,).
+    """Return each trial with its mixture's mean logarithm and calibrated variance, each (tested,).
 
     Weights of members and widths of intervals are learned from trials on chips of the other folds alone.
 
@@ -315,7 +315,7 @@ def mixed_by_others(
 
 
 def _factors(tried: Sequence[Tried], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
-    """Factors on both variances with which coverage is nearest to the level, each kind of trial alone, the narrowest."""
+    """Return the narrowest factors on both variances with which coverage is nearest to the level."""
     by_case: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
     for one, weight in zip(tried, trial_weights, strict=True):
         only_open, only_noise = (
@@ -345,7 +345,7 @@ def fit_calibrated(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> DeviceModel:
-    """The model of a pool with the arbitration of its members, learned by leaving chips and lineages out.
+    """Fit the model of a pool with the arbitration of its members, learned by leaving chips and lineages out.
 
     Args:
         platforms, networks: As for :func:`fit_device_model`.

@@ -29,7 +29,7 @@ _NOTHING = np.zeros(0)
 
 
 def save_device_model(model: DeviceModel, path: Path | str) -> Path:
-    """Writes a model, in single precision; symmetric matrices as their lower halves."""
+    """Write a model, in single precision; symmetric matrices as their lower halves."""
     from safetensors.numpy import save
 
     size = model.effects.shape[1]
@@ -71,7 +71,7 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
 
 
 def load_device_model(path: Path | str | None = None) -> DeviceModel:
-    """Reads a model; the one that comes with the package where no path is given.
+    """Read a model; the one that comes with the package where no path is given.
 
     Raises:
         DatasetError: The file is missing, damaged or of a later version.

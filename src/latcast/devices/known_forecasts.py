@@ -76,12 +76,12 @@ class About:
 
     @property
     def unstable(self) -> bool:
-        """Whether two runs differ by more than :data:`UNSTABLE_PERCENT`."""
+        """Return whether two runs differ by more than :data:`UNSTABLE_PERCENT`."""
         return self.repeat_percent is not None and self.repeat_percent > UNSTABLE_PERCENT
 
 
 def about_platforms(measurements: Iterable[tuple[str, Measurement]]) -> dict[str, About]:
-    """By platform id; the arguments are those of :func:`latcast.devices.known_platforms.known_platforms`."""
+    """Return the facts by platform id; arguments as of :func:`latcast.devices.known_platforms.known_platforms`."""
     first: dict[str, Measurement] = {}
     halves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _, item in measurements:
@@ -109,7 +109,7 @@ FEWEST_RUNS = 5
 
 
 def repeat_percent(halves: np.ndarray) -> float:
-    """Median relative difference between two runs, (networks, 2), after one factor for the pair.
+    """Return the median relative difference between two runs, (networks, 2), after one factor for the pair.
 
     >>> repeat_percent(np.array([[10.0, 11.0], [20.0, 22.0], [30.0, 36.3]]))  # one factor of 1.1, and one network 10 % off
     0.0
@@ -119,7 +119,7 @@ def repeat_percent(halves: np.ndarray) -> float:
 
 
 def apart_from(model: DeviceModel, name: str) -> DeviceModel:
-    """The model without a platform among those that others are likened to: its own latencies count once."""
+    """Return the model without a platform, so that its own latencies count once."""
     rows = [row for row, each in enumerate(model.platforms) if each.name != name]
     if len(rows) == len(model.platforms):
         return model
@@ -127,7 +127,7 @@ def apart_from(model: DeviceModel, name: str) -> DeviceModel:
 
 
 def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[Tried]:
-    """Trials on platforms of the pool, each by a model that knows the platform and none of what it is tested on.
+    """Try platforms of the pool by models that know the platform and none of what they are tested on.
 
     Args:
         pool: All platforms.
@@ -162,7 +162,7 @@ def _of_rows(platform: KnownPlatform, rows: np.ndarray) -> KnownPlatform:
 def _trials(
     platform: KnownPlatform, known: KnownPlatform, held: np.ndarray, hidden: np.ndarray, fold: int, rng: np.random.Generator
 ) -> Iterator[Trial]:
-    """From what is known to all that is held out; and from that and half of the networks that nobody ran to the other half."""
+    """Return trials from the known networks to all held out, and with half of the unseen ones to the other half."""
     tested = held | hidden
     if tested.any():
         yield Trial(
@@ -177,7 +177,7 @@ def _trials(
 
 
 def _by_held_out(tried: Tried, out: np.ndarray) -> Iterator[Tried]:
-    """A trial on both, networks that nobody and that others ran, as two."""
+    """Split a trial on both into one on unseen networks and one on networks that others ran."""
     if tried.trial.held_out != NEW_LINEAGES:
         yield tried
         return
@@ -213,12 +213,12 @@ class HeldOut:
 
     @property
     def inside(self) -> np.ndarray:
-        """Whether each lies in the 90 % interval."""
+        """Return whether each lies in the 90 % interval."""
         return np.abs(self.error) <= LEVEL_DEVIATIONS * self.deviation
 
 
 def held_out(tried: Sequence[Tried]) -> dict[tuple[str, str], HeldOut]:
-    """By platform and what is held out; weights and widths are learned on chips of the other folds."""
+    """Judge by platform and what is held out; weights and widths are learned on chips of the other folds."""
     parts: dict[tuple[str, str], list[HeldOut]] = defaultdict(list)
     for one, mean, variance in mixed_by_others(tried, FOLDS, COUNTS):
         trial = one.trial
@@ -234,7 +234,7 @@ def _arrays(found: HeldOut) -> tuple[np.ndarray, ...]:
 
 
 def known_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ...]]:
-    """Weights of members and factors of intervals, of all trials."""
+    """Return the weights of members and factors of intervals, of all trials."""
     return learn_arbitration(tried, COUNTS)
 
 
@@ -249,7 +249,7 @@ def pool_members(
     pool: KnownPlatforms, model: DeviceModel, judged: Mapping[tuple[str, str], HeldOut], wanted: Collection[str],
     about: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched,
 ) -> Iterator[PoolMember]:  # fmt: skip
-    """Each wanted platform from all of its networks, with its card.
+    """Yield each wanted platform, learned from all of its networks, with its card.
 
     Args:
         pool: All platforms.
@@ -296,7 +296,7 @@ def _moments(member: Member, networks: Described) -> np.ndarray:
 def _coverage_by_kind(
     platforms: Sequence[KnownPlatform], judged: Mapping[tuple[str, str], HeldOut]
 ) -> dict[str, dict[str, float]]:
-    """Kind of unit to what is held out, to percent of networks inside the interval, of all platforms of the kind."""
+    """Return percent of networks inside the interval, by kind of unit and what is held out."""
     inside: dict[str, dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
     for each in platforms:
         for case in (NOTHING, NEW_NETWORKS, NEW_LINEAGES):
@@ -309,7 +309,7 @@ def _coverage_by_kind(
 
 
 def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], coverage: Mapping[str, float]) -> dict[str, Any]:
-    """Figures on networks held out, those of unseen lineages first."""
+    """Return the figures on networks held out, those of unseen lineages first."""
     chip = chips().get(platform.silicon)
     card: dict[str, Any] = {
         "learn_from": "networks",
@@ -335,7 +335,7 @@ def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], co
 
 
 def _rounded(value: object) -> object:
-    """As JSON has it: nothing where there is no number, such as a rank correlation of one network."""
+    """Round figures for JSON; None where there is no number."""
     if isinstance(value, float):
         return round(value, 3) if np.isfinite(value) else None
     return value

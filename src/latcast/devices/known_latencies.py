@@ -16,7 +16,7 @@ from latcast.records import Measurement
 
 
 def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
-    """Measurements of networks.
+    """Read measurements of networks.
 
     Args:
         location: A SQLite file, a JSON Lines file, a database URL; the folder of a published dataset; or the name of one that
@@ -43,7 +43,7 @@ def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
 
 
 def _published(folder: Path) -> Sequence[Measurement]:
-    """A folder by the importer of its name, or by the first one that knows its files."""
+    """Read a folder by the importer of its name, or by the first one that knows its files."""
     names = sorted(IMPORTERS.names(), key=lambda name: name != folder.name)
     for name in names:
         try:
@@ -55,7 +55,7 @@ def _published(folder: Path) -> Sequence[Measurement]:
 
 
 def known_table(locations: Iterable[str], platforms: str = "*") -> LatencyTable:
-    """All known latencies of networks as one table.
+    """Tabulate all known latencies of networks.
 
     Args:
         locations: See :func:`read_known`.

@@ -35,19 +35,19 @@ class LatencyTable:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell was measured."""
+        """Return whether every cell was measured."""
         return not bool(np.isnan(self.latency_ms).any())
 
     def rows(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
-        """The table of some platforms."""
+        """Return the table of some platforms."""
         return replace(self, platforms=tuple(self.platforms[i] for i in indices), latency_ms=self.latency_ms[list(indices)])
 
     def columns(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
-        """The table of some networks."""
+        """Return the table of some networks."""
         return replace(self, networks=tuple(self.networks[i] for i in indices), latency_ms=self.latency_ms[:, list(indices)])
 
     def complete_part(self) -> LatencyTable:
-        """Without the platforms and networks that have to go so that no cell is missing.
+        """Leave out the platforms and networks that have to go so that no cell is missing.
 
         One after the other, the platform or network goes that the greatest share is missing of; of equal ones a platform, then
         the last one.
@@ -70,7 +70,7 @@ class LatencyTable:
 
 
 def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
-    """One cell for each platform and network, the label of all its measurements.
+    """Tabulate measurements: a cell for each platform and network, the label of all its measurements.
 
     Platforms and networks stand in the order in which they first occur.
 

@@ -51,7 +51,7 @@ class UnitMismatch:
 
 
 def unit_mismatch(model: DeviceModel, platform: str, measured: Mapping[Reference, float]) -> UnitMismatch | None:
-    """Why latencies are hardly milliseconds; None where they may be, or where nothing can be compared.
+    """Return why latencies are hardly milliseconds; None where they may be, or nothing can be compared.
 
     Args:
         model: Of known devices.
@@ -82,7 +82,7 @@ def unit_mismatch(model: DeviceModel, platform: str, measured: Mapping[Reference
 
 
 def mismatch_of(stated_ms: np.ndarray, typical_ms: np.ndarray) -> UnitMismatch | None:
-    """Why latencies are hardly milliseconds, from those on the typical known device.
+    """Return why latencies are hardly milliseconds, from those on the typical known device.
 
     Args:
         stated_ms: (networks,) what is taken for milliseconds.
@@ -98,7 +98,7 @@ def mismatch_of(stated_ms: np.ndarray, typical_ms: np.ndarray) -> UnitMismatch |
 
 
 def odd_ones(stated_ms: np.ndarray, typical_ms: np.ndarray) -> dict[int, float]:
-    """Latencies that are hardly of the others' unit: index, and how many times the others' device seems slower by it.
+    """Find latencies hardly of the others' unit: index, and how many times the others' device seems slower by it.
 
     Two that contradict each other are both odd.
 

@@ -34,7 +34,7 @@ SQLITE, GZIP = b"SQLite format 3\0", b"\x1f\x8b"
 
 
 def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform) -> MeasuredNetworks:
-    """Reads latencies of networks on a new device.
+    """Read latencies of networks on a new device.
 
     Args:
         sources: CSV files with the header ``model,latency_ms`` (a model is a file, beside the CSV file or in the current folder,
@@ -65,7 +65,7 @@ def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform)
 
 
 def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[str, None]) -> list[tuple[str, Measurement]]:
-    """Measurements of networks on the platform, each with its place."""
+    """Read measurements of networks on the platform, each with its place."""
     text = str(source)
     path = Path(text).expanduser()
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
@@ -157,13 +157,13 @@ def _alike(one: Platform, wanted: Platform) -> bool:
 
 
 def _identity(reference: Reference) -> str:
-    """A file is the same wherever it lies."""
+    """Return a key of a network; a file has the same one wherever it lies."""
     content = reference.parameters.get("sha256") if reference.space == "file" else None
     return f"file {content} {reference.parameters.get('shapes')}" if content else reference.key
 
 
 def _without_profiled(group: list[tuple[str, Measurement]], notes: dict[str, None]) -> list[tuple[str, Measurement]]:
-    """A tool's profiler takes time itself: its runs count where there are no others."""
+    """Leave out runs under a tool's profiler, which takes time itself, where there are others."""
     plain = [(place, item) for place, item in group if not (item.executed and "tool" in item.environment)]
     if plain and len(plain) < len(group):
         notes["runs under a tool's profiler, which takes time itself, are not counted beside others of the same network"] = None

@@ -13,7 +13,7 @@ from latcast.spaces.measured_only import can_build, why_not
 
 
 def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Kernel, ...]:
-    """The kernels of a network under a runtime's rules.
+    """Find the kernels of a network under a runtime's rules.
 
     Raises:
         DatasetError: Nothing is known of the network but its name.

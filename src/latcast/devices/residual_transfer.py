@@ -61,7 +61,7 @@ class Transferred:
 
 
 def kernel_source(predictor: PlatformPredictor, type_name: str) -> KernelSource:
-    """What a platform's predictor knows of a kernel type, as a source."""
+    """Return a platform's predictor of a kernel type as a source."""
     return KernelSource(predictor.platform.id, predictor.analytical, predictor.kernels[type_name])
 
 
@@ -74,7 +74,7 @@ def fit_transferred(
     *,
     seed: int = 0,
 ) -> Transferred:
-    """Trains the predictor of one kernel type.
+    """Train the predictor of one kernel type.
 
     Args:
         type_name: The kernel type.
@@ -130,7 +130,7 @@ def _on_sources(
 
 
 def _without_idle(base: TransferredBase) -> TransferredBase:
-    """The base without sources that count nowhere; the first one stays, so that there is one.
+    """Drop the sources with coefficients of 0 everywhere; the first one stays, so that there is one.
 
     A bundle carries its sources along, and its readers evaluate them.
     """
@@ -150,7 +150,7 @@ def _cross_validated(
     fold: np.ndarray,
     analytical: AnalyticalTerms,
 ) -> float:
-    """Mean relative error; a predictor with a base of its own does not look at ``analytical``."""
+    """Return the mean relative error; a predictor with a base ignores ``analytical``."""
     predicted = np.empty(len(latency_ms))
     for part in range(FOLDS):
         made = make(np.flatnonzero(fold != part))

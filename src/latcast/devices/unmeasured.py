@@ -16,7 +16,7 @@ SHOWN = 3
 
 
 def unmeasured_platform(text: str) -> PlatformPredictor | None:
-    """The predictor of a platform id of which nothing is known but the device.
+    """Return the predictor of a platform of which only the device is known.
 
     Args:
         text: ``device/runtime/unit/precision``; the device as :func:`latcast.find_devices` takes it ("pi 5", "rk3588"), the
@@ -44,7 +44,7 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
 
 
 def _may_mean_another(platform: Platform, device_text: str) -> bool:
-    """Whether a device of this name has platforms under this runtime."""
+    """Return whether a device of this name has platforms under this runtime."""
     wanted = set(devices_named(device_text))
     for name in platform_ids():
         device, runtime = name.split("/")[:2]

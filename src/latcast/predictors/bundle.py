@@ -97,7 +97,7 @@ class BundleSummary:
 
 
 def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, compressed: bool = False) -> Path:
-    """Writes a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
+    """Write a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
 
     The same predictor gives the same bytes, unless a zip is compressed by another version of zlib. An old bundle at this path is
     replaced at once or not at all.
@@ -152,7 +152,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
 
 
 def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
-    """Reads a bundle and checks its golden values.
+    """Read a bundle and check its golden values.
 
     Args:
         path: A folder or a zip.
@@ -183,7 +183,7 @@ def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
 
 
 def read_summary(path: Path | str) -> BundleSummary:
-    """Platform and card alone, without reading predictors or checking golden values.
+    """Return the platform and card alone, without reading predictors or checking golden values.
 
     Raises:
         BundleError: As :func:`load_bundle`, as far as it looks.
@@ -193,7 +193,7 @@ def read_summary(path: Path | str) -> BundleSummary:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A value as JSON has it: no tuples, no numpy, and null for what is not a number."""
+    """Return a value as JSON has it: no tuples, no numpy, and null for NaN and infinity."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -234,7 +234,7 @@ def _seen_entry(seen: Seen) -> dict[str, Any]:
 
 
 def _base_entry(base: TransferredBase) -> dict[str, Any]:
-    """What of a transferred base is no array."""
+    """Return the parts of a transferred base that are not arrays."""
     return {
         "coefficients_ms": {name: values.tolist() for name, values in sorted(base.coefficients.items())},
         "sources": [
@@ -271,7 +271,7 @@ def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
 
 
 def _document(files: BundleFiles, name: str) -> dict[str, Any]:
-    """A JSON file: an object of a schema that this version reads."""
+    """Read a JSON file: an object of a schema that this version reads."""
     data = files.read(name)
     if len(data) > MOST_JSON_BYTES:
         raise files.damaged(name, f"found {len(data) / 1e6:.0f} MB, expected at most {MOST_JSON_BYTES / 1e6:.0f} MB")
@@ -296,7 +296,7 @@ def _refuse_unknown(data: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]:
-    """Classes with their coefficients, one of them for whatever has no class of its own."""
+    """Read the coefficients by class, one class among them for kernels without a class of their own."""
     if POOLED not in table:
         raise ValueError(f"found no coefficients of the class '{POOLED}'")
     found = {}
@@ -308,7 +308,7 @@ def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]
 
 
 def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
-    """Analytical terms; of :data:`TERMS` where the bundle names none."""
+    """Read analytical terms; those of ``TERMS`` where the bundle names none."""
     terms = tuple(data.get("terms", TERMS))
     further = (LOOPS, DEPTH, *LAYOUT_TERMS)
     if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= set(further) or len(set(terms)) != len(terms):
@@ -320,7 +320,7 @@ def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
 
 
 def _further_terms(analytical: AnalyticalTerms) -> dict[str, list[str]]:
-    """The names of terms where there are more than bundles have always had."""
+    """Return the names of terms where there are more than ``TERMS``."""
     return {} if analytical.terms == TERMS else {"terms": list(analytical.terms)}
 
 
@@ -344,11 +344,11 @@ class _Reader:
 
     @property
     def writer(self) -> str:
-        """Which latcast wrote the bundle; before schema 2 none said so."""
+        """Return the latcast that wrote the bundle; none is named before schema 2."""
         return f"latcast {self.document['latcast']}" if "latcast" in self.document else "a latcast before 0.2"
 
     def refused(self, name: str, reason: str) -> BundleError:
-        """The error of a file that cannot be used: of an older schema it is no damage."""
+        """Return the error of a file that cannot be used, which may be one of an older schema."""
         schema = self.document["schema"]
         if schema == BUNDLE_SCHEMA:
             return self.files.damaged(name, reason)
@@ -394,7 +394,7 @@ class _Reader:
         )
 
     def device(self) -> DeviceForecast | None:
-        """None where the platform is not known by few measurements."""
+        """Return the posterior of the device; None where predictors of kernels decide."""
         entry = self.document.get("device")
         if entry is None:
             return None
@@ -475,7 +475,7 @@ class _Reader:
         )  # fmt: skip
 
     def seen(self, kind: KernelType, entry: Mapping[str, Any] | None, fields: Sequence[str]) -> Seen | None:
-        """None in bundles that hold ranges alone."""
+        """Return the kernels trained on; None in bundles that hold ranges alone."""
         if entry is None:
             return None
         kinds = dict(entry["kinds"])

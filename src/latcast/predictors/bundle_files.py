@@ -33,12 +33,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether this looks like a bundle: a zip by its suffix, or a folder with a ``platform.json``."""
+    """Return whether this looks like a bundle: a zip by its suffix, or a folder with a ``platform.json``."""
     return path.is_file() if path.suffix == ".zip" else (path / "platform.json").is_file()
 
 
 def is_pickle(data: bytes) -> bool:
-    """Whether data begins as pickles of protocol 2 and later do.
+    """Return whether data begins as pickles of protocol 2 and later do.
 
     A safetensors file may begin with the same two bytes (they are the length of its header), but has a brace at byte 8.
     """
@@ -75,7 +75,7 @@ class BundleFiles:
         return frozenset(self._sizes)
 
     def read(self, name: str) -> bytes:
-        """Content of a file.
+        """Return the content of a file.
 
         Raises:
             BundleError: It is missing, damaged, or a pickle.
@@ -100,7 +100,7 @@ class BundleFiles:
         return data
 
     def damaged(self, name: str, problem: str) -> BundleError:
-        """The error of a file that cannot be used as it is."""
+        """Return the error of a file that cannot be used as it is."""
         return BundleError(f"{self.path}: {name}: {' '.join(problem.split())}; the bundle is damaged, get it again")
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class BundleFiles:
 
 
 def write_files(path: Path, files: Mapping[str, bytes], *, compressed: bool = False) -> None:
-    """Writes a folder, or a zip by its suffix; whoever looks sees the old bundle or the new one, never a part.
+    """Write a folder, or a zip by its suffix, at once: readers see the old bundle or the new one.
 
     Zips are not compressed unless asked for: the bytes then depend on the content alone, not on the version of a compressor.
 
@@ -215,7 +215,7 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _replace_folder(fresh: Path, path: Path) -> None:
-    """A folder cannot be renamed over another one, so the old one steps aside first."""
+    """Move the old folder aside, as a folder cannot be renamed over another, and the new one to its place."""
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     _remove(old)
     if path.exists():

@@ -84,19 +84,19 @@ class BundleIndex:
 
 
 def file_name(platform: Platform | str) -> str:
-    """Name of a platform's bundle in a folder of bundles: one zip, named by the id with ``__`` for each slash."""
+    """Return the file name of a platform's bundle: a zip, named by the id with ``__`` for each slash."""
     return f"{str(platform).replace('/', '__')}.zip"
 
 
 def bundle_path(platform: Platform | str) -> Path:
-    """Where the user's bundle of a platform belongs."""
+    """Return where the user's bundle of a platform belongs."""
     return bundles_folder() / file_name(platform)
 
 
 def keep_bundle(
     predictor: PlatformPredictor, output: str | os.PathLike[str] | None = None, *, replace: bool = False
 ) -> IndexedBundle:
-    """Saves a new bundle: where the user says, or in the user's folder, unless the one of its platform there is the better.
+    """Save a bundle; without ``output``, put it aside where the stored bundle of the platform is better.
 
     Then it is kept in the folder ``aside``, where no name finds it.
 
@@ -119,7 +119,7 @@ def keep_bundle(
 
 
 def _free_name(path: Path) -> Path:
-    """The path, numbered where something has it already: what was put aside before stays."""
+    """Return the path, with a number where a file has it already."""
     number, found = 2, path
     while found.exists():
         number, found = number + 1, path.with_stem(f"{path.stem}-{number}")
@@ -127,7 +127,7 @@ def _free_name(path: Path) -> Path:
 
 
 def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
-    """Looks at every bundle in folders, the user's and the shipped ones where None, without loading predictors."""
+    """Summarise every bundle in folders (the user's and the shipped ones where None) without loading predictors."""
     entries: dict[str, IndexEntry] = {}
     problems: list[str] = []
     for folder in (bundles_folder(), SHIPPED_FOLDER) if folders is None else folders:
@@ -145,7 +145,7 @@ def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
 
 @lru_cache(maxsize=1024)
 def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
-    """What a bundle says of itself, or why it cannot be read."""
+    """Return the summary of a bundle, or the reason why it cannot be read."""
     try:
         return read_summary(path)
     except BundleError as problem:
@@ -153,12 +153,12 @@ def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
 
 
 def pool_path() -> Path:
-    """Where the shipped pool is: with the model of devices, whose sources it shares."""
+    """Return where the shipped pool is: with the model of devices, whose sources it shares."""
     return SHIPPED_FOLDER.parents[1] / "devices" / "shipped" / "pool.safetensors"
 
 
 def shipped_pool() -> Pool | None:
-    """The pool that comes with the package; None in a copy without it."""
+    """Return the pool that comes with the package; None in a copy without it."""
     path = pool_path()
     return _pool(path, path.stat().st_mtime_ns) if path.is_file() else None
 
@@ -171,7 +171,7 @@ def _pool(path: Path, _stamp: int) -> Pool:
 
 
 def available_platforms() -> list[IndexEntry]:
-    """(platform id, path, card) of every platform that can be predicted for, sorted by id."""
+    """Return every platform that can be predicted for, sorted by id."""
     entries = {entry.platform: entry for entry in scan_bundles().entries}
     pool = shipped_pool()
     for name in pool.platforms if pool is not None else ():
@@ -182,7 +182,7 @@ def available_platforms() -> list[IndexEntry]:
 
 
 def platform_ids() -> list[str]:
-    """The id of every platform that can be predicted for, sorted; no shipped bundle is opened."""
+    """Return the id of every platform that can be predicted for, sorted; no shipped bundle is opened."""
     named = (path.stem.replace("__", "/") for path in SHIPPED_FOLDER.glob("*.zip"))
     own = (entry.platform for entry in scan_bundles([bundles_folder()]).entries)
     pool = shipped_pool()
@@ -223,7 +223,7 @@ class PlatformSummary:
 
 
 def platforms(pattern: str | None = None) -> list[PlatformSummary]:
-    """Every platform that can be predicted for and how well, sorted by id.
+    """Return every platform that can be predicted for and how well, sorted by id.
 
     Args:
         pattern: Part of the id, or a glob of the whole id (``"pixel4/*/gpu/*"``); all where None.
@@ -246,7 +246,7 @@ def _summary(entry: IndexEntry) -> PlatformSummary:
 
 
 def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
-    """The CPU that the measurements of a card were taken on, or the chip of a known device."""
+    """Return the CPU that the measurements of a card were taken on, or the chip of a known device."""
     stated = card.get("chip") or _cpu_model(card)
     known = None if stated else chip_of(platform.device)
     return stated or (known.name if known is not None else None)
@@ -312,14 +312,14 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
 
 
 def shortest_name(platform: Platform) -> str:
-    """The shortest beginning of a platform's id that :func:`resolve_platform` takes for it."""
+    """Return the shortest beginning of a platform's id that :func:`resolve_platform` resolves to it."""
     text, known = platform.id, platform_ids()
     beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
     return next((name for name in beginnings if beginning_with(name, known) == [text]), text)
 
 
 def _measured_here(entry: IndexEntry) -> bool:
-    """Whether a bundle's measurements come from a machine with this CPU."""
+    """Return whether a bundle's measurements come from a machine with this CPU."""
     from latcast.measure.environment import cpu_description
 
     model = _cpu_model(entry.card)

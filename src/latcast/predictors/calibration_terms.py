@@ -68,7 +68,7 @@ class ShortNetworkCorrection:
     shortest_ms: float = 0.0
 
     def factor(self, sum_ms: np.ndarray) -> np.ndarray:
-        """What sums are multiplied by, (networks,)."""
+        """Return the factor on sums, (networks,)."""
         if not self.exponents:
             return np.ones(len(sum_ms))
         return np.exp(-_shortfalls(sum_ms, self.knots_ms, self.shortest_ms) @ np.array(self.exponents))
@@ -79,7 +79,7 @@ class ShortNetworkCorrection:
         return float(self.factor(np.array([self.shortest_ms]))[0])
 
     def scaled(self, level: float) -> ShortNetworkCorrection:
-        """The same factor for sums that are ``level`` times as long."""
+        """Return the same factor for sums that are ``level`` times as long."""
         return ShortNetworkCorrection(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
 
     def to_json(self) -> dict[str, object]:
@@ -109,7 +109,7 @@ class ShortNetworkCorrection:
 
 
 def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> ShortNetworkCorrection:
-    """The factor that short networks show against long ones.
+    """Return the factor that short networks show against long ones.
 
     Non-negative least squares of ``log(latency / sum)``, the exponents drawn towards 0, with a constant for what all networks
     are off by. Networks that add up to nothing are left out.
@@ -141,7 +141,7 @@ def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> 
 def confirmed_short_network_correction(
     sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
 ) -> ShortNetworkCorrection:
-    """The factor of short networks; none where networks of other lineages do not confirm it.
+    """Return the factor of short networks; none where networks of other lineages do not confirm it.
 
     Args:
         sum_ms, latency_ms: As for :func:`fit_short_network_correction`.
@@ -167,7 +167,7 @@ def confirmed_short_network_correction(
 
 
 def correction_level(sum_ms: np.ndarray, latency_ms: np.ndarray, correction: ShortNetworkCorrection) -> float:
-    """Median ratio of latencies to corrected sums, over the networks whose sum is positive; 1 where there is none."""
+    """Return the median ratio of latencies to corrected sums, over the networks whose sum is positive; 1 where there is none."""
     positive = sum_ms > 0
     if not positive.any():
         return 1.0
@@ -175,7 +175,7 @@ def correction_level(sum_ms: np.ndarray, latency_ms: np.ndarray, correction: Sho
 
 
 def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:
-    """Logarithms of how far sums are below knots, (networks, knots), 0 above."""
+    """Return the logarithms of how far sums are below knots, (networks, knots), 0 above."""
     inside = np.maximum(np.asarray(sum_ms, dtype=np.float64), shortest_ms)
     return np.maximum(np.log(np.array(knots_ms)) - np.log(np.maximum(inside, 1e-12))[:, None], 0.0)
 
@@ -195,17 +195,17 @@ class CalibrationTerms:
     short_networks: ShortNetworkCorrection = field(default_factory=ShortNetworkCorrection)
 
     def kernel_latency_ms(self, types: Sequence[str], latency_ms: np.ndarray) -> np.ndarray:
-        """Latency of each kernel inside a long network, (kernels,)."""
+        """Return the latency of each kernel inside a long network, (kernels,)."""
         factor = np.array([self.weights.get(name, 1.0) for name in types])
         return factor * latency_ms + self.per_kernel_ms
 
     def long_network_ms(self, sums: np.ndarray, types: Sequence[str]) -> np.ndarray:
-        """What networks would take if they were long, (networks,), from what :func:`sums_by_type` gives."""
+        """Return latencies without the short-network correction, (networks,), from :func:`sums_by_type`."""
         weights = [self.weights.get(name, 1.0) for name in types]
         return np.asarray(sums @ np.array([*weights, self.per_kernel_ms]) + self.constant_ms)
 
     def short_network_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
-        """Short-network correction of each network, (networks,).
+        """Return the short-network correction of each network, (networks,).
 
         Args:
             kernels_ms: (networks,) sums of :meth:`kernel_latency_ms`.
@@ -213,7 +213,7 @@ class CalibrationTerms:
         return self.short_networks.factor(kernels_ms + self.constant_ms)
 
     def scaled(self, level: float) -> CalibrationTerms:
-        """The model of a device that takes ``level`` times as long for everything; types without a weight stay as they are."""
+        """Return the model of a device ``level`` times as slow; types without a weight stay as they are."""
         weights = {name: level * weight for name, weight in self.weights.items()}
         return CalibrationTerms(level * self.constant_ms, level * self.per_kernel_ms, weights, self.short_networks.scaled(level))
 
@@ -237,7 +237,7 @@ class CalibrationTerms:
 
 
 def sums_by_type(table: KernelTable, kernel_latency_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Summed kernel latency of each type in each network, (networks, types + 1); the last column counts kernels."""
+    """Return the summed kernel latency of each type in each network, (networks, types + 1); the last column counts kernels."""
     names = list(table.configurations)
     types = table.kernel_types
     columns = np.zeros((len(types), len(names) + 1))
@@ -257,7 +257,7 @@ def fit_calibration_terms(
     correction: ShortNetworkCorrection | None = None,
     strengths: Sequence[float] = STRENGTHS,
 ) -> CalibrationTerms:
-    """Fits overhead and weights to measured networks.
+    """Fit overhead and weights to measured networks.
 
     Args:
         sums: (networks, types + 1) from :func:`sums_by_type`.
@@ -293,7 +293,7 @@ def fit_calibration_terms(
 
 
 def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, correction: ShortNetworkCorrection) -> np.ndarray:
-    """Coefficients of the columns: a weight a type, overhead a kernel, overhead; the short-network correction divided out."""
+    """Return the coefficients: a weight a type, overhead a kernel, overhead; short-network correction divided out."""
     types = design.shape[1] - 2
     prior = np.concatenate([np.ones(types), [0.0, 0.0]])
     prior_scale = np.concatenate([np.ones(types), [np.nan, np.nan]])

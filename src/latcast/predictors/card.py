@@ -67,7 +67,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The card, where its values are of their kinds.
+    """Return the card, where its values are of their kinds.
 
     Raises:
         ValueError: One is not.
@@ -83,7 +83,7 @@ def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def evidence(card: Mapping[str, Any]) -> str:
-    """What a predictor was trained on and how well it does, in a few words: "260 networks, MAPE 5.1 % on 40 held out"."""
+    """Return, in a few words, the training data and the error: "260 networks, MAPE 5.1 % on 40 held out"."""
     count = len(card.get(TRAINING_KEYS) or ())
     learned = f"{count} networks" if count else f"{card.get('measurements') or 'an unknown number of'} measurements"
     if card.get("mape") is None:
@@ -92,7 +92,7 @@ def evidence(card: Mapping[str, Any]) -> str:
 
 
 def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the first of two cards of one platform is of the better predictor; of equal ones the first.
+    """Return whether the first of two cards of one platform is of the better predictor; of equal ones the first.
 
     An error on networks held out goes before none. Otherwise the one that learned from more networks (then: from more
     measurements) is the better, unless its error is higher by more than chance (a MAPE over n networks is known to about one
@@ -111,7 +111,7 @@ def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _error_range(card: Mapping[str, Any]) -> tuple[float, float]:
-    """MAPE and one standard error to both sides."""
+    """Return the MAPE and one standard error to both sides."""
     share = 1 / max(int(card.get("networks") or 1), 1) ** 0.5
     return card["mape"] * (1 - share), card["mape"] * (1 + share)
 
@@ -121,7 +121,7 @@ def _amount(card: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
-    """What to tell with every prediction: the card's own warning, and that a predictor rests on too little."""
+    """Return the warnings of every prediction: the card's own, and one where the predictor rests on too little."""
     own = (str(card["warning"]),) if card.get("warning") else ()
     # A device's interval rests on the known platforms, whatever was measured there.
     if not card.get("trained_on") or card.get("model") == POSTERIOR:
@@ -137,7 +137,7 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:
-    """A sentence on the short-network correction; empty where there is none."""
+    """Return a sentence on the short-network correction; empty where there is none."""
     correction = predictor.network.short_networks
     if not correction.exponents:
         return ""
@@ -145,7 +145,7 @@ def _short_networks(predictor: PlatformPredictor) -> str:
 
 
 def card_text(predictor: PlatformPredictor) -> str:
-    """The card as Markdown."""
+    """Return the card as Markdown."""
     card = predictor.card
     lines = [f"# {predictor.platform.id}", "", "A latcast predictor bundle.", ""]
     if card.get("warning"):
@@ -186,7 +186,7 @@ _TRANSFER = ("kernel type", "learned", "sources", "divergence of the nearest", "
 
 
 def _transfer_row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """One kernel type of ``card["transfer"]``, as :mod:`latcast.devices.adaptation` writes it."""
+    """Return a row for one kernel type of ``card["transfer"]``, as :mod:`latcast.devices.adaptation` writes it."""
     nearest = found.get("similar") or [{}]
     sources = ", ".join(found.get("sources") or ()) or "-"
     return name, _show(found.get("way")), sources, _show(nearest[0].get("divergence")), _show(found.get("samples"))
@@ -213,7 +213,7 @@ def _flattened(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 
 def _show(value: object) -> str:
-    """A value on one line of a table."""
+    """Return a value on one line of a table."""
     if value is None:
         return _NOT_STATED
     if isinstance(value, float):

@@ -64,12 +64,12 @@ class CheckedNetwork:
 
     @property
     def error(self) -> float:
-        """Of the prediction, in percent of the measured latency."""
+        """Error of the prediction, in percent of the measured latency."""
         return 100 * (self.prediction.latency_ms / self.label.latency_ms - 1)
 
     @property
     def inside(self) -> bool:
-        """Whether the measured latency lies in the predicted interval."""
+        """Return whether the measured latency lies in the predicted interval."""
         return self.prediction.low_ms <= self.label.latency_ms <= self.prediction.high_ms
 
     def to_json(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Demonstration:
 
 
 def resembled_processor(platform: Platform, cpu_flags: str) -> str:
-    """Which of the processors of :data:`EXPECTED_MAPE` one is like, and what was found there; empty where it is like none.
+    """Return the most similar processor of ``EXPECTED_MAPE`` and its errors; empty where none is similar.
 
     Args:
         platform: Its runtime and unit count.
@@ -161,7 +161,7 @@ def demonstrate(
     replace: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> Demonstration:
-    """Profiles this machine, predicts real networks of families it never ran, then runs them.
+    """Profile this machine, predict real networks of families it never ran, then run them.
 
     Args:
         settings: Runtime, threads, precision; ONNX Runtime on one thread by default.
@@ -214,7 +214,7 @@ def demonstrate(
 def affordable(
     references: Sequence[Reference], predictions: Sequence[Prediction], seconds: float, plan: MeasurePlan = CHECK_PLAN
 ) -> int:
-    """How many of the networks, from the first on, can be run in this time; at least :data:`FEWEST_CHECKED`."""
+    """Return how many of the networks, from the first on, can be run in this time; at least :data:`FEWEST_CHECKED`."""
     spent_s = LABEL_PROCESSES * START_SECONDS
     for count, (reference, prediction) in enumerate(zip(references, predictions, strict=True)):
         weights = family(reference.space).published[reference.name].million_parameters
@@ -229,7 +229,7 @@ def affordable(
 def _run(
     settings: WorkerSettings, references: Sequence[Reference], store: Store, watch: Callable[[Stage], None]
 ) -> Mapping[str, str]:
-    """Runs the networks in as many processes as a label needs; gives the reasons of those that failed."""
+    """Run the networks in as many processes as a label needs; return the reasons of those that failed."""
 
     def step(progress: Progress) -> None:
         share = progress.done / progress.total if progress.total else 1.0
@@ -252,7 +252,7 @@ def _judge(networks: Sequence[CheckedNetwork]) -> Metrics:
 
 
 def _remove(*stores: Path) -> None:
-    """Deletes SQLite files with their journals."""
+    """Delete SQLite files with their journals."""
     for store in stores:
         for suffix in ("", "-wal", "-shm"):
             store.with_name(store.name + suffix).unlink(missing_ok=True)

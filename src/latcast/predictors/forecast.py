@@ -36,7 +36,7 @@ def _from_pool(found: PooledPlatform) -> PlatformPredictor:
 
 
 def load(platform: On) -> PlatformPredictor:
-    """The predictor of a platform; kept in memory once loaded.
+    """Return the predictor of a platform; kept in memory once loaded.
 
     Args:
         platform: Its id, a beginning of it that no other has (``"local/onnxruntime"``), or a bundle's path.
@@ -92,12 +92,12 @@ def resolve_platforms(names: Iterable[str], unmeasured: Callable[[str], Platform
 
 
 def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
-    """Whether ``on`` is a platform, not a list of them."""
+    """Return whether ``on`` is a platform, not a list of them."""
     return isinstance(on, str | os.PathLike | Platform | PooledPlatform | PlatformPredictor)
 
 
 def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
-    """The predictors of one or several platforms; see :func:`load`."""
+    """Return the predictors of one or several platforms; see :func:`load`."""
     return [load(on)] if is_one(on) else [load(platform) for platform in cast("Sequence[On]", on)]
 
 
@@ -121,7 +121,7 @@ def predict(
     breakdown: bool = True,
     example_inputs: object = None,
 ) -> Prediction | list[Prediction]:
-    """How long a network takes on a platform.
+    """Predict how long a network takes on a platform.
 
     Args:
         model: A path, the name of a published network, a graph, a reference, or a ``torch.nn.Module`` with ``example_inputs``.
@@ -157,7 +157,7 @@ def predict(
 def predict_many(
     models: Iterable[Model], on: On | Sequence[On], *, breakdown: bool = False, **options: Unpack[ModelKeywords]
 ) -> list[Prediction]:
-    """Like :func:`predict` for many networks, which is faster than one by one; of several platforms one after the other.
+    """Predict many networks, which is faster than one by one; of several platforms one after the other.
 
     Args:
         models: Each as :func:`predict` takes it.
@@ -181,14 +181,14 @@ def predict_many(
 
 
 def _each(on: On | Sequence[On]) -> list[Path | PooledPlatform | PlatformPredictor]:
-    """Where each platform is."""
+    """Return each platform's bundle, place in the pool, or predictor."""
     return [_found(each) for each in ([on] if is_one(on) else cast("Sequence[On]", on))]
 
 
 def _predictions(
     graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool
 ) -> Iterator[list[Prediction]]:
-    """Of each platform; those with the same rules share what is the same on all, and none is in memory longer than needed."""
+    """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
     workloads: list[Workload] = []
     for each in platforms:
         predictor = _loaded(each)

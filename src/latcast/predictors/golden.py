@@ -38,7 +38,7 @@ _SMALL_NETWORKS: Mapping[str, list[list[Any]]] = {
 
 
 def golden_values(predictor: PlatformPredictor) -> dict[str, Any]:
-    """Golden values of a predictor, as JSON."""
+    """Return the golden values of a predictor, as JSON."""
     kernels = {}
     for name, found in sorted(predictor.kernels.items()):
         rows = np.unique(np.stack([found.low, (found.low + found.high) // 2, found.high]).astype(np.int64), axis=0)
@@ -63,7 +63,7 @@ def _network(name: str) -> Graph:
 
 
 def golden_mismatch(predictor: PlatformPredictor, golden: Mapping[str, Any]) -> str | None:
-    """What a predictor computes differently from its golden values, in one sentence, or None.
+    """Return the first difference from the golden values, in one sentence, or None.
 
     Raises:
         LatcastError, KeyError, TypeError, ValueError, IndexError, OverflowError: The golden values (or the predictor) are

@@ -28,7 +28,7 @@ MOST_BYTES, MOST_REFUSAL_BYTES = 20_000_000, 100_000
 
 
 def hub_bundle(text: str) -> Path:
-    """The bundle of a platform of a hub, fetched where it is not here or an hour old.
+    """Return a hub's bundle of a platform, fetched where it is missing here or an hour old.
 
     Args:
         text: ``hub:URL/PLATFORM``.
@@ -77,7 +77,7 @@ def _fetched(url: str) -> bytes:
 
 
 def _digest(url: str) -> str | None:
-    """The SHA-256 that a hub states of a bundle; None where it states none, as hubs before this version do."""
+    """Return the SHA-256 that a hub states of a bundle, or None."""
     try:
         return str(json.loads(_fetched(url))["sha256"])
     except urllib.error.HTTPError as problem:
@@ -100,7 +100,7 @@ def _is_protected(base: str) -> bool:
 
 
 def _parts(address: str) -> tuple[str, str]:
-    """Address of the hub, and platform id."""
+    """Return the address of the hub, and platform id."""
     found = urlsplit(address)
     names = [part for part in found.path.split("/") if part]
     if not found.hostname or len(names) < 4:
@@ -110,7 +110,7 @@ def _parts(address: str) -> tuple[str, str]:
 
 
 def refusal(problem: urllib.error.HTTPError) -> str:
-    """Why a hub refused, as its answer says, or else the words of its status; the answer is closed."""
+    """Return a hub's reason for refusing, or else the words of its status; the answer is closed."""
     with problem:
         try:
             return str(json.loads(problem.read(MOST_REFUSAL_BYTES))["detail"])

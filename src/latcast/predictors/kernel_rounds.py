@@ -118,7 +118,7 @@ class KernelRounds:
         """How the last fit did on the test set of each type."""
 
     def beginning(self) -> list[CampaignItem]:
-        """The fixed test sets and the initial samples, types mixed by their shares; always the same ones."""
+        """Return the fixed test sets and the initial samples, types mixed by their shares; always the same ones."""
         lists = []
         for name, plan in self._plans.items():
             initial = plan.sampler.suggest(plan.initial)
@@ -127,11 +127,11 @@ class KernelRounds:
         return _mixed(lists, Random(self._seed))
 
     def test_set(self, type_name: str) -> tuple[Configuration, ...]:
-        """The fixed test set of a kernel type, which no round fits to."""
+        """Return the fixed test set of a kernel type, which no round fits to."""
         return self._plans[type_name].test_set
 
     def next_round(self, known: KnownKernels) -> list[CampaignItem]:
-        """Fits a predictor to what is known, looks at its errors on the test sets, and chooses the next kernels.
+        """Fit a predictor to the known kernels, judge it on the test sets, and choose the next kernels.
 
         Returns:
             Nothing where every type has reached the target, or has no kernels left.
@@ -153,13 +153,13 @@ class KernelRounds:
         return _mixed(lists, Random(self._seed))
 
     def reached(self, type_name: str, relative: np.ndarray | None) -> bool:
-        """Whether a type needs no more samples, by the relative errors on its test set; None where they are not known."""
+        """Return whether a type needs no more samples, by the relative errors on its test set; None where they are not known."""
         if relative is None or self._target_error is None:
             return False
         return float(np.minimum(relative, 1.0).mean()) <= self._target_error
 
     def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
-        """The predictors that the rounds are steered by, from configurations and milliseconds by type."""
+        """Return the predictors that the rounds are steered by, from configurations and milliseconds by type."""
         analytical = fit_from_kernels(samples)
         return analytical, {
             name: fit_kernel_predictor(name, rows, latency_ms, analytical, model=self._model, seed=self._seed)
@@ -167,7 +167,7 @@ class KernelRounds:
         }
 
     def assess(self, known: KnownKernels) -> Mapping[str, tuple[list[Configuration], np.ndarray]]:
-        """How a fit to all known kernels but those of the test sets does on these; :attr:`errors` keeps the metrics.
+        """Judge a fit to all known kernels outside the test sets on these, and keep the metrics in :attr:`errors`.
 
         Returns:
             By type, the test configurations that are known and the relative error on each.
@@ -196,7 +196,7 @@ class KernelRounds:
         return errors
 
     def errors_to_json(self) -> dict[str, dict[str, Any]]:
-        """:attr:`errors` for cards: by kernel type, how many kernels were judged, and the figures."""
+        """Return :attr:`errors` for cards: by kernel type, how many kernels were judged, and the figures."""
         found = {}
         for name, metrics in self.errors.items():
             figures = metrics.to_json()
@@ -210,7 +210,7 @@ Run = Callable[[Sequence[CampaignItem], float], CampaignReport]
 
 
 def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[], float]) -> list[CampaignReport]:
-    """Measures in rounds until the time is over or the target is met.
+    """Measure in rounds until the time is over or the target is met.
 
     Args:
         rounds: What to measure.
@@ -231,14 +231,14 @@ def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[
 
 
 def _counts(sizes: Mapping[str, float], count: int) -> dict[str, int]:
-    """Planned kernels of each type: some of each, and the rest by their shares in networks."""
+    """Return the planned kernels of each type: some of each, and the rest by their shares in networks."""
     least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
     rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
     return {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
 
 
 def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
-    """A number in whole parts by weights (largest remainders); nothing where all weights are 0."""
+    """Split a number into whole parts by weights (largest remainders); nothing where all weights are 0."""
     total = sum(weights.values())
     if not total:
         return {}
@@ -255,7 +255,7 @@ def _item(name: str, configuration: Configuration) -> CampaignItem:
 
 
 def _mixed(lists: Sequence[Sequence[Any]], rng: Random) -> list[Any]:
-    """All elements in an order in which any beginning holds about the same part of each list."""
+    """Mix the lists so that every beginning holds about the same part of each."""
 
     def placed(elements: Sequence[Any]) -> Iterator[tuple[float, int, Any]]:
         for index, element in enumerate(elements):

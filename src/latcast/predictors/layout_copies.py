@@ -26,7 +26,7 @@ published phones about as well."""
 
 
 def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """:data:`LAYOUT_TERMS` of convolutions, each (kernels,).
+    """Return the columns of ``LAYOUT_TERMS`` of convolutions, each (kernels,).
 
     Args:
         columns: ``in_h``, ``in_w``, ``in_channels`` and the same of the output, each (kernels,).

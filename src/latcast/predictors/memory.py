@@ -24,7 +24,7 @@ def memory(model: Model, on: Sequence[On], **options: Unpack[ModelKeywords]) -> 
 
 
 def memory(model: Model, on: On | Sequence[On], **options: Unpack[ModelKeywords]) -> Memory | list[Memory]:
-    """Memory that a network takes on a platform: peak of its activations, weights and file, in bytes.
+    """Return the memory that a network takes on a platform: peak of its activations, weights and file, in bytes.
 
     Args:
         model: As :func:`latcast.predict` takes it.

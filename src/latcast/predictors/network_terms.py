@@ -37,7 +37,7 @@ MOST_POINTS = 3000
 
 
 def size_lengths(kind: KernelType) -> Mapping[str, float]:
-    """The features by which kernels of a type are told apart, and their lengths."""
+    """Return the features that distinguish kernels of a type, and their lengths."""
     known = feature_names(kind)
     if "group_in_channels" in known:
         return _CONVOLUTION_SIZES
@@ -47,7 +47,7 @@ def size_lengths(kind: KernelType) -> Mapping[str, float]:
 
 
 def size_covariance(kind: KernelType) -> SizeCovariance:
-    """How alike kernels of a type are."""
+    """Return the covariance of kernels of a type."""
     lengths = size_lengths(kind)
     own = OWN_DEVIATION_LINEAR if lengths is _LINEAR_SIZES else OWN_DEVIATION
     paths = sum(name in _PATHS for name in lengths)
@@ -91,7 +91,7 @@ class TypeSizes:
         return size_covariance(kernel_type(self.name)).between(self.points, self.points)
 
     def factor(self, weights: np.ndarray) -> GaussianProcessCorrection:
-        """The factor whose points have these weights, (points,)."""
+        """Return the factor whose points have these weights, (points,)."""
         return GaussianProcessCorrection.of(size_covariance(kernel_type(self.name)), self.points, weights)
 
 
@@ -117,7 +117,7 @@ class NetworkTerms:
 
     @classmethod
     def of(cls, networks: Sequence[Sequence[Kernel]], terms: Sequence[str] = TERMS) -> NetworkTerms:
-        """Terms of networks given by their kernels.
+        """Return the terms of networks given by their kernels.
 
         Args:
             networks: Kernels of each.
@@ -149,7 +149,7 @@ class NetworkTerms:
         return cls(counts, stacked, classes, class_of, tuple(types), tuple(terms))
 
     def only(self, rows: np.ndarray) -> NetworkTerms:
-        """Some of the networks, over the same kernels."""
+        """Return some of the networks, over the same kernels."""
         return replace(self, counts=self.counts[rows])
 
     @cached_property
@@ -162,6 +162,6 @@ class NetworkTerms:
         return np.hstack([sums, np.ones((self.counts.shape[0], 1))])
 
     def kernel_latency_ms(self, coefficients: np.ndarray) -> np.ndarray:
-        """Latency of each kernel by coefficients (classes x terms,)."""
+        """Return the latency of each kernel by coefficients (classes x terms,)."""
         table = coefficients.reshape(len(self.classes), len(self.terms))
         return np.asarray((self.values * table[self.class_of]).sum(axis=1))

@@ -144,11 +144,11 @@ class Workload:
 
     @cached_property
     def keys(self) -> list[_KernelKey]:
-        """Of the table's distinct kernels."""
+        """Type and configuration of the table's distinct kernels."""
         return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
 
     def partition(self, network: int, delegate: Delegate) -> Partitioning:
-        """What a delegate takes of a network."""
+        """Return what a delegate takes of a network."""
         key = (network, id(delegate))
         if key not in self._partitions:
             self._partitions[key] = partition(self.graphs[network], delegate)
@@ -190,7 +190,7 @@ class PlatformPredictor:
     device: DeviceForecast | None = None
 
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Latency of distinct kernels by themselves, types one after another."""
+        """Return the latency of distinct kernels by themselves, types one after another."""
         if self.device is not None:
             return self.device.kernel_ms(self.device.features_of(configurations))
         parts = []
@@ -203,11 +203,11 @@ class PlatformPredictor:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def estimate(self, networks: Sequence[Sequence[Kernel]]) -> Estimates:
-        """Estimates many networks at once: each distinct kernel once."""
+        """Estimate many networks at once: each distinct kernel once."""
         return self.estimate_table(KernelTable.of(networks))
 
     def estimate_table(self, table: KernelTable) -> Estimates:
-        """Estimates a table, for configurations without graphs (the encodings of a search space)."""
+        """Estimate a table, for configurations without graphs (the encodings of a search space)."""
         if self.device is not None:
             return self._device_estimates(self.device.on_table(table), self.device)
         raw = self.raw_kernel_latency_ms(table.configurations)
@@ -243,7 +243,7 @@ class PlatformPredictor:
         return 3 if self.device is None else 3 + self.device.sum_columns
 
     def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
-        """Estimates networks whose kernels are added up already.
+        """Estimate networks whose kernels are added up already.
 
         Args:
             sums_ms: (networks, :attr:`sum_columns`) as in :class:`Estimates`.
@@ -251,7 +251,7 @@ class PlatformPredictor:
         return self._network_estimates(sums_ms, None if self.device is None else self.device.of_sums(sums_ms[:, 3:]))
 
     def _network_estimates(self, sums_ms: np.ndarray, forecast: tuple[np.ndarray, np.ndarray] | None) -> NetworkEstimates:
-        """``forecast`` is a device's, of the logarithms; None where kernel predictors decide."""
+        """Estimate networks; ``forecast`` is a device's, of the logarithms, None where kernel predictors decide."""
         total = sums_ms[:, 0] + self.network.constant_ms
         zero_cost = total <= 0  # a network of views alone, all of it by rule
         whole = np.where(zero_cost, 1.0, total)
@@ -272,17 +272,17 @@ class PlatformPredictor:
         return Familiarity(outside=some, covered=~some, unknown=~some)
 
     def _novelty(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """How unlike those trained on distinct kernels are, types one after another."""
+        """Return how unlike the training data kernels are, types one after another."""
         known = [(self._predictor_of(name), rows) for name, rows in configurations.items()]
         parts = [np.ones(len(rows)) if predictor is None else predictor.novelty(rows) for predictor, rows in known]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _predictor_of(self, name: str) -> KernelPredictor | None:
-        """The predictor of a type; none for ``other``, whose kernels have nothing in common."""
+        """Return the predictor of a type; none for ``other``, whose kernels have nothing in common."""
         return None if name == "other" else self.kernels.get(name)
 
     def bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound of networks, each (networks,)."""
+        """Return the lower and upper bound of networks, each (networks,)."""
         if estimates.log_deviation is not None:
             reach = np.exp(LEVEL_DEVIATIONS * estimates.log_deviation)
             low_ms, high_ms = estimates.latency_ms / reach, estimates.latency_ms * reach
@@ -292,14 +292,14 @@ class PlatformPredictor:
         return low_ms / wider, high_ms * wider
 
     def latencies_ms(self, graphs: Iterable[Graph]) -> np.ndarray:
-        """Point predictions alone, (networks,)."""
+        """Return the point predictions alone, (networks,)."""
         return self.estimate([find_kernels(graph, self.rules) for graph in graphs]).latency_ms
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.platform}>"
 
     def limit_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What distinct kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
+        """Return what kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
 
         By the analytical terms alone, types one after another: the proportions are what counts, as what trees or a Gaussian
         process learned beside the terms is no part of them. The order is that of
@@ -314,17 +314,17 @@ class PlatformPredictor:
 
     @property
     def throughputs(self) -> tuple[ClassThroughput, ...]:
-        """What the device does well: what it achieves by class of kernel, all kernels together first."""
+        """Throughput of the device by class of kernel, all kernels together first."""
         return tuple(throughputs(self.analytical, self.platform.precision))
 
     def predict(self, model: Model, *, breakdown: bool = True, **options: Unpack[ModelKeywords]) -> Prediction:
-        """Latency of one network; the arguments are those of :func:`latcast.predict`."""
+        """Predict one network; the arguments are those of :func:`latcast.predict`."""
         return self.predict_many([model], breakdown=breakdown, **options)[0]
 
     def predict_many(
         self, models: Iterable[Model] | Workload, *, breakdown: bool = False, **options: Unpack[ModelKeywords]
     ) -> list[Prediction]:
-        """Latency of many networks; kernels they share are estimated once. Arguments as of :func:`latcast.predict_many`.
+        """Predict many networks; kernels they share are estimated once.
 
         Args:
             models: The networks; as a workload where other platforms with the same rules are asked for them, too.
@@ -367,7 +367,7 @@ class PlatformPredictor:
         return predictions
 
     def _fallen(self, parts: Partitioning | None, kernels: Sequence[Kernel], estimate_of: _EstimateOf) -> _Fallen:
-        """Kernels on the CPU: nobody timed the like on this platform, whatever their type."""
+        """Find the kernels that run on the CPU; none was measured on this platform, whatever their type."""
         if parts is None or not parts.on_cpu:
             return _NOTHING_FALLS
         found = [kernel for kernel in kernels if not kernel.free and not parts.on_cpu.isdisjoint(kernel.nodes)]
@@ -410,7 +410,7 @@ class PlatformPredictor:
         return tuple(found)
 
     def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
-        """Types of kernels by their share of the latency, each with what is strange about the largest."""
+        """Name the types of kernels by their share of the latency, with what is unusual about the largest of each."""
         by_type: dict[str, list[tuple[Kernel, float]]] = {}
         for kernel, share in kernels:
             by_type.setdefault(_called(kernel), []).append((kernel, share))
@@ -466,7 +466,7 @@ class PlatformPredictor:
 
 
 def _called(kernel: Kernel) -> str:
-    """What a warning calls a kernel: its type, or its operators where it has none."""
+    """Return a kernel's name in warnings: its type, or its operators where it has none."""
     return "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
 
 

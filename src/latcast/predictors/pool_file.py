@@ -77,7 +77,7 @@ class _Shared:
 
 
 def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
-    """Writes a pool; the same platforms give the same bytes.
+    """Write a pool; the same platforms give the same bytes.
 
     Args:
         platforms: At least one.
@@ -160,7 +160,7 @@ def _forecast_of(predictor: PlatformPredictor) -> DeviceForecast:
 
 
 def _root(lost: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """(directions, state) U with Uᵀ U about the symmetric matrix and never above it, nearest for networks with these moments."""
+    """Return U, (directions, state), with Uᵀ U near the symmetric matrix and never above it for such networks."""
     scale = np.linalg.cholesky(moments + RIDGE * np.trace(moments) / len(moments) * np.eye(len(moments)))
     values, vectors = np.linalg.eigh(scale.T @ lost @ scale)
     kept = np.argsort(-values)[:MOST_DIRECTIONS]
@@ -212,7 +212,7 @@ class Pool:
         return tuple(self._row)
 
     def card(self, platform: str) -> dict[str, Any]:
-        """What is said of a platform; see :mod:`latcast.predictors.card`.
+        """Return the card of a platform; see :mod:`latcast.predictors.card`.
 
         Raises:
             BundleError: The file is damaged.
@@ -229,7 +229,7 @@ class Pool:
         return card
 
     def predictor(self, platform: str) -> PlatformPredictor:
-        """The predictor of a platform.
+        """Return the predictor of a platform.
 
         Raises:
             BundleError: The file is damaged.
@@ -276,7 +276,7 @@ class Pool:
         return self._arrays["memory.places"].astype(np.float64)
 
     def _prior(self, place: int) -> np.ndarray:
-        """(state, state) covariance."""
+        """Return the covariance of the prior, (state, state)."""
         if place not in self._priors:
             size = len(TERM_NAMES) + self._basis.size
             found = np.zeros((size, size), dtype=np.float32)

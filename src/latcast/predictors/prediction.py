@@ -43,7 +43,7 @@ class KernelLatency:
     nodes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {
             "name": self.name,
             "kernel_type": self.kernel_type,
@@ -124,7 +124,7 @@ class Prediction:
         )
 
     def _repr_html_(self) -> str:
-        """A small table, which notebooks show."""
+        """Return a small table, which notebooks show."""
         kind, _, bounds = self._interval().partition(" interval ")
         row = {
             "model": self.model,
@@ -143,7 +143,7 @@ class Prediction:
         return f"{kind} interval {milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
 
     def top(self, count: int = 10) -> tuple[KernelLatency, ...]:
-        """The kernels that take longest, longest first.
+        """Return the kernels that take longest, longest first.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -151,7 +151,7 @@ class Prediction:
         return tuple(sorted(self._listed(), key=lambda kernel: -kernel.latency_ms)[:count])
 
     def by_type(self) -> dict[str, float]:
-        """Kernel type to the milliseconds of all its kernels, longest first; the overhead is no kernel's.
+        """Return milliseconds by kernel type, longest first; the overhead belongs to none.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -159,7 +159,7 @@ class Prediction:
         return self._sums([(kernel.kernel_type, kernel.latency_ms) for kernel in self._listed()])
 
     def by_limit(self) -> dict[str, float]:
-        """What takes most of a kernel's time ("compute", "memory", "overhead") to the milliseconds of such kernels.
+        """Return milliseconds by what takes most of a kernel's time ("compute", "memory", "overhead").
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -167,7 +167,7 @@ class Prediction:
         return self._sums([(kernel.limit, kernel.latency_ms) for kernel in self._listed() if kernel.limit])
 
     def by_module(self, depth: int | None = None) -> dict[str, float]:
-        """Module path to the milliseconds of its kernels, longest first; empty for kernels that lie in none.
+        """Return milliseconds by module path, longest first; "" for kernels outside of modules.
 
         Args:
             depth: Levels of the path that are told apart (1: ``layer1``); all where None.
@@ -185,7 +185,7 @@ class Prediction:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, count: int = 20) -> Any:
-        """Draws the kernels that take longest, as bars.
+        """Draw the kernels that take longest, as bars.
 
         Args:
             path: A PNG, or another format by its suffix; nothing is written where None.
@@ -207,7 +207,7 @@ class Prediction:
 
     @staticmethod
     def plot_all(found: Sequence[Prediction], path: str | os.PathLike[str] | None = None) -> Any:
-        """Draws several predictions beside each other, named by what differs; see :func:`latcast.plot`."""
+        """Draw several predictions beside each other, named by what differs; see :func:`latcast.plot`."""
         from latcast.drawing import bars, drawn
 
         models, platforms = {each.model for each in found}, {each.platform for each in found}
@@ -219,7 +219,7 @@ class Prediction:
         return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a kernel, in execution order; a column for each number of a configuration that any of them has.
+        """Return a row a kernel, in execution order, with a column for each number of a configuration.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -254,7 +254,7 @@ class Prediction:
         return self.kernels
 
     def to_json(self, *, breakdown: bool = False) -> dict[str, Any]:
-        """The JSON form that scripts rely on; the share is from 0 to 1."""
+        """Return the JSON form that scripts rely on; the share is from 0 to 1."""
         data: dict[str, Any] = {
             "model": self.model,
             "platform": self.platform,

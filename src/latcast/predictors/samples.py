@@ -59,22 +59,22 @@ class NetworkSample:
 
     @property
     def family(self) -> str:
-        """What it is counted and asked for by."""
+        """Family it is counted under."""
         return family_of(self.reference)
 
     @property
     def lineage(self) -> str:
-        """What it is held out with."""
+        """Lineage used for hold-out splits."""
         return lineage_of(self.reference)
 
     @property
     def designed(self) -> bool:
-        """Whether it is of a family that people designed, not of a synthetic space."""
+        """Return whether it is of a family that people designed, not of a synthetic space."""
         return self.reference.space not in SYNTHETIC_NAMES
 
     @property
     def whole(self) -> bool:
-        """Whether it runs from an input to an output as people use networks, and is no segment of one."""
+        """Return whether it runs from an input to an output as people use networks, and is no segment of one."""
         return self.reference.space != SEGMENTS
 
 
@@ -113,7 +113,7 @@ def attribute_executed(
     measurement: Measurement,
     as_executed: Callable[[Sequence[str]], Kernel | None] = lambda _: None,
 ) -> tuple[list[tuple[Kernel, float]], float, float]:
-    """Gives the time of executed kernels to the kernels of the rules.
+    """Distribute the time of executed kernels over the kernels of the rules.
 
     An executed kernel that computes nodes of one kernel of ours is that kernel's (several add up). One that spans several of
     ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
@@ -194,7 +194,7 @@ REORDERS = ("Reorder", "Transpose")
 
 
 def _reorders_before(kernels: Sequence[Kernel], ran: Container[int]) -> dict[int, list[Kernel]]:
-    """The reorders of the rules by the index of the kernel behind them that ran; those behind all by the number of kernels."""
+    """Map the index of the next kernel that ran to the reorders of the rules before it."""
     found: dict[int, list[Kernel]] = {}
     behind = len(kernels)
     for index, kernel in reversed(list(enumerate(kernels))):
@@ -240,7 +240,7 @@ class ProfileOverheads:
     factor: float = 1.0
 
     def scale(self, latency_ms: float, kernels_ms: float) -> float:
-        """What a network's profiled kernels are multiplied by.
+        """Return the factor on a network's profiled kernels.
 
         Where there is no constant, to add up to what the network took, so that the host's state at the time of profiling cancels.
         Where there is one, the device is not the host: all networks share the factor, as what is left of one of them are kernels
@@ -252,7 +252,7 @@ class ProfileOverheads:
 
 
 def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
-    """What the profiler adds to each kernel and the network to them all: what makes small and large networks agree.
+    """Fit what the profiler adds to each kernel and to the network, so that small and large networks agree.
 
     Without either, the kernels of a network would add up to the network's latency but for one factor, the host's state. A
     profiler that adds a constant to each kernel makes networks of many small kernels add up to more than others, a constant of
@@ -289,7 +289,7 @@ def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measureme
 
 
 def timed_alone(reference: Reference, singles: SingleKernels) -> Kernel:
-    """The kernel that was timed alone, as the rules see it.
+    """Return the kernel of the rules that was timed alone.
 
     Raises:
         DatasetError: It is no single kernel under the rules.
@@ -306,7 +306,7 @@ KnownKernels = Mapping[str, Mapping[Configuration, float]]
 
 
 def known_kernels(store: Any, platform: Platform, singles: SingleKernels) -> KnownKernels:
-    """The single kernels that a store holds of a platform, by the median of their measurements.
+    """Return the single kernels that a store holds of a platform, with the median of their measurements.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
@@ -335,7 +335,7 @@ def collect(
     singles: SingleKernels | None = None,
     known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
-    """Turns measurements into samples; several of the same network are combined by their median.
+    """Turn measurements into samples; several of the same network are combined by their median.
 
     A profiler times a few runs at another moment than the network was timed, and costs time itself. What it adds to each
     kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to add up to what the
@@ -417,12 +417,12 @@ def collect(
 
 
 def input_readers(graph: Graph) -> frozenset[str]:
-    """Names of the nodes that read an input of a graph."""
+    """Return the names of the nodes that read an input of a graph."""
     return frozenset(node.name for name in graph.inputs for node in graph.consumers.get(name, ()))
 
 
 def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:
-    """Observations by type; the same configuration seen several times becomes one sample, its median."""
+    """Return the observations by type; the same configuration seen several times becomes one sample, its median."""
     found: dict[str, dict[tuple[int, ...], list[float]]] = {}
     network_of: dict[str, dict[tuple[int, ...], str]] = {}
     for observation in observations:
@@ -444,7 +444,7 @@ def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, Kerne
 
 
 def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> TrainingData:
-    """The data without the networks that ``keep`` refuses, what was profiled inside them, and their kernels timed alone.
+    """Return the data without the networks that ``keep`` refuses, what was profiled inside them, and their kernels timed alone.
 
     A kernel timed alone that both a refused network and a kept one have stays: the kept one knows it too.
     """
@@ -458,7 +458,7 @@ def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> Train
 
 
 def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measurement]]:
-    """Measurements by platform id."""
+    """Return the measurements by platform id."""
     found: dict[str, list[Measurement]] = {}
     for measurement in measurements:
         found.setdefault(measurement.platform, []).append(measurement)

@@ -124,14 +124,14 @@ of it than other classes do."""
 
 
 def device_sort(platform: Platform) -> str:
-    """Key of the tables above."""
+    """Return the key of the tables above."""
     if unit_kind(platform.unit) == "gpu":
         return "gpu"
     return "cpu int8" if platform.precision == "int8" else "cpu"
 
 
 def network_term_names(platform: Platform) -> tuple[str, ...]:
-    """The terms that whole networks of a platform teach."""
+    """Return the terms that whole networks of a platform teach."""
     if device_sort(platform) == "gpu":
         return TERMS
     copied = (platform.runtime, device_sort(platform)) in CHANNELS_FIRST
@@ -139,7 +139,7 @@ def network_term_names(platform: Platform) -> tuple[str, ...]:
 
 
 def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[str] = TERMS) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of classes, and the overhead behind them, before anything was measured on a device.
+    """Return the coefficients of classes, and the overhead behind them, before anything was measured on a device.
 
     A network's latency is one number for dozens of kernels: what their terms cost each is told apart by prior knowledge. It is
     coarse: how many FLOPs go by in the time of moving an element or of starting a kernel, and which classes keep to that. Only
@@ -165,7 +165,7 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
 
 
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
-    """Coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
+    """Return the coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
     tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
     row = np.array([*PRIOR_MS[sort], XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS, *PRIOR_LAYOUT_MS])
     if name.startswith("depthwise"):
@@ -180,7 +180,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
 
 
 def _deviations(name: str, sort: str, runtime: str) -> list[float]:
-    """Of the coefficients of a class: what a generic path computes is free, and all that it does where it copies.
+    """Return prior deviations of a class's coefficients: wide for a generic path's arithmetic, and where it copies.
 
     In int8 a product takes less of a kernel and moving bytes more, so that the two are told apart by what is known of moving.
     """
@@ -245,7 +245,7 @@ class WholeNetworkFit:
 
 
 def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform) -> WholeNetworkFit:
-    """Fits analytical terms and corrections to whole networks.
+    """Fit analytical terms and corrections to whole networks.
 
     Args:
         terms: The networks.
@@ -281,7 +281,7 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
 
 
 def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
-    """Which parameter each coefficient is, (classes x terms + 1,), and the first coefficient that each is, (parameters,).
+    """Return each coefficient's parameter, (classes x terms + 1,), and each parameter's first coefficient.
 
     Copies between layouts (:data:`LAYOUT_TERMS`) cost all classes alike; every other coefficient is of one class.
     """
@@ -294,7 +294,7 @@ def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
-    """What a prior is to be multiplied by, so that the median network comes out right."""
+    """Return the factor on a prior that makes the median network right."""
     return float(np.exp(np.median(np.log(latency_ms / (sums @ prior)))))
 
 
@@ -334,12 +334,12 @@ class _Process:
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(starts)]
 
     def fit(self, solution: _Solution) -> tuple[list[np.ndarray], float]:
-        """Weights of the points of each type, and the factor on the overhead."""
+        """Return the weights of the points of each type, and the factor on the overhead."""
         weights, overhead = solution.weights, solution.log_overhead
         return [weights[block] for block in self.blocks], float(np.exp(OVERHEAD_DEVIATION * overhead))
 
     def solve(self, noise: float, rows: np.ndarray | None = None) -> _Solution:
-        """The posterior at a noise, from all networks or from some; the steps begin at the analytical terms."""
+        """Return the posterior at a noise, from all networks or from some; the steps begin at the analytical terms."""
         spent = self.spent if rows is None else self.spent[rows]
         target = self.log_latency if rows is None else self.log_latency[rows]
         huber = max(HUBER_NOISES * noise, LEAST_HUBER)
@@ -376,7 +376,7 @@ class _Process:
         return _Solution(weights, log_overhead, (inverse @ residual) / np.diag(inverse))
 
     def _state(self, spent: Any, logs: np.ndarray, log_overhead: float) -> tuple[Any, np.ndarray, float]:
-        """Shares of the points in each network's latency (sparse), the latencies, and the overhead."""
+        """Return the shares of the points in each network's latency (sparse), the latencies, and the overhead."""
         factor = np.exp(np.clip(logs, -5, 5))
         overhead = self.overhead_ms * float(np.exp(np.clip(OVERHEAD_DEVIATION * log_overhead, -5, 5)))
         total = spent @ factor + overhead
@@ -389,7 +389,7 @@ class _Process:
         return np.concatenate(parts) if parts else weights
 
     def _quadratic(self, shares: Any) -> np.ndarray:
-        """``shares · covariance · sharesᵀ``, (networks, networks)."""
+        """Return ``shares · covariance · sharesᵀ``, (networks, networks)."""
         found = np.zeros((shares.shape[0], shares.shape[0]))
         for kernels, block in zip(self.terms.types, self.blocks, strict=True):
             part = shares[:, block]
@@ -403,7 +403,7 @@ def _cost(error: np.ndarray, huber: float, noise: float) -> float:
 
 
 def _choose_noise(process: _Process) -> _Solution:
-    """The posterior at the noise at which networks that are left out one at a time are predicted best."""
+    """Return the posterior at the noise at which networks that are left out one at a time are predicted best."""
     networks = len(process.log_latency)
     rows = None
     if networks > MOST_FOR_NOISE:
@@ -417,7 +417,7 @@ def _choose_noise(process: _Process) -> _Solution:
 def predictor_parts(
     learned: WholeNetworkFit, terms: NetworkTerms
 ) -> tuple[AnalyticalTerms, dict[str, KernelPredictor], CalibrationTerms]:
-    """A fit as the parts of a platform predictor; ranges are those of the networks' kernels."""
+    """Return a fit as the parts of a platform predictor; ranges are those of the networks' kernels."""
     pooled = _pooled(learned, terms)
     kernels = {}
     for found in terms.types:
@@ -435,7 +435,7 @@ def predictor_parts(
 
 
 def _pooled(learned: WholeNetworkFit, terms: NetworkTerms) -> np.ndarray:
-    """Coefficients of all classes together, for what is of no known class: milliseconds by term over units of it."""
+    """Return the coefficients of all classes together, for what is of no known class: milliseconds by term over units of it."""
     width = len(terms.terms)
     units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), width)
     table = np.stack([learned.coefficients[name] for name in terms.classes])

@@ -84,7 +84,7 @@ def write_kit(
     chosen: Mapping[str, Any] | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> Kit:
-    """Writes a kit.
+    """Write a kit.
 
     Args:
         networks: What to measure, in this order.
@@ -136,7 +136,7 @@ def write_kit(
 
 
 def _prepare(folder: Path) -> None:
-    """An empty folder, or one that holds a kit."""
+    """Make an empty folder; one that holds a kit is emptied."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / MANIFEST_FILE).is_file():
@@ -150,7 +150,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _archive(folder: Path, archive: Path) -> int:
-    """Packs a kit so that it unpacks to one folder, its scripts executable; returns the archive's bytes."""
+    """Pack a kit so that it unpacks to one folder, its scripts executable; return the archive's bytes."""
     part = archive.with_name(f".{archive.name}.part")
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def _archive(folder: Path, archive: Path) -> int:
 
 
 def _file_name(reference: Reference, taken: Mapping[str, None]) -> str:
-    """A name that shells, tools and file systems leave as it is, different from those taken."""
+    """Return a free name that shells, tools and file systems leave as it is."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", reference.name or reference.key).strip("_") or reference.key
     return plain if plain not in taken else f"{plain}-{reference.key}"
 
@@ -190,5 +190,5 @@ def _write_texts(folder: Path, manifest: KitManifest) -> None:
 
 
 def _ncnn_shape(network: KitNetwork) -> str:
-    """Width, height, channels, as benchncnn takes them: without the batch, backwards."""
+    """Return width, height and channels as benchncnn takes them: without the batch, backwards."""
     return ",".join(str(size) for size in reversed(network.input_shape[1:]))
