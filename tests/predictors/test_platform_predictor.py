@@ -160,7 +160,7 @@ class TestCoverage:
         assert one.coverage.uncovered == ("LeakyRelu",)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
         assert one.warnings == (
-            f"{100 * (1 - one.coverage.share):.0f} % of the latency is estimated, not trained on the like: "
+            f"{100 * (1 - one.coverage.share):.0f} % of the latency comes from kernels outside the training data: "
             f"activation {100 * (1 - one.coverage.share):.0f} % (leaky_relu, not trained on)",
         )
 
@@ -170,7 +170,7 @@ class TestCoverage:
         assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
         assert one.coverage.share == pytest.approx(one.overhead_ms / one.latency_ms)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
-        assert "% of the latency is perhaps not trained on the like: activation" in one.warnings[0]
+        assert "% of the latency comes from kernels perhaps outside it: activation" in one.warnings[0]
 
 
 def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:
@@ -211,7 +211,7 @@ class TestWarnings:
 
         [warning] = predictor.predict(conv_net(channels=4 * highest)).warnings
 
-        assert "% of the latency is estimated, not trained on the like: conv" in warning
+        assert "% of the latency comes from kernels outside the training data: conv" in warning
         assert f"(in_channels {4 * highest}, trained on" in warning
 
     def test_outside_the_range_the_interval_is_wider(self, predictor: PlatformPredictor) -> None:
@@ -226,7 +226,7 @@ class TestWarnings:
 
         [warning] = predictor.predict(graph).warnings
 
-        assert warning.startswith("98 % of the latency is estimated, not trained on the like: resize 98 % (no predictor)")
+        assert warning.startswith("98 % of the latency comes from kernels outside the training data: resize 98 % (no predictor)")
 
     def test_a_quantised_file_on_a_platform_of_real_numbers_is_remarked(self, predictor: PlatformPredictor) -> None:
         [warning] = predictor.predict(replace(conv_net(), precision="int8")).warnings

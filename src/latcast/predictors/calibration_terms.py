@@ -87,7 +87,9 @@ class ShortNetworkCorrection:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ShortNetworkCorrection:
-        """Raises:
+        """Read a correction.
+
+        Raises:
         ValueError: Numbers that no fit gives.
         """
         knots, exponents, shortest = data["knots_ms"], data["exponents"], data["shortest_ms"]
