@@ -1,1 +1,1 @@
-"""What the README claims, measured again: accuracy by runtime, what to learn from, speed."""
+"""Benchmarks behind every figure of README.md and docs/."""

@@ -1,5 +1,5 @@
 """Accuracy of what a user gets: the bundle that ``latcast profile`` wrote, judged by ``latcast evaluate`` on real networks of
-families it never saw; the same without what shares their blocks; and what is learned from side by side.
+families that it never saw; and the same without what shares their blocks.
 """
 
 from __future__ import annotations
@@ -7,22 +7,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from benchmarks.campaigns import LEARN_FROM_SECONDS, LEARN_FROM_SEEDS, Bench, examined, is_published, test_networks
-from benchmarks.result_files import keep
+from benchmarks.campaigns import (
+    LABEL_PROCESSES,
+    LABEL_ROUNDS,
+    PROFILE_MINUTES,
+    Bench,
+    examined,
+    is_published,
+    take_labels,
+    take_profile,
+    test_networks,
+)
+from benchmarks.command import Cpu, Judge, Minutes, Processes, Rounds, print_campaign
+from benchmarks.judge import Columns, Row, figures_of_rows, markdown_table, table, verdict, with_interval
+from benchmarks.result_files import keep, kept_parts
+from latcast.cli.output import console
 from latcast.datasets.splits import lineage_of
-from latcast.errors import TrainingError
-from latcast.kernels.rules import rules_for
-from latcast.kernels.search import find_kernels
 from latcast.measure.labels import Label
-from latcast.predictors.evaluation import evaluate_samples
-from latcast.predictors.metrics import judge
-from latcast.predictors.samples import NetworkSample
-from latcast.predictors.training import fit_predictor
-from latcast.predictors.training_from_store import collect_stored
-from latcast.records import Reference
-from latcast.spaces import build
+from latcast.records import Reference, signed
 from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks
 
 MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile", "published_segments")
@@ -32,27 +34,21 @@ WITHOUT: Mapping[str, Callable[[Sequence[Reference]], list[str]]] = {
     "random networks of mixed blocks": lambda trained: _spaces(trained, MIXED_BLOCKS),
     "anything that shares blocks": lambda trained: _spaces(trained, (*MIXED_BLOCKS, "block_sequence", *_relatives())),
 }
-"""What is left out of training to see how much the tested families' own blocks helped: name to the spaces and families.
+"""Name to the spaces and families that are left out of training to see how much the tested families' own blocks helped;
 ``block_sequence`` has MobileNetV2's block among its own."""
 
 CARD_FIGURES = ("mape", "within_10", "interval_coverage", "networks", "held_out_by")
-"""What the bundle's own card says, to stand beside what was found."""
-
-COMPARED = (
-    ("operators", "analytical_gbdt"), ("operators", "analytical"), ("operators", "gbdt"), ("operators", "lasso"),
-    ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "analytical_gbdt"), ("networks", "analytical"),
-    ("networks", "analytical_gp"),
-)  # fmt: skip
+"""Figures of the bundle's own card that results hold beside what was found."""
 
 
 def _relatives() -> tuple[str, ...]:
-    """Families of training with a published member of the lineage of a tested network."""
+    """Return the families of training with a published member of the lineage of a tested network."""
     tested = {lineage_of(reference) for reference in test_networks()}
     return tuple(name for name in TRAINING_FAMILIES if not tested.isdisjoint(map(lineage_of, published_networks((name,)))))
 
 
 def _spaces(trained: Sequence[Reference], names: Sequence[str]) -> list[str]:
-    """Those of the names that something was trained on from."""
+    """Return the spaces among `names` that training networks are from."""
     return sorted({reference.space for reference in trained} & set(names))
 
 
@@ -103,19 +99,16 @@ def _about_labels(found: Sequence[Label]) -> dict[str, Any]:
 
 
 def _part(rows: Sequence[Mapping[str, Any]], belongs: Callable[[Reference], bool]) -> dict[str, Any] | None:
-    """The figures of some of the test networks; None where there is none."""
+    """Return the figures of the test networks that belong to a part; None without any."""
     names = {reference.name for reference in test_networks() if belongs(reference)}
     part = [row for row in rows if row["model"] in names]
-    if not part:
-        return None
-    columns = ("latency_ms", "measured_ms", "low_ms", "high_ms")
-    return judge(*(np.array([row[column] for row in part]) for column in columns)).to_json()
+    return figures_of_rows(part) if part else None
 
 
 def _without(
     bench: Bench, profiled: Mapping[str, Any], names: Sequence[str], judged: Callable[[str], Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """The same measurements without those of some spaces and families, trained by the same command; None: too few are left."""
+    """Return the figures of training, by the same command, without some spaces and families; None if none is to be left out."""
     if not names:
         return None
     bundle = str((bench.folder / "without.zip").absolute())
@@ -129,29 +122,88 @@ def _without(
     }  # fmt: skip
 
 
-def judge_what_is_learned_from(bench: Bench) -> dict[str, Any]:
-    """Training on each source at equal measuring time, on the labels that were taken; kept."""
-    platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
-    with bench.store("labels") as store:
-        known = {label.reference.key: label.latency_ms for label in store.labels(platform=platform.id)}
-    tests = [
-        NetworkSample(reference, find_kernels(build(reference), rules), known[reference.key])
-        for reference in test_networks()
-        if reference.key in known
+# Tables
+
+SUMMARY: Columns = {
+    "platform": "{platform}", "networks (families)": "{networks} ({training[families_tested]})",
+    "label error %": with_interval("label_error"), "MAPE %": "{mape:.1f}", "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
+    "RMSE ms": "{rmse_ms:.2f}", "RMSPE %": "{rmspe:.1f}", "Spearman": "{spearman:.3f}",
+    "interval coverage %": "{interval_coverage:.0f}", "FLOPs MAPE %": "{baselines[flops][mape]:.0f}",
+    "FLOPs+MAC MAPE %": "{baselines[flops_mac][mape]:.0f}", "targets": verdict,
+}  # fmt: skip
+
+
+def summary_table() -> str:
+    """Return a line for each platform that was judged."""
+    return table([*kept_parts("accuracy").values()], SUMMARY)
+
+
+def blocks_table(documents: Mapping[str, Row] | None = None) -> str:
+    """Return how much blocks of the tested families helped in training: MAPE / ±10 % by part of tests and of training."""
+    judged = [each for each in (kept_parts("accuracy") if documents is None else documents).values() if "without" in each]
+    if not judged:
+        return ""
+    kinds, parts = (list(dict.fromkeys(name for each in judged for name in each[key])) for key in ("kinds", "without"))
+    rows = []
+    for each in judged:
+        whole = {**each, "training_networks": each["training"]["training_networks"]}
+        figures = [whole, *(each["kinds"][name] for name in kinds), *(each["without"][name] for name in parts)]
+        rows.append([each["platform"], *map(_short, figures)])
+    return markdown_table(["platform", "all", *kinds, *(f"all, trained without {name}" for name in parts)], rows)
+
+
+def _short(figures: Row | None) -> str:
+    """Return MAPE / ±10 %, with the number of training networks where that differs, else of test networks."""
+    if figures is None:
+        return "-"
+    trained = f" (from {figures['training_networks']})" if "training_networks" in figures else f" ({figures['networks']})"
+    return f"{figures['mape']:.1f} / {figures['within_10']:.0f}{trained}"
+
+
+def platform_table(document: Row) -> str:
+    """Return a line for each network, the worst first, and the summary."""
+    rows = sorted(document["per_network"], key=lambda row: -abs(row["latency_ms"] / row["measured_ms"] - 1))
+    lines = [
+        f"{row['model']:<24} predicted {row['latency_ms']:8.2f} ({row['low_ms']:.2f} to {row['high_ms']:.2f})  "
+        f"measured {row['measured_ms']:8.2f}  {signed(100 * (row['latency_ms'] / row['measured_ms'] - 1))} %"
+        for row in rows
     ]
-    compared: dict[str, Any] = {}
-    for learn_from, model in COMPARED:
-        with bench.store(learn_from) as store:
-            data = collect_stored(store, platform, rules)
-        try:
-            predictor = fit_predictor(data, platform, rules, learn_from=learn_from, model=model)
-        except TrainingError as problem:  # what was not measured is reported as such
-            compared[f"{learn_from}, {model}"] = {"unavailable": str(problem)}
-            continue
-        compared[f"{learn_from}, {model}"] = {
-            "learn_from": learn_from, "model": model, "seconds": LEARN_FROM_SECONDS, "seed": LEARN_FROM_SEEDS[learn_from],
-            "training_networks": len(data.networks), "timed_kernels": len(data.profiled) + len(data.isolated),
-            **evaluate_samples(predictor, tests).metrics.to_json(),
-        }  # fmt: skip
-    keep(f"learn_from/{bench.name}", compared)
-    return compared
+    return "\n".join([*lines, "", table([document], SUMMARY), "", blocks_table({"": document})])
+
+
+# Commands
+
+
+def accuracy(
+    runtime: str, precision: str = "fp32", cpu: Cpu = None, minutes: Minutes = PROFILE_MINUTES,
+    processes: Processes = LABEL_PROCESSES, rounds: Rounds = LABEL_ROUNDS, judge: Judge = True,
+) -> None:  # fmt: skip
+    """Measure one platform and judge it; what is measured already is not measured again.
+
+    Half of the passes over the test networks come before the profile, half after it.
+    """
+    bench = Bench(runtime, precision, cpu)
+    for count in range(1, processes + 1):
+        if count == processes // 2 + 1:
+            take_profile(bench, minutes)
+        take_labels(bench, count, rounds, print_campaign(f"{bench.name} labels {count}"))
+    if judge:
+        judge_again(runtime, precision)
+
+
+def judge_again(runtime: str, precision: str = "fp32") -> None:
+    """Judge one platform again from what was measured."""
+    console().print(platform_table(judge_platform(Bench(runtime, precision))))
+
+
+def print_tables() -> None:
+    """Print the Markdown tables of all platforms judged so far."""
+    print(f"{summary_table()}\n\n{blocks_table()}")
+
+
+def everything() -> None:
+    """Measure and judge all platforms of ``accuracy``, about three hours; what is measured already is not measured again."""
+    platforms = [(runtime, "fp32") for runtime in ("onnxruntime", "openvino", "litert", "ncnn", "mnn")]
+    for runtime, precision in [*platforms, ("onnxruntime", "int8"), ("openvino", "int8")]:
+        accuracy(runtime, precision)
+    print_tables()

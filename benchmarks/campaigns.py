@@ -1,8 +1,7 @@
 """The measurements behind the accuracy tables: one folder a platform, resumable, in pieces.
 
-A platform's folder holds a home in which ``latcast profile`` was run as a user runs it, a store of the test networks' labels,
-and, for the comparison of what is learned from, a store for each. Labels are taken in several passes, before and after the
-profile, so that they are spread over time.
+A platform's folder holds a home in which ``latcast profile`` was run as a user runs it, and a store of the test networks' labels.
+Labels are taken in several passes, before and after the profile, so that they are spread over time.
 """
 
 from __future__ import annotations
@@ -21,24 +20,19 @@ from random import Random
 from typing import Any
 
 from benchmarks.isa_caps import capped_variables
+from benchmarks.result_files import write_json
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.labels import Label
 from latcast.measure.settings import MeasurePlan, WorkerSettings
-from latcast.predictors.profiling import Stage, measure_for_training
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import SPACES
 from latcast.spaces.training_mix import published_networks, unseen_families
 
 FOLDER = Path(".latcast/bench")
-
-LEARN_FROM_SEEDS = {"operators": 0, "kernels": 1, "networks": 2}
-
-LEARN_FROM_SECONDS = 300.0
-"""Measuring time at which they are compared."""
 
 PROFILE_MINUTES = 10.0
 """Budget of the ``latcast profile`` that is judged."""
@@ -53,7 +47,7 @@ MOST_MACS, MOST_WEIGHTS = 20e9, 150e6
 
 
 def label_plan(rounds: int = LABEL_ROUNDS) -> MeasurePlan:
-    """How a test network is measured in one process."""
+    """Return how a test network is measured in one process."""
     return MeasurePlan(rounds=rounds, runs_per_round=6, warmup_runs=3, max_ms_per_round=300.0)
 
 
@@ -77,7 +71,7 @@ class Bench:
 
     @property
     def unit(self) -> str:
-        """As in platform ids: ``cpu1``, ``cpu1+avx2``."""
+        """Unit as in platform ids: ``cpu1``, ``cpu1+avx2``."""
         return "+".join([f"cpu{self.threads}", *([self.cap] if self.cap else [])])
 
     @property
@@ -92,7 +86,7 @@ class Bench:
 
     @property
     def settings(self) -> WorkerSettings:
-        """Those of the commands that a user types."""
+        """Settings of the commands that a user types."""
         from latcast.cli.options import worker_settings
 
         cpus = "" if self.cpu is None else str(self.cpu)
@@ -109,12 +103,12 @@ class Bench:
         return self.folder / "home"
 
     def store(self, what: str) -> Store:
-        """Measurements of "labels", or of what is learned from."""
+        """Open the store of "labels" or of a "profile"."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return Store(self.folder / f"{what}.sqlite")
 
     def platform(self, what: str = "labels") -> Platform:
-        """The id that the platform's worker reported.
+        """Return the id that the platform's worker reported.
 
         Raises:
             MeasurementError: Nothing was measured yet.
@@ -126,7 +120,7 @@ class Bench:
         return Platform.parse(found[0])
 
     def latcast(self, *arguments: str) -> dict[str, Any]:
-        """Runs a latcast command in the platform's home and gives the JSON that it prints; progress goes to standard error.
+        """Run a latcast command in the platform's home and return the JSON that it prints; progress goes to standard error.
 
         Raises:
             MeasurementError: It failed.
@@ -143,10 +137,10 @@ class Bench:
 
 @cache
 def test_networks() -> tuple[Reference, ...]:
-    """Real networks of families no member of which is ever trained on: three of each, their sizes drawn at random.
+    """Return real networks of families no member of which is trained on: three of each, their sizes drawn at random.
 
     Up to two are published members, drawn regardless of size; the others are variants with widths, depths and resolution drawn
-    as in :mod:`latcast.spaces.families.variants`. The same ones for everybody.
+    as in :mod:`latcast.spaces.families.variants`, always by the same seed.
     """
     found: list[Reference] = []
     for name in unseen_families():
@@ -170,23 +164,23 @@ def _fits(reference: Reference) -> bool:
 
 
 def is_published(reference: Reference) -> bool:
-    """Whether a test network is a published member of its family, not a drawn variant."""
+    """Return whether a test network is a published member of its family, not a drawn variant."""
     return reference.key in {each.key for each in published_networks((reference.space,))}
 
 
 def take_labels(
     bench: Bench, processes: int, rounds: int, watch: Callable[[Progress], None], networks: Sequence[Reference] | None = None
 ) -> None:
-    """Brings every test network, by default those of :func:`test_networks`, to this many processes of measurements."""
+    """Measure networks, by default :func:`test_networks`, until each has measurements of so many processes."""
     items = [CampaignItem(reference, plan=label_plan(rounds)) for reference in networks or test_networks()]
     with bench.store("labels") as store:
         Campaign(store, bench.settings, items, processes=processes, progress=watch).run()
 
 
 def take_profile(bench: Bench, minutes: float, seed: int = 0) -> dict[str, Any]:
-    """Runs ``latcast profile`` in an empty home, unless that was done; what :func:`profile_taken` gives.
+    """Run ``latcast profile`` in an empty home, unless that was done, and return it as :func:`profile_taken` does.
 
-    One that was cut off begins again: how long it had measured would not be known.
+    A profile that was cut off begins again, as the time that it had measured is not known.
     """
     path = _profile_path(bench)
     if path.exists() and (known := profile_taken(bench))["minutes"] == minutes:
@@ -204,9 +198,7 @@ def take_profile(bench: Bench, minutes: float, seed: int = 0) -> dict[str, Any]:
     printed = bench.latcast(*arguments)
     seconds = time.monotonic() - start
     found = {**printed, "command": f"latcast {' '.join(arguments)}", "minutes": minutes, "wall_seconds": round(seconds, 1)}
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(found, indent=1) + "\n")
-    draft.replace(path)
+    write_json(path, found)
     return found
 
 
@@ -215,7 +207,7 @@ def _profile_path(bench: Bench) -> Path:
 
 
 def profile_taken(bench: Bench) -> dict[str, Any]:
-    """The profile that is to be judged: what the command printed, the command itself, its budget and its seconds.
+    """Return the profile to be judged: what the command printed, the command itself, its budget and its seconds.
 
     Raises:
         MeasurementError: There is none yet.
@@ -233,9 +225,9 @@ class Examined:
 
     Attributes:
         profiled: As :func:`profile_taken` gives it.
-        trained: What was measured to train it.
-        labels: Of the test networks, in the quiet state as it was known when it was trained, which the predictor speaks of.
-        evaluate: What ``latcast evaluate`` says of a bundle, or of a platform's, on the labels.
+        trained: Networks that were measured to train it.
+        labels: Of the test networks, corrected to the quiet state that the predictor was trained for.
+        evaluate: Runs ``latcast evaluate`` on the labels, given a bundle or a platform.
     """
 
     profiled: dict[str, Any]
@@ -245,7 +237,7 @@ class Examined:
 
 
 def examined(bench: Bench, labels_of: Bench) -> Examined:
-    """A bench's profile beside the labels that were taken for one.
+    """Return a bench's profile beside the labels that were taken for a bench.
 
     Raises:
         MeasurementError: There is no profile yet.
@@ -262,24 +254,11 @@ def examined(bench: Bench, labels_of: Bench) -> Examined:
     )
 
 
-def train_again(bench: Bench, profiled: Mapping[str, Any], measurements: Sequence[Measurement], **changes: Any) -> None:
-    """Train on some measurements of a profile in the home of a bench, which then has a profile of its own with these changes."""
+def train_again(bench: Bench, profiled: Mapping[str, Any], measurements: Sequence[Measurement]) -> None:
+    """Train on some measurements of a profile in the home of a bench, which then has a profile of its own."""
     shutil.rmtree(bench.folder, ignore_errors=True)
     with bench.store("profile") as store:
         store.add_all(measurements)
     path = str((bench.folder / "profile.sqlite").absolute())
     bench.latcast("train", path, "--on", profiled["platform"])
-    _profile_path(bench).write_text(json.dumps({**profiled, "store": path, **changes}))
-
-
-def measure_to_learn_from(bench: Bench, learn_from: str, watch: Callable[[Stage], None]) -> None:
-    """Measures what is learned from, from a seed of its own, so that nothing profits from another's measurements."""
-    with bench.store(learn_from) as store:
-        measure_for_training(
-            bench.settings,
-            store,
-            budget_s=LEARN_FROM_SECONDS,
-            learn_from=learn_from,
-            seed=LEARN_FROM_SEEDS[learn_from],
-            watch=watch,
-        )
+    _profile_path(bench).write_text(json.dumps({**profiled, "store": path}))

@@ -1,4 +1,4 @@
-"""Whether what ``latcast choose`` picks really fits, on platforms and with networks that what predicts has not seen.
+"""How often what ``latcast choose`` picks really fits, on platforms and with networks that no predictor has seen.
 
 A trial is a platform of a held-out chip of which ten networks were measured, and others to choose from that no known platform ran
 (:mod:`benchmarks.devices`); intervals are calibrated on the other chips. Budgets are quantiles of the measured latencies of the
@@ -16,27 +16,23 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks.command import PUBLISHED, Data, Seed, print_stages
+from benchmarks.judge import Row, interval_of_mean, table, target_cell
 from benchmarks.result_files import keep, kept
-from benchmarks.tables import markdown_table, target_cell
+from benchmarks.shipped_kernels import ship_kernel_tables
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, mixed_by_others, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
-from latcast.devices.known_platforms import KnownPlatforms
+from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.extras import require
-from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
-from latcast.kernels.selection import NEED_A_FAMILY
-from latcast.predictors.bundle_index import SHIPPED_FOLDER
-from latcast.predictors.forecast import load
 from latcast.records import Reference
 from latcast.search.choose import CERTAINTY
-from latcast.spaces.kernel_table_files import is_current
 from latcast.spaces.models import models
 from latcast.spaces.named_graphs import graph_file
-from latcast.spaces.named_kernels import SHIPPED_TABLES, make_named_kernels, rated_networks, table_bytes, table_name
-from latcast.spaces.named_kernels import Watch as TableWatch
 
 FOLDS = 3
 
@@ -46,21 +42,21 @@ BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)
 """Quantiles of the measured latencies that are budgets."""
 
 LEAST_NETWORKS = 8
-"""To choose from."""
+"""Fewest networks to choose from."""
 
 PICKED, POINT = "certain", "point"
 
 
 @dataclass(frozen=True)
 class Picked:
-    """What one way to pick did within one budget.
+    """The pick of one method within one budget.
 
     Attributes:
         platform, dataset, kind: Of the platform.
-        held_out: What is held out besides the chip.
+        held_out: Case of holding out networks, besides the chip.
         quality: "top-1 accuracy", "top-5 accuracy", or "multiply-accumulates" as a stand-in, in logarithms.
         method: "certain" (what choose picks) or "point" (by the prediction itself).
-        within: Whether the pick fits; None where nothing was picked.
+        within: True where the pick fits; None where nothing was picked.
         regret: Quality of the best network that fits less that of the pick, where the pick fits; None where it does not.
         over: Measured latency over the budget.
     """
@@ -77,7 +73,7 @@ class Picked:
 
 
 def picks_of(one: Tried, mean: np.ndarray, deviation: np.ndarray, quality: np.ndarray, quality_name: str) -> Iterator[Picked]:
-    """Picks within every budget, from logarithms of latencies: predicted, their deviation, and the quality, each (tested,)."""
+    """Yield the picks within every budget by mean and deviation of predicted logarithms, and quality, each (tested,)."""
     known = np.isfinite(quality)
     if known.sum() < LEAST_NETWORKS:
         return
@@ -98,13 +94,34 @@ def picks_of(one: Tried, mean: np.ndarray, deviation: np.ndarray, quality: np.nd
             yield Picked(*about, within, regret, float(np.exp(log_ms[pick] - budget)))
 
 
+# Command
+
+
+def choose(
+    data: Data = PUBLISHED,
+    seed: Seed = 0,
+    ship: Annotated[bool, typer.Option("--ship", help="Write the tables of kernels that the package ships, instead.")] = False,
+) -> None:
+    """Judge picks within budgets on held-out chips, from networks that no known platform ran."""
+    if ship:
+        print(*ship_kernel_tables(), sep="\n")
+        return
+    watch = print_stages()
+    rows = summary(run(known_platforms(read_datasets(data), watch), seed=seed, watch=watch))
+    keep("choose", {"measured": MEASURED, "certainty": CERTAINTY, "rows": rows})
+    print(choose_table())
+
+
+# Qualities
+
+
 @cache
 def _rated() -> Mapping[str, float]:
     return {each.name: each.top1_percent for each in models() if each.top1_percent is not None}
 
 
 def accuracy_of(reference: Reference) -> float:
-    """Published top-1 accuracy of a network at its input; NaN where none is known."""
+    """Return the published top-1 accuracy of a network at its input; NaN where none is known."""
     file = graph_file(reference.space)
     if file is not None:
         found = file.find(reference.parameters.get("name"), reference.parameters.get("input"))
@@ -117,7 +134,7 @@ def accuracy_of(reference: Reference) -> float:
 
 @cache
 def _top5_percent() -> Mapping[str, float]:
-    """Top-5 accuracies of pytorchcv's networks, which that package states; of the phones' convolutional networks."""
+    """Return the top-5 accuracies that pytorchcv states of its networks, which the phones ran."""
     require("judging choices", "pytorchcv")
     spec = find_spec("pytorchcv")
     folder = Path(((spec and spec.submodule_search_locations) or [""])[0])
@@ -127,13 +144,16 @@ def _top5_percent() -> Mapping[str, float]:
 
 
 def top5_of(reference: Reference) -> float:
-    """Stated top-5 accuracy of one of pytorchcv's networks; NaN of any other."""
+    """Return the stated top-5 accuracy of one of pytorchcv's networks; NaN of any other."""
     known = reference.space == "pytorchcv" or reference.name.startswith("pytorchcv/")
     return _top5_percent().get(reference.name.rpartition("/")[2], float("nan")) if known else float("nan")
 
 
+# Judging
+
+
 def run(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> list[Picked]:
-    """All picks on the pool."""
+    """Return all picks on the pool."""
     accuracy = np.array([accuracy_of(each) for each in pool.references])
     top5 = np.array([top5_of(each) for each in pool.references])
     work = np.log(np.maximum(pool.features.totals[:, 0], 1.0))
@@ -153,7 +173,7 @@ def run(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> lis
 
 
 def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
-    """Figures by what was held out, quality and method, all and by kind of unit; platforms weigh the same."""
+    """Return figures by quality, what was held out and method, of all units and by kind of unit."""
     groups: dict[tuple[str, ...], dict[str, list[Picked]]] = defaultdict(lambda: defaultdict(list))
     for each in picks:
         for kind in ("all", each.kind):
@@ -175,6 +195,7 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
                 "platforms": len(by_platform), "budgets": len(everything), "picked": 100 * len(made) / len(everything),
                 "within": 100 * float(np.mean([bool(each.within) for each in made])) if made else None,
                 "within_by_platform": 100 * float(np.mean(shares)) if shares else None,
+                "within_by_platform_interval": interval_of_mean(100 * np.array(shares)) if shares else None,
                 "within_110": 100 * float(np.mean(np.array(over) <= 1.1)) if over else None,
                 "regret": float(np.mean(regrets)) if regrets else None,
                 "median_regret": float(np.median(regrets)) if regrets else None,
@@ -183,56 +204,19 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
     return rows
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Both ways to pick over all platforms, and what choose picks by kind of unit."""
-    head = ["by", "held out besides chips", "unit", "picked", "platforms", "budgets", "a pick %", "fits %",
-            "fits, platforms alike %", "within 1.1 budgets %", "regret, mean (median)", "target: fits %"]  # fmt: skip
-    found = []
-    for row in rows:
-        if row["kind"] != "all" and row["method"] != PICKED:
-            continue
-        figures = ["-" if row[name] is None else f"{row[name]:.0f}" for name in ("within", "within_by_platform", "within_110")]
-        regret = "-" if row["regret"] is None else f"{row['regret']:.2f} ({row['median_regret']:.2f})"
-        aim = 100 * CERTAINTY if row["method"] == PICKED and row["within"] is not None else None
-        target = target_cell(aim, row["within"] or 0.0, least=True)
-        names = [row[name] for name in ("quality", "held_out", "kind", "method")]
-        found.append([*names, str(row["platforms"]), str(row["budgets"]), f"{row['picked']:.0f}", *figures, regret, target])
-    return markdown_table(head, found)
-
-
 def choose_table() -> str:
-    """As it was judged last."""
-    return table(kept("choose")["rows"])
+    """Return both ways to pick over all platforms, and the picks of ``latcast choose`` by kind of unit."""
+    return table(
+        [row for row in kept("choose")["rows"] if row["kind"] == "all" or row["method"] == PICKED],
+        {
+            "by": "{quality}", "held out besides chips": "{held_out}", "unit": "{kind}", "picked": "{method}",
+            "platforms": "{platforms}", "budgets": "{budgets}", "a pick %": "{picked:.0f}", "fits %": "{within:.0f}",
+            "fits, mean of platforms %": "{within_by_platform:.0f}", "within 1.1 budgets %": "{within_110:.0f}",
+            "regret, mean (median)": "{regret:.2f} ({median_regret:.2f})", "target: fits %": _target,
+        },
+    )  # fmt: skip
 
 
-def save(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Keep the rows and what they are of."""
-    keep("choose", {"measured": MEASURED, "certainty": CERTAINTY, "rows": list(rows)})
-
-
-def _names_its_gpu(rules: FusionRules) -> bool:
-    """Whether the kernels it selects are those of one GPU; a runtime's own rules leave that to the platform."""
-    return ":" in rules.selection or rules.selection not in NEED_A_FAMILY
-
-
-def ship_tables(watch: TableWatch = lambda *_: None) -> list[str]:
-    """Writes the tables of the rated networks' kernels for shipped rules and shipped platforms.
-
-    Those there are kept, unless kernel types have other fields by now.
-    """
-    networks = rated_networks()
-    rules: dict[str, FusionRules] = {}
-    for each in (
-        *(load(path).rules for path in sorted(SHIPPED_FOLDER.glob("*.zip"))),
-        *(each for each in map(load_rules, sorted(set(shipped_rules()) - {"none"})) if _names_its_gpu(each)),
-    ):
-        rules.setdefault(table_name(networks, each), each)
-    for path in SHIPPED_TABLES.glob("*.npz"):
-        if path.name not in rules:
-            path.unlink()
-    missing = {name: each for name, each in rules.items() if not is_current(SHIPPED_TABLES / name)}
-    SHIPPED_TABLES.mkdir(exist_ok=True)
-    made = make_named_kernels(networks, list(missing.values()), watch) if missing else []
-    for (name, each), found in zip(missing.items(), made, strict=True):
-        (SHIPPED_TABLES / name).write_bytes(table_bytes(found, each))
-    return list(missing)
+def _target(row: Row) -> str:
+    aim = 100 * CERTAINTY if row["method"] == PICKED and row["within"] is not None else None
+    return target_cell(aim, row["within"] or 0.0, least=True)

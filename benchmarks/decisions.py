@@ -8,25 +8,28 @@ model.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from benchmarks.result_files import kept
-from benchmarks.tables import markdown_table
+from benchmarks.command import PUBLISHED, AsJson, Data, Seed, print_stages
+from benchmarks.judge import Columns, by_flops_and_memory, figures_of_logarithms, interval_of_mean, table
+from benchmarks.phones import measured, source_of
+from benchmarks.result_files import keep, kept
 from latcast.devices.arbitration import chip_folds, held_out_networks, without
 from latcast.devices.device_model import Arbitration, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.device_model_fit import Watch, fit_device_model
-from latcast.devices.known_platforms import KnownPlatforms
-from latcast.devices.members import fit_totals
+from latcast.devices.device_model_fit import Watch, fit_device_model, unwatched
+from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.kernels.rules import platform_rules, unit_kind
-from latcast.predictors.intervals import LEVEL_DEVIATIONS
+from latcast.predictors.intervals import LEVEL_DEVIATIONS, lineages_of, unseen_bounds_ms
 from latcast.predictors.joint_platforms import (
     DEGREES,
     LEVEL_QUANTILE,
@@ -37,9 +40,10 @@ from latcast.predictors.joint_platforms import (
     Traits,
     shared_parts,
 )
+from latcast.predictors.training import cross_predict
 from latcast.records import Platform
 
-KNOWN, NEW = "known device", "new device"
+KNOWN, NEW, SHIPPED = "known device", "new device", "shipped phones"
 
 SCORED = ("mlperf", "paddle")
 """Datasets of which every platform is judged; of the others at most :data:`MOST_OF_A_DEVICE` of a device."""
@@ -57,24 +61,54 @@ SURE = 0.95
 PARTNERS = 3
 """Platforms on other devices that one is compared with."""
 
+QUESTIONS = ("precision", "unit", "threads", "runtime", "device", "several")
+ALL = "all"
+
 PRECISIONS = ("fp32", "fp16", "unstated", "int8")
 KINDS = ("cpu", "gpu", "npu")
 
 
+# Command
+
+
+def decisions(
+    data: Data = PUBLISHED,
+    seed: Seed = 0,
+    phones: Annotated[
+        Path | None,
+        typer.Option(
+            help="Judge shipped phones alone, from a store that `latcast data import usc DIR --store` wrote.", metavar="STORE"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge decisions between platforms, lineages and chips held out."""
+    if phones is not None:
+        keep("decisions_phones", phone_rows(list(phone_forecasts(phones))))
+    else:
+        pool = known_platforms(read_datasets(data))
+        keep("decisions", results(pool, forecasts(pool, seed=seed, watch=print_stages()), seed))
+    found = kept("decisions" if phones is None else "decisions_phones")
+    print(json.dumps(found, indent=1) if as_json else f"{decisions_table()}\n\n{ratios_table()}")
+
+
+# Forecasts
+
+
 @dataclass(frozen=True)
 class Forecasts:
-    """One platform and the networks of one fold's lineages.
+    """Forecasts for one platform and the networks of one fold's lineages.
 
     Attributes:
-        setting: :data:`KNOWN` or :data:`NEW`.
-        fold: Of lineages.
-        platform: It.
-        traits: Of its id.
-        networks: (networks,) those to predict.
+        setting: :data:`KNOWN`, :data:`NEW` or :data:`SHIPPED`.
+        fold: Fold of lineages.
+        platform: The platform.
+        traits: Parts of its id.
+        networks: (networks,) networks to predict.
         log_ms: (networks,) measured.
         mean, deviation: (networks,) forecast of the logarithm.
         simple: (networks,) logarithm by the regression on FLOPs and elements moved.
-        measured: Network to the logarithm of its latency: what the forecast rests on.
+        measured: Network to the logarithm of its latency, for the networks that the forecast was made from.
     """
 
     setting: str
@@ -94,13 +128,13 @@ class Pair:
     """Two platforms and the networks that ran on both; logarithms of ratios are of the second's latency over the first's.
 
     Attributes:
-        setting, dataset, question: What is asked, of what.
-        first, second: The platforms; the second is the one that is taken without a model: int8, the GPU, more threads, the newer.
+        setting, dataset, question: Where the pair is from, and what is decided.
+        first, second: The platforms; the second is the one to take without a model: int8, the GPU, more threads, the newer.
         ratio: (networks,) measured.
         expected: (networks,) forecast.
         first_deviation, second_deviation: (networks,).
         simple: (networks,) by the regressions on FLOPs and elements.
-        mean_ratio: Of the networks measured on both; 0 where none was.
+        mean_ratio: Mean ratio of the networks measured on both; 0 where none was.
     """
 
     setting: str
@@ -116,8 +150,8 @@ class Pair:
     mean_ratio: float
 
 
-def forecasts(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = lambda *_: None) -> list[Forecasts]:
-    """Forecasts of every platform on a device with several of them, in both settings, for each fold of lineages."""
+def forecasts(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> list[Forecasts]:
+    """Return forecasts of every platform on a device with several of them, in both settings, for each fold of lineages."""
     arbitration = load_device_model().arbitration
     judged = _judged(pool, seed)
     chip_fold = chip_folds(pool.platforms, CHIP_FOLDS, seed)
@@ -137,7 +171,7 @@ def forecasts(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = lambda *_: 
 
 
 def _judged(pool: KnownPlatforms, seed: int) -> list[KnownPlatform]:
-    """Platforms of devices with several of them."""
+    """Return the platforms of devices with several of them."""
     rng = np.random.default_rng(seed)
     by_device: dict[tuple[str, str], list[KnownPlatform]] = defaultdict(list)
     for each in pool.platforms:
@@ -157,7 +191,7 @@ def _of_fold(
     model = replace(fit_device_model(known, pool.features, seed=seed), arbitration=arbitration)
     described = model.described(pool.features)
     totals = pool.features.totals
-    # One order for all platforms: those of a device measure the same networks.
+    # One order for all platforms, so that the platforms of a device measure the same networks.
     order = np.random.default_rng([seed, 1]).permutation(len(pool.references))
     for each in asked:
         held = out[each.networks]
@@ -169,15 +203,14 @@ def _of_fold(
         rows, tested, log_ms = each.networks[seen], each.networks[held], each.log_ms[seen]
         forecast = model.forecast(each.kind, each.covariates, described.rows(rows), log_ms, each.silicon)
         mean, deviation = described.rows(tested).log_ms(forecast)
-        simple_ms = totals[tested] @ fit_totals(totals[rows], np.exp(log_ms))
         yield Forecasts(
             setting, fold, each, Traits.of(Platform.parse(each.name)), tested, each.log_ms[held], mean, deviation,
-            np.log(np.maximum(simple_ms, np.exp(log_ms.min()) / 50)), dict(zip(rows.tolist(), log_ms.tolist(), strict=True)),
+            by_flops_and_memory(totals[rows], log_ms, totals[tested]), dict(zip(rows.tolist(), log_ms.tolist(), strict=True)),
         )  # fmt: skip
 
 
 def question_of(a: Traits, b: Traits) -> str:
-    """What is decided between two platforms: "precision", "unit", "threads", "runtime", "device", or "several" of these."""
+    """Return which of :data:`QUESTIONS` two platforms decide."""
     different = {name for name in Traits._fields if getattr(a, name) != getattr(b, name)}
     gpu_precision = {each.precision for each in (a, b) if each.kind == "gpu"}
     if "device" in different:
@@ -191,14 +224,14 @@ def question_of(a: Traits, b: Traits) -> str:
 
 
 def _order(each: Forecasts) -> tuple[Any, ...]:
-    """Platforms by what is taken without a model, the last one first choice."""
+    """Return the key that sorts platforms so that the last one is taken without a model."""
     traits = each.traits
     rank = [list_.index(name) if name in list_ else -1 for list_, name in ((KINDS, traits.kind), (PRECISIONS, traits.precision))]
     return (*rank, Platform.parse(each.platform.name).threads, traits.version, each.platform.name)
 
 
 def pairs_of(found: Sequence[Forecasts], chip_fold: Mapping[str, int], seed: int = 0) -> list[Pair]:
-    """All pairs of platforms on one device, and some of one kind on two devices whose chips are in one fold."""
+    """Return all pairs of platforms on one device, and some of one kind on two devices whose chips are in one fold."""
     rng = np.random.default_rng([seed, 2])
     groups: dict[tuple[Any, ...], list[Forecasts]] = defaultdict(list)
     alike: dict[tuple[Any, ...], list[Forecasts]] = defaultdict(list)
@@ -240,20 +273,14 @@ PHONES = (
 )  # fmt: skip
 """Platforms with predictors of their own, some of each kind."""
 
-SHIPPED = "shipped phones"
-
 
 def phone_forecasts(store: Path, names: Sequence[str] = PHONES) -> Iterator[Forecasts]:
-    """Networks of phones, each predicted without its lineage, with intervals calibrated without it.
+    """Yield networks of phones, each predicted without its lineage, with intervals calibrated without it.
 
     Args:
-        store: What ``latcast data import usc DIR --store`` wrote.
+        store: A store written by ``latcast data import usc DIR --store``.
         names: Platform ids.
     """
-    from benchmarks.phones import measured, source_of
-    from latcast.predictors.intervals import lineages_of, unseen_bounds_ms
-    from latcast.predictors.training import cross_predict
-
     places: dict[str, int] = {}
     for name in names:
         platform = Platform.parse(name)
@@ -272,22 +299,21 @@ def phone_forecasts(store: Path, names: Sequence[str] = PHONES) -> Iterator[Fore
 
 
 def phone_rows(found: Sequence[Forecasts]) -> list[dict[str, Any]]:
-    """Rows of the table for shipped phones, by what is shipped of errors, to which the phones contributed."""
+    """Return the rows of shipped phones, by the shared errors that are shipped, to which the phones contributed."""
     pairs = pairs_of(found, dict.fromkeys((each.platform.silicon for each in found), 0))
     rows = rows_of(pairs, decide(pairs, range(len(pairs)), {}, SHARED))
-    # Nothing was measured but what the predictors were trained on.
+    # The baselines need measured networks, and none were measured beside those that the predictors were trained on.
     return [{**row, "flops_and_memory": None, "mean_ratio": None} for row in rows if row["dataset"] != ALL]
 
 
-# What is learned of errors, on some chips
-
+# Learning the errors of some chips
 
 COUNT_BINS = (5, 20, 60)
-"""Numbers of measured networks up to which widths are learned together."""
+"""Upper ends of the bins of numbers of measured networks that widths are learned for."""
 
 
 def widths(found: Sequence[Forecasts]) -> dict[tuple[str, int], float]:
-    """Setting and bin of the number of measured networks to the factor on deviations with which 90 % lie inside, chips alike."""
+    """Return, by setting and bin, the factor on deviations with which 90 % lie inside; every chip weighs the same."""
     errors: dict[tuple[str, int], dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
     for each in found:
         errors[_bin(each)][each.platform.silicon].append(np.abs(each.log_ms - each.mean) / each.deviation)
@@ -306,18 +332,18 @@ def _bin(each: Forecasts) -> tuple[str, int]:
 
 
 def _deviations(pair: Pair, factors: Mapping[tuple[str, int], float]) -> tuple[np.ndarray, np.ndarray]:
-    """Of Student's distribution, in its units, of both platforms' errors, each (networks,)."""
+    """Return the deviations of both platforms' errors in units of Student's distribution, each (networks,)."""
     unit = LEVEL_DEVIATIONS / LEVEL_QUANTILE
     first, second = (factors.get(_bin(each), 1.0) * unit for each in (pair.first, pair.second))
     return first * pair.first_deviation, second * pair.second_deviation
 
 
 LEAST_SHARE, PULL = 1e-4, 1e-4
-"""Of a part of the variance; cost of a logarithmic share's distance from an equal one."""
+"""Least share of a part of the variance; cost of a logarithmic share's distance from an equal one."""
 
 
 def learn_shared(pairs: Sequence[Pair], factors: Mapping[tuple[str, int], float]) -> SharedByPlatforms:
-    """Shares and widening of greatest likelihood for the errors of ratios; every chip, dataset and question weighs the same.
+    """Return the shares and the widening of greatest likelihood; every chip, dataset and question weighs the same.
 
     The variance of a ratio is linear in the shares: a part that both platforms share leaves ``(a - b)²``, one that they do not
     ``a² + b²``, with a and b their deviations.
@@ -360,7 +386,7 @@ def learn_shared(pairs: Sequence[Pair], factors: Mapping[tuple[str, int], float]
 
 
 def student_probability(value: np.ndarray) -> np.ndarray:
-    """That Student's variable with 4 degrees of freedom is below a value.
+    """Return the probability that Student's variable with 4 degrees of freedom is below a value.
 
     >>> student_probability(np.array([0.0, 2.1318])).round(3).tolist()
     [0.5, 0.95]
@@ -377,8 +403,8 @@ class Decisions:
         pair: Index of the pair.
         ratio, expected: Logarithms of second over first, measured and forecast.
         deviation: In units of Student's distribution.
-        alone: The same, errors taken for independent.
-        simple, mean_ratio: Of the baselines.
+        alone: The same for independent errors.
+        simple, mean_ratio: The ratio by each baseline.
     """
 
     pair: np.ndarray
@@ -389,15 +415,19 @@ class Decisions:
     simple: np.ndarray
     mean_ratio: np.ndarray
 
+    def right_by(self, expected: np.ndarray) -> np.ndarray:
+        """Return which decisions are right by expected logarithms of ratios, (decisions,)."""
+        return np.asarray((expected < 0) == (self.ratio < 0))
+
     def rows(self, chosen: np.ndarray) -> Decisions:
-        """Some of them."""
+        """Return the decisions at some places."""
         return Decisions(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
 def decide(
     pairs: Sequence[Pair], rows: Sequence[int], factors: Mapping[tuple[str, int], float], shared: SharedByPlatforms
 ) -> Decisions:
-    """All networks of some pairs."""
+    """Return the decisions for all networks of some pairs."""
     chosen = [pairs[row] for row in rows]
     correlation = shared.correlation([pair.first.traits for pair in chosen], [pair.second.traits for pair in chosen])
     parts = []
@@ -413,7 +443,7 @@ def decide(
 
 
 def judged(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> tuple[list[Pair], Decisions]:
-    """All decisions, those on a chip by what was learned on other chips."""
+    """Return all pairs and decisions, those on a chip by errors learned on other chips."""
     chip_fold = chip_folds(pool.platforms, LEARNING_FOLDS, seed)
     pairs = pairs_of(found, chip_fold, seed)
     fold = np.array([chip_fold[pair.first.platform.silicon] for pair in pairs])
@@ -426,42 +456,37 @@ def judged(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> t
 
 
 def regret(ratio: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """By how many percent the platform that is expected to be faster takes longer than the better of the two."""
+    """Return by how many percent the platform that is expected to be faster takes longer than the better of the two."""
     chosen = np.where(expected < 0, ratio, 0.0)
     return np.asarray(100 * np.expm1(chosen - np.minimum(ratio, 0.0)))
 
 
 def figures(found: Decisions) -> dict[str, float | None]:
-    """Of some decisions; shares in percent."""
-    confidence = student_probability(np.abs(found.expected) / found.deviation)
-    alone = student_probability(np.abs(found.expected) / found.alone)
-    right = (found.expected < 0) == (found.ratio < 0)
-    sure = confidence >= SURE
-    error = found.ratio - found.expected
-    relative = 100 * np.abs(np.expm1(-error))
-    lost = regret(found.ratio, found.expected)
+    """Return the figures of some decisions; shares in percent."""
 
     def percent(values: np.ndarray) -> float | None:
         return 100 * float(values.mean()) if len(values) else None
 
-    def right_by(expected: np.ndarray) -> float | None:
-        return percent((expected < 0) == (found.ratio < 0))
-
-    always = np.full(len(right), -1.0)
+    confidence = student_probability(np.abs(found.expected) / found.deviation)
+    alone = student_probability(np.abs(found.expected) / found.alone)
+    right, sure, sure_alone = found.right_by(found.expected), confidence >= SURE, alone >= SURE
+    lost = regret(found.ratio, found.expected)
+    # The interval of Student's distribution in the units of a normal one.
+    deviation = found.deviation * LEVEL_QUANTILE / LEVEL_DEVIATIONS
+    of_ratios = figures_of_logarithms(found.ratio - found.expected, deviation, found.ratio)
+    baselines = {
+        "flops_and_memory": found.simple, "always_second": np.full(len(right), -1.0), "mean_ratio": found.mean_ratio,
+    }  # fmt: skip
     return {
         "decisions": len(right), "pairs": len(set(found.pair.tolist())), "second_slower": percent(found.ratio > 0),
         "right": percent(right), "sure": percent(sure), "right_when_sure": percent(right[sure]),
         "right_when_unknown": percent(right[~sure]),
         "regret_median": float(np.median(lost)), "regret_mean": float(lost.mean()),
         "regret_mean_when_sure": float(lost[sure].mean()) if sure.any() else None,
-        "mape": float(relative.mean()), "median_ape": float(np.median(relative)),
-        "within_5": percent(relative <= 5), "within_10": percent(relative <= 10),
-        "coverage": percent(np.abs(error) <= LEVEL_QUANTILE * found.deviation),
-        "independent_sure": percent(alone >= SURE), "independent_right_when_sure": percent(right[alone >= SURE]),
-        "flops_and_memory": right_by(found.simple), "always_second": right_by(always), "mean_ratio": right_by(found.mean_ratio),
-        "flops_and_memory_regret": float(regret(found.ratio, found.simple).mean()),
-        "always_second_regret": float(regret(found.ratio, always).mean()),
-        "mean_ratio_regret": float(regret(found.ratio, found.mean_ratio).mean()),
+        **{name: of_ratios[name] for name in ("mape", "median_ape", "within_5", "within_10", "coverage")},
+        "independent_sure": percent(sure_alone), "independent_right_when_sure": percent(right[sure_alone]),
+        **{name: percent(found.right_by(expected)) for name, expected in baselines.items()},
+        **{f"{name}_regret": float(regret(found.ratio, expected).mean()) for name, expected in baselines.items()},
     }  # fmt: skip
 
 
@@ -469,9 +494,9 @@ BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
 
 
 def reliability(found: Decisions) -> list[dict[str, float]]:
-    """Stated probability against how often it was right, by bins."""
+    """Return stated probabilities and how often they were right, by bins."""
     confidence = student_probability(np.abs(found.expected) / found.deviation)
-    right = (found.expected < 0) == (found.ratio < 0)
+    right = found.right_by(found.expected)
     rows = []
     for low, high in pairwise(BINS):
         own = (confidence >= low) & (confidence < high)
@@ -485,91 +510,87 @@ def reliability(found: Decisions) -> list[dict[str, float]]:
     return rows
 
 
-ALL = "all"
-
-
 def rows_of(pairs: Sequence[Pair], found: Decisions) -> list[dict[str, Any]]:
-    """Rows of the table: setting, dataset, question, and the figures."""
-    keys = np.array([(pair.setting, pair.dataset, pair.question) for pair in pairs])[found.pair.astype(int)]
+    """Return rows of setting, dataset, question, and the figures; the interval of those right is over chips."""
+    about = np.array([(pair.setting, pair.dataset, pair.question, pair.first.platform.silicon) for pair in pairs])
+    settings, datasets, questions, chips = about[found.pair.astype(int)].T
+    right = 100.0 * found.right_by(found.expected)
     rows = []
     for setting in (KNOWN, NEW, SHIPPED):
-        for dataset in (*SCORED, *sorted(set(keys[:, 1]) - set(SCORED)), ALL):
-            for question in ("precision", "unit", "threads", "runtime", "device", "several", ALL):
-                own = keys[:, 0] == setting
-                own &= (keys[:, 1] == dataset) | (dataset == ALL)
-                own &= (keys[:, 2] == question) | (question == ALL)
+        for dataset in (*SCORED, *sorted(set(datasets) - set(SCORED)), ALL):
+            for question in (*QUESTIONS, ALL):
+                own = (settings == setting) & ((datasets == dataset) | (dataset == ALL))
+                own &= (questions == question) | (question == ALL)
                 if own.any():
-                    chips = {pairs[place].first.platform.silicon for place in set(found.pair[own].astype(int).tolist())}
-                    about = {"setting": setting, "dataset": dataset, "question": question, "chips": len(chips)}
-                    rows.append({**about, **figures(found.rows(own))})
+                    row = {"setting": setting, "dataset": str(dataset), "question": question, "chips": len(set(chips[own]))}
+                    interval = interval_of_mean(right[own], chips[own])
+                    rows.append({**row, **figures(found.rows(own)), "right_interval": interval})
     return rows
 
 
 def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> dict[str, Any]:
-    """Everything that is written."""
-    pairs, decisions = judged(pool, found, seed)
-    setting = np.array([(pair.setting, pair.dataset in SCORED) for pair in pairs], dtype=object)[decisions.pair.astype(int)]
-    factors = widths(found)
-    shared = learn_shared(pairs, factors)
+    """Return everything that the results hold."""
+    pairs, made = judged(pool, found, seed)
+    settings = np.array([(pair.setting, pair.dataset in SCORED) for pair in pairs], dtype=object)[made.pair.astype(int)]
+    shared = learn_shared(pairs, widths(found))
+    parts = {
+        f"{name}, {'mlperf and paddle' if scored else 'other datasets'}": (settings[:, 0] == name) & (settings[:, 1] == scored)
+        for name in (KNOWN, NEW)
+        for scored in (True, False)
+    }
+    share = {name: round(part, 4) for name, part in shared.share.items()}
     return {
-        "sure_from": SURE, "platforms": len({each.platform.name for each in found}), "rows": rows_of(pairs, decisions),
-        "reliability": {
-            f"{name}, {'mlperf and paddle' if scored else 'other datasets'}": reliability(
-                decisions.rows((setting[:, 0] == name) & (setting[:, 1] == scored))
-            )
-            for name in (KNOWN, NEW)
-            for scored in (True, False)
-        },
-        "learned": {
-            "share": {name: round(part, 4) for name, part in shared.share.items()}, "widening": round(shared.widening, 3),
-        },
+        "sure_from": SURE, "platforms": len({each.platform.name for each in found}), "rows": rows_of(pairs, made),
+        "reliability": {name: reliability(made.rows(own)) for name, own in parts.items()},
+        "learned": {"share": share, "widening": round(shared.widening, 3)},
     }  # fmt: skip
 
 
-def _cell(value: float | int | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+# Tables
 
-
-_CHOSEN = {
-    "right %": "right", "sure %": "sure", "right when sure %": "right_when_sure", "regret %: median": "regret_median",
-    "mean": "regret_mean", "FLOPs+MAC right %": "flops_and_memory", "the second right %": "always_second",
-    "mean ratio right %": "mean_ratio", "ratio in the 90 % interval %": "coverage",
-}  # fmt: skip
-_RATIO = {
-    "MAPE %": "mape", "±5 %": "within_5", "±10 %": "within_10", "in the 90 % interval %": "coverage", "sure %": "sure",
-    "sure %, errors independent": "independent_sure",
+_ABOUT: Columns = {
+    "device": lambda row: row["setting"].removesuffix(" device"), "data": "{dataset}", "question": "{question}",
+    "decisions (pairs, chips)": "{decisions} ({pairs}, {chips})",
 }  # fmt: skip
 
 
-def _table(columns: Mapping[str, str]) -> str:
-    rows = []
-    for row in (*kept("decisions")["rows"], *kept("decisions_phones")):
-        if row["dataset"] in SCORED or row["question"] == ALL or row["setting"] == SHIPPED:
-            counts = f"{row['decisions']} ({row['pairs']}, {row['chips']})"
-            about = [row["setting"].removesuffix(" device"), row["dataset"], row["question"], counts]
-            rows.append([*about, *(_cell(row[name]) for name in columns.values())])
-    return markdown_table(["device", "data", "question", "decisions (pairs, chips)", *columns], rows)
+def _table(columns: Columns) -> str:
+    rows = [
+        row
+        for row in (*kept("decisions")["rows"], *kept("decisions_phones"))
+        if row["dataset"] in SCORED or row["question"] == ALL or row["setting"] == SHIPPED
+    ]
+    return table(rows, {**_ABOUT, **columns})
 
 
 def decisions_table() -> str:
-    """Which of two platforms is faster: how often right, how often sure, what a wrong choice costs, and the baselines."""
-    return _table(_CHOSEN)
+    """Return how often the faster platform is chosen and how surely, what a wrong choice costs, and the baselines."""
+    return _table(
+        {
+            "right %": "{right:.1f}", "sure %": "{sure:.1f}", "right when sure %": "{right_when_sure:.1f}",
+            "regret %: median": "{regret_median:.1f}", "regret %: mean": "{regret_mean:.1f}",
+            "FLOPs+MAC right %": "{flops_and_memory:.1f}", "the second right %": "{always_second:.1f}",
+            "mean ratio right %": "{mean_ratio:.1f}", "ratio in the 90 % interval %": "{coverage:.1f}",
+        }
+    )  # fmt: skip
 
 
 def ratios_table() -> str:
-    """Errors of the ratio of two platforms' latencies."""
-    return _table(_RATIO)
+    """Return the errors of the ratio of two platforms' latencies."""
+    return _table(
+        {
+            "MAPE %": "{mape:.1f}", "±5 %": "{within_5:.1f}", "±10 %": "{within_10:.1f}",
+            "in the 90 % interval %": "{coverage:.1f}", "sure %": "{sure:.1f}",
+            "sure %, errors independent": "{independent_sure:.1f}",
+        }
+    )  # fmt: skip
 
 
 def reliability_table() -> str:
-    """Stated probabilities beside how often they were right."""
-    rows = [
-        [
-            name,
-            f"{100 * each['from']:.0f} to {100 * each['to']:.0f}",
-            *(_cell(each[key]) for key in ("stated", "right", "decisions")),
-        ]
-        for name, listed in kept("decisions")["reliability"].items()
-        for each in listed
-    ]
-    return markdown_table(["device, data", "stated %", "mean", "right %", "decisions"], rows)
+    """Return stated probabilities beside how often they were right."""
+    rows = [{"name": name, **each} for name, listed in kept("decisions")["reliability"].items() for each in listed]
+    columns: Columns = {
+        "device, data": "{name}", "stated %": lambda row: f"{100 * row['from']:.0f} to {100 * row['to']:.0f}",
+        "mean stated %": "{stated:.1f}", "right %": "{right:.1f}", "decisions": "{decisions}",
+    }  # fmt: skip
+    return table(rows, columns)

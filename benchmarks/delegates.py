@@ -1,9 +1,9 @@
 """Where layers run: the rules of delegates held against Qualcomm AI Hub, which published the layers of each model by unit.
 
-A row of its table is a model on a device by a *route* (TensorFlow Lite, ONNX Runtime, QNN). Asked for is the NPU; what came of it
-is ``all`` (every layer ran there), ``mixed``, or ``none``. The same three are predicted from the model's graph. Rules that stand
-in their files as *observed* were written with such rows in sight. So they are also judged as if they had not: models are halved
-at random, rules that get rows right on one half are kept, and the other half is judged, and the other way round.
+A row of its table is a model on a device by a *route* (TensorFlow Lite, ONNX Runtime, QNN). The NPU is asked for, and all layers
+ran there, some ("mixed") or none. The same three outcomes are predicted from the model's graph. Rules marked *observed* in their
+files were written in sight of such rows, so they are also judged held out: models are halved at random, rules that get rows right
+on one half are kept, and the other half is judged by them, and the other way round.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from benchmarks.tables import markdown_table
+import typer
+
+from benchmarks.judge import table
+from benchmarks.result_files import keep, kept
 from latcast.datasets.importers.latency_tables import LATENCIES, published_platform
 from latcast.errors import DatasetError, ModelError
 from latcast.graph.importers import load_graph
@@ -41,8 +44,26 @@ ASKED: Mapping[str, str] = {
 }  # fmt: skip
 """Route to the unit that is asked for."""
 
-SEEDS = 20
-"""Ways to halve the models."""
+
+# Command
+
+
+def delegates(
+    folder: Annotated[Path, typer.Argument(help="Of Qualcomm AI Hub's table.")],
+    models: Annotated[Path | None, typer.Option(help="ONNX files of networks that no space builds.")] = None,
+    seeds: Annotated[int, typer.Option(help="Ways to halve the models.", min=1)] = 20,
+    wrong: Annotated[bool, typer.Option("--wrong", help="List what is predicted wrongly.")] = False,
+) -> None:
+    """Judge where layers run by the rules, beside taking everything to run on the NPU."""
+    found = judge_delegates(folder, models, seeds)
+    keep("delegates", found)
+    print("\n\n".join((delegates_table(), routes_table(), gpu_table())))
+    if wrong:
+        print(*found["wrong"], sep="\n")
+        print(*(f"{share:.2f} {rule}" for rule, share in found["kept"].items()), sep="\n")
+
+
+# Rows
 
 
 @dataclass(frozen=True)
@@ -52,8 +73,8 @@ class Row:
     Attributes:
         network, size: Its name and input as published.
         route: A key of :data:`ASKED`.
-        platform: The one that is asked for.
-        layers: On the NPU, the GPU and the CPU.
+        platform: The platform that is asked for.
+        layers: How many ran on the NPU, the GPU and the CPU.
         ran_on: The unit that the origin gives the latency to.
     """
 
@@ -66,17 +87,18 @@ class Row:
 
     @property
     def outcome(self) -> str:
+        """Which of :data:`OUTCOMES` came of it."""
         npu, gpu, cpu = self.layers
         return "none" if npu == 0 else "all" if gpu + cpu == 0 else "mixed"
 
     @property
     def model(self) -> str:
-        """Parts of one model are held out together."""
+        """The model that the network is a part of; its parts are held out together."""
         return self.network.partition("/")[0]
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """The rows of AI Hub's table.
+    """Read the rows of AI Hub's table.
 
     Raises:
         DatasetError: The folder does not hold it.
@@ -103,7 +125,7 @@ def read_rows(folder: Path) -> list[Row]:
 
 
 def graphs_of(rows: Iterable[Row], models: Path | None = None) -> dict[tuple[str, str], Graph]:
-    """The graphs that there are, by name and input.
+    """Return the graphs that there are, by name and input.
 
     Args:
         rows: The rows.
@@ -120,8 +142,11 @@ def graphs_of(rows: Iterable[Row], models: Path | None = None) -> dict[tuple[str
     return found
 
 
-class Judge:
-    """Predicts outcomes; what rows share is worked out once."""
+# Predicting by rules
+
+
+class RulePredictor:
+    """Predictor of outcomes by rules, which works out once what rows share."""
 
     def __init__(self, graphs: Mapping[tuple[str, str], Graph]) -> None:
         self.graphs = graphs
@@ -129,17 +154,17 @@ class Judge:
         self.delegates: dict[object, tuple[Delegate, object]] = {}
 
     def predicted(self, row: Row, rules: Collection[OperatorRule] | None = None) -> tuple[str, float]:
-        """The outcome, and the part of the operators that run on the NPU.
+        """Return the outcome, and the part of the operators that run on the NPU.
 
         Args:
-            row: Whose network has a graph.
-            rules: Those of the observed rules that may be used; all unless given.
+            row: A row whose network has a graph.
+            rules: The observed rules that may be used; all unless given.
         """
         chosen = None if rules is None else frozenset(map(id, rules))
         given = (row.platform, chosen)
         if given not in self.delegates:
             delegate = asked_delegate(row.platform) if rules is None else with_observed(asked_delegate(row.platform), rules)
-            # Devices differ in a few rules alone: what matters is which rules are left for this one.
+            # Devices differ in a few rules alone, so that many of them share what is worked out for the rules left.
             left = frozenset(id(rule) for rule in (*delegate.takes, *delegate.refuses) if _may_hold(rule, delegate))
             self.delegates[given] = (delegate, (delegate.name, delegate.precision, left))
         delegate, same = self.delegates[given]
@@ -157,7 +182,7 @@ def _may_hold(rule: OperatorRule, delegate: Delegate) -> bool:
 
 @cache
 def asked_delegate(platform: Platform) -> Delegate:
-    """The delegate of a route.
+    """Return the delegate of a route.
 
     Raises:
         DatasetError: No rules serve it.
@@ -169,7 +194,7 @@ def asked_delegate(platform: Platform) -> Delegate:
 
 
 def with_observed(delegate: Delegate, rules: Collection[OperatorRule]) -> Delegate:
-    """The delegate with only these of its observed rules."""
+    """Return the delegate with only these of its observed rules."""
     takes, refuses = (
         tuple(rule for rule in listed if rule.confidence != "observed" or any(rule is each for each in rules))
         for listed in (delegate.takes, delegate.refuses)
@@ -178,13 +203,13 @@ def with_observed(delegate: Delegate, rules: Collection[OperatorRule]) -> Delega
 
 
 def observed_rules(delegates: Iterable[str]) -> list[OperatorRule]:
-    """The rules that were written after looking where layers ran."""
+    """Return the rules that were written after looking where layers ran."""
     found = [load_delegate(name) for name in delegates]
     return [rule for each in found for rule in (*each.takes, *each.refuses) if rule.confidence == "observed"]
 
 
-def chosen_rules(judge: Judge, rows: Sequence[Row], candidates: Sequence[OperatorRule]) -> list[OperatorRule]:
-    """The observed rules that get rows right, the best first, until none adds any."""
+def chosen_rules(judge: RulePredictor, rows: Sequence[Row], candidates: Sequence[OperatorRule]) -> list[OperatorRule]:
+    """Choose observed rules that get rows right, the best first, until none adds any."""
     chosen: list[OperatorRule] = []
     best = right(judge, rows, chosen)
     while True:
@@ -195,20 +220,22 @@ def chosen_rules(judge: Judge, rows: Sequence[Row], candidates: Sequence[Operato
         chosen.append(candidates[-place])
 
 
-def right(judge: Judge, rows: Iterable[Row], rules: Collection[OperatorRule] | None) -> int:
+def right(judge: RulePredictor, rows: Iterable[Row], rules: Collection[OperatorRule] | None) -> int:
+    """Count the rows whose outcome is predicted right."""
     return sum(judge.predicted(row, rules)[0] == row.outcome for row in rows)
 
 
 def in_first_half(name: str, seed: int) -> bool:
+    """Return whether a model is in the first half of a halving."""
     return hashlib.sha256(f"{seed}/{name}".encode()).digest()[0] % 2 == 0
 
 
-def figures(rows: Sequence[Row], outcome_of: Callable[[Row], str]) -> dict[str, float]:
-    """Percent of rows right: of all, of each outcome, and the mean of the three; and percent of models without a wrong row."""
+def figures(rows: Sequence[Row], outcomes: Sequence[str]) -> dict[str, float]:
+    """Return percent of rows right (all, of each outcome, mean of the three) and of models without a wrong row."""
     by_outcome: dict[str, list[bool]] = defaultdict(list)
     by_model: dict[str, list[bool]] = defaultdict(list)
-    for row in rows:
-        hit = outcome_of(row) == row.outcome
+    for row, outcome in zip(rows, outcomes, strict=True):
+        hit = outcome == row.outcome
         by_outcome[row.outcome].append(hit)
         by_model[row.model].append(hit)
     found = {name: 100 * mean(by_outcome[name]) for name in OUTCOMES if by_outcome[name]}
@@ -222,12 +249,14 @@ def figures(rows: Sequence[Row], outcome_of: Callable[[Row], str]) -> dict[str, 
 
 
 class LearnedTypes:
-    """What can be learned without rules: by delegate, whether quantised, and device, an operator type that occurs in networks
-    that ran mixed and in none that ran on the NPU whole is refused; and where most rows ran nowhere on the NPU, all do.
+    """A baseline that learns without rules.
+
+    By delegate, device and quantised or not, an operator type that occurs in networks that ran mixed and in none that ran on the
+    NPU whole is refused; where most rows ran nowhere on the NPU, all do.
 
     Args:
         graphs: By name and input.
-        rows: To learn from.
+        rows: Rows to learn from.
     """
 
     def __init__(self, graphs: Mapping[tuple[str, str], Graph], rows: Sequence[Row]) -> None:
@@ -256,8 +285,30 @@ class LearnedTypes:
         return "all" if self.types(row).isdisjoint(self.refused.get(key, ())) else "mixed"
 
 
-def judge_delegates(folder: Path, models: Path | None = None, seeds: int = SEEDS) -> dict[str, object]:
-    """Judges the rules; see the module.
+# Judging
+
+
+def held_out_outcomes(
+    judge: RulePredictor, rows: Sequence[Row], candidates: Sequence[OperatorRule], seed: int
+) -> tuple[list[str], list[str], Counter[str]]:  # fmt: skip
+    """Predict each half of the models by what is chosen or learned on the other half.
+
+    Returns:
+        Of each row the outcome by the chosen rules, and by :class:`LearnedTypes`; and how often each rule was chosen.
+    """
+    by_rules, by_types, chosen = [""] * len(rows), [""] * len(rows), Counter[str]()
+    for first in (True, False):
+        seen = [row for row in rows if in_first_half(row.model, seed) == first]
+        rules, types = chosen_rules(judge, seen, candidates), LearnedTypes(judge.graphs, seen)
+        chosen.update(map(_called, rules))
+        for place, row in enumerate(rows):
+            if in_first_half(row.model, seed) != first:
+                by_rules[place], by_types[place] = judge.predicted(row, rules)[0], types.predicted(row)
+    return by_rules, by_types, chosen
+
+
+def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -> dict[str, Any]:
+    """Judge the rules, shipped and chosen on other models, and the baselines.
 
     Args:
         folder: Of AI Hub's table.
@@ -269,52 +320,39 @@ def judge_delegates(folder: Path, models: Path | None = None, seeds: int = SEEDS
     rows = [row for row in everything if (row.network, row.size) in graphs]
     if not rows:
         raise ModelError("no network of the table has a graph; give ONNX files with --models")
-    judge = Judge(graphs)
+    judge = RulePredictor(graphs)
     candidates = observed_rules(sorted({asked_delegate(row.platform).name for row in rows}))
     by_device = [rule for rule in candidates if ANY_OPERATOR in rule.operators]
-    held_out: list[dict[str, float]] = []
-    learned: list[dict[str, float]] = []
-    kept: Counter[str] = Counter()
-    for seed in range(seeds):
-        by_rules: dict[int, str] = {}
-        by_types: dict[int, str] = {}
-        for first in (True, False):
-            seen = [row for row in rows if in_first_half(row.model, seed) == first]
-            rules, types = chosen_rules(judge, seen, candidates), LearnedTypes(graphs, seen)
-            kept.update(_called(rule) for rule in rules)
-            for row in rows:
-                if in_first_half(row.model, seed) != first:
-                    by_rules[id(row)], by_types[id(row)] = judge.predicted(row, rules)[0], types.predicted(row)
-        held_out.append(figures(rows, lambda row, found=by_rules: found[id(row)]))  # type: ignore[misc]
-        learned.append(figures(rows, lambda row, found=by_types: found[id(row)]))  # type: ignore[misc]
+    shipped = [judge.predicted(row)[0] for row in rows]
+    by_rules, by_types, chosen = zip(*(held_out_outcomes(judge, rows, candidates, seed) for seed in range(seeds)), strict=True)
+    held_out, learned = ([figures(rows, each) for each in outcomes] for outcomes in (by_rules, by_types))
+    kept_rules = sum(chosen, Counter[str]())
+    on_npu = ["all"] * len(rows)
     return {
-        "rows": len(everything),
-        "outcomes": _outcomes(everything),
-        "rows_with_graph": len(rows),
-        "models_with_graph": len({row.model for row in rows}),
-        "models": len({row.model for row in everything}),
+        "rows": len(everything), "outcomes": _outcomes(everything), "rows_with_graph": len(rows),
+        "models_with_graph": len({row.model for row in rows}), "models": len({row.model for row in everything}),
         "outcomes_with_graph": _outcomes(rows),
-        "baseline": figures(rows, lambda row: "all"),
-        "devices": figures(rows, lambda row: "none" if judge.predicted(row, by_device)[0] == "none" else "all"),
-        "documented": figures(rows, lambda row: judge.predicted(row, ())[0]),
+        "baseline": figures(rows, on_npu),
+        "devices": figures(rows, ["none" if judge.predicted(row, by_device)[0] == "none" else "all" for row in rows]),
+        "documented": figures(rows, [judge.predicted(row, ())[0] for row in rows]),
         "learned_types": {name: mean(each[name] for each in learned) for name in learned[0]},
         "held_out": {name: mean(each[name] for each in held_out) for name in held_out[0]},
         "held_out_worst": {name: min(each[name] for each in held_out) for name in held_out[0]},
         "seeds": seeds,
-        "shipped": figures(rows, lambda row: judge.predicted(row)[0]),
+        "shipped": figures(rows, shipped),
         "by_route": {
             route: {
-                "baseline": figures(listed, lambda row: "all")["rows"],
-                "shipped": figures(listed, lambda row: judge.predicted(row)[0])["rows"],
+                "baseline": figures(listed, ["all"] * len(listed))["rows"],
+                "shipped": figures(listed, [judge.predicted(row)[0] for row in listed])["rows"],
                 "rows": len(listed),
             }
             for route, listed in sorted(_by(rows, lambda row: row.route).items())
         },
         "share_error": _share_error(judge, rows),
         "on_gpu": _on_gpu(judge, rows),
-        "kept": {_called(rule): kept[_called(rule)] / (2 * seeds) for rule in candidates},
-        "wrong": _wrong(judge, rows),
-    }
+        "kept": {_called(rule): kept_rules[_called(rule)] / (2 * seeds) for rule in candidates},
+        "wrong": _wrong(rows, shipped),
+    }  # fmt: skip
 
 
 def _outcomes(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
@@ -332,8 +370,8 @@ def _by(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
     return found
 
 
-def _share_error(judge: Judge, rows: Sequence[Row]) -> dict[str, float]:
-    """Mean error of the share of layers on the NPU, in percentage points, over rows that are mixed; and of taking all there."""
+def _share_error(judge: RulePredictor, rows: Sequence[Row]) -> dict[str, float]:
+    """Return the mean error, in points, of the share of layers on the NPU in mixed rows, and of taking all to run there."""
     mixed = [row for row in rows if row.outcome == "mixed"]
     shares = [100 * row.layers[0] / sum(row.layers) for row in mixed]
     if not mixed:
@@ -345,8 +383,8 @@ def _share_error(judge: Judge, rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def _on_gpu(judge: Judge, rows: Iterable[Row]) -> list[dict[str, object]]:
-    """Rows that the GPU ran instead of the NPU: percent of the layers there, published and by the rules of TFLite's delegate."""
+def _on_gpu(judge: RulePredictor, rows: Iterable[Row]) -> list[dict[str, object]]:
+    """Return rows that the GPU ran instead: percent of the layers there, published and by the rules of TFLite's delegate."""
     delegate = load_delegate("tflite-gpu")
     counts = Counter((row.network, row.size, row.layers) for row in rows if row.ran_on == "gpu")
     listed = []
@@ -362,53 +400,59 @@ def _called(rule: OperatorRule) -> str:
     return f"{'/'.join(sorted(rule.operators))} ({conditions or 'always'})"
 
 
-def _wrong(judge: Judge, rows: Sequence[Row]) -> list[dict[str, object]]:
-    counts: Counter[tuple[str, str, str, str, str]] = Counter()
-    for row in rows:
-        found = judge.predicted(row)[0]
-        if found != row.outcome:
-            counts[row.network, row.route, row.platform.precision, found, row.outcome] += 1
+def _wrong(rows: Sequence[Row], outcomes: Sequence[str]) -> list[dict[str, object]]:
+    counts = Counter(
+        (row.network, row.route, row.platform.precision, found, row.outcome)
+        for row, found in zip(rows, outcomes, strict=True)
+        if found != row.outcome
+    )
     names = ("network", "route", "precision", "predicted", "ran")
     return [{**dict(zip(names, key, strict=True)), "rows": count} for key, count in counts.most_common()]
 
 
-def delegates_table(found: Mapping[str, Any]) -> str:
+# Tables
+
+TITLES: Mapping[str, str] = {
+    "baseline": "everything runs on the NPU",
+    "devices": "the same, but for devices without the route",
+    "learned_types": "operator types refused, learned on other models",
+    "documented": "rules without the observed ones",
+    "held_out": "observed rules chosen on other models",
+    "held_out_worst": "the worst halving",
+    "shipped": "rules as shipped",
+}
+
+
+def delegates_table() -> str:
     """Return the rows right, by what predicted them."""
-    titles = {
-        "baseline": "everything runs on the NPU",
-        "devices": "the same, but for devices without the route",
-        "learned_types": "operator types refused, learned on other models",
-        "documented": "rules without the observed ones",
-        "held_out": "observed rules chosen on other models",
-        "held_out_worst": "the worst halving",
-        "shipped": "rules as shipped",
-    }
-    rows = [
-        [title, *(f"{found[key][name]:.1f}" if name in found[key] else "-" for name in ("rows", *OUTCOMES, "balanced", "models"))]
-        for key, title in titles.items()
-    ]
-    head = ["rows right, %", "all rows", "all on the NPU", "mixed", "none", "mean of the three", "models without a wrong row"]
-    counts = (
-        f"Of {found['rows_with_graph']} rows of {found['rows']}, of {found['models_with_graph']} models of {found['models']}, "
-        "which have a graph."
-    )
-    return f"{markdown_table(head, rows)}\n\n{counts}"
+    found = kept("delegates")
+    columns = {
+        "rows right, %": "{title}", "all rows": "{rows:.1f}", "all on the NPU": "{all:.1f}", "mixed": "{mixed:.1f}",
+        "none": "{none:.1f}", "mean of the three": "{balanced:.1f}", "models without a wrong row": "{models:.1f}",
+    }  # fmt: skip
+    counts = "Of {rows_with_graph} rows of {rows}, of {models_with_graph} models of {models}, which have a graph."
+    shown = table([{"title": title, **found[key]} for key, title in TITLES.items()], columns)
+    return f"{shown}\n\n{counts.format_map(found)}"
 
 
-def routes_table(found: Mapping[str, Any]) -> str:
+def routes_table() -> str:
     """Return the rows right by route, and how far the share of layers on the NPU is off."""
-    routes = found["by_route"].items()
-    rows = [[name, str(row["rows"]), f"{row['baseline']:.1f}", f"{row['shipped']:.1f}"] for name, row in routes]
-    share = found["share_error"]
+    found = kept("delegates")
+    columns = {
+        "route": "{route}", "rows": "{rows}", "everything on the NPU": "{baseline:.1f}", "rules as shipped": "{shipped:.1f}",
+    }  # fmt: skip
     said = (
-        f"In the mean of {share['rows']} mixed rows, the share of operators predicted to run on the NPU is "
-        f"{share['shipped']:.1f} points off the share of layers that did; {share['baseline']:.1f} where all are taken to run "
-        "there."
+        "In the mean of {rows} mixed rows, the share of operators predicted to run on the NPU is {shipped:.1f} points off the "
+        "share of layers that did; {baseline:.1f} where all are taken to run there."
     )
-    return f"{markdown_table(['route', 'rows', 'everything on the NPU', 'rules as shipped'], rows)}\n\n{said}"
+    rows = [{"route": name, **row} for name, row in found["by_route"].items()]
+    return f"{table(rows, columns)}\n\n{said.format_map(found['share_error'])}"
 
 
-def gpu_table(found: Mapping[str, Any]) -> str:
+def gpu_table() -> str:
     """Return the models that a GPU ran instead."""
-    rows = [[row["network"], str(row["rows"]), f"{row['published']:.0f}", f"{row['predicted']:.0f}"] for row in found["on_gpu"]]
-    return markdown_table(["run by the GPU instead", "rows", "layers on the GPU, %", "predicted, %"], rows)
+    columns = {
+        "run by the GPU instead": "{network}", "rows": "{rows}", "layers on the GPU, %": "{published:.0f}",
+        "predicted, %": "{predicted:.0f}",
+    }  # fmt: skip
+    return table(kept("delegates")["on_gpu"], columns)

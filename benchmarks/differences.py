@@ -1,21 +1,26 @@
-"""How sure the difference of two predictions is: correlations of errors learned, and intervals of differences judged, on phones.
+"""Intervals of the difference of two predictions: correlations of errors learned, and intervals judged, on phones.
 
-Networks of published phones are predicted without their lineage, as for the cards of the shipped predictors. Of each pair the
-logarithms of two errors are at hand. What two errors share (:class:`latcast.predictors.joint.SharedErrors`) is learned from the
-pairs without two lineages, and intervals are calibrated without them; pairs of the two are judged by both.
+Networks of published phones are predicted without their lineage, as for the cards of the shipped predictors. The shared parts of
+two errors (:class:`latcast.predictors.joint.SharedErrors`) are learned from the pairs without two lineages, and intervals are
+calibrated without them; pairs of these two lineages are judged by both.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, combinations_with_replacement, pairwise, zip_longest
+from itertools import combinations_with_replacement, pairwise, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks.command import Store as StorePath
+from benchmarks.judge import Columns, table
 from benchmarks.phones import measured, phone_platforms, source_of
+from benchmarks.result_files import keep
 from latcast.datasets.store import Store
 from latcast.folders import cache_folder
 from latcast.kernels.rules import platform_rules, unit_kind
@@ -30,7 +35,7 @@ FEWEST = 6
 """Networks of a lineage on all platforms below which it is judged with the other small ones, as one."""
 
 BANDS = (0.0, 0.2, 0.5, 0.8, 0.95, 1.0)
-"""Correlations between which pairs are judged together."""
+"""Bounds of the correlations that are judged together."""
 
 GRID = np.linspace(0.0, 1.0, 11)
 """Shares of the variance of a kernel's error that are tried."""
@@ -41,14 +46,28 @@ SAME_KERNELS = 0.999
 MOST_LEARNED, MOST_JUDGED = 150, 25
 """Pairs of each platform and two lineages."""
 
-MOST_SCORE = 3.0
-"""Standard deviations beyond which an error counts as so many, for correlations between platforms."""
-
 SOURCES = (
     "latcast.kernels", "latcast.predictors.training", "latcast.predictors.whole_networks", "latcast.predictors.samples",
     "latcast.predictors.regressors", "latcast.predictors.kernel_predictor", "latcast.predictors.calibration_terms",
 )  # fmt: skip
-"""Whose source decides the errors of a platform."""
+"""Modules whose source decides the errors of a platform."""
+
+
+# Command
+
+
+def differences(
+    store: StorePath,
+    every: Annotated[int, typer.Option(help="One CPU platform in so many, and nine times as many of the GPUs.", min=1)] = 9,
+) -> None:
+    """Judge intervals of differences of two predictions, lineages held out."""
+    found = judge(list(platform_errors(store, every)))
+    keep("differences", found)
+    print(json.dumps(found["learned"]))
+    print(differences_table(found))
+
+
+# Errors of platforms
 
 
 @dataclass(frozen=True)
@@ -77,20 +96,20 @@ class _Trial:
 
 
 def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
-    """Errors of one CPU platform in so many, and of nine times as many GPUs; those computed before are read again."""
+    """Yield the errors of one CPU platform in so many, and of nine times as many GPUs; those computed before are read again."""
     with Store(path) as store:
         names = phone_platforms(store)
     gpus = [name for name in names if unit_kind(Platform.parse(name).unit) == "gpu"]
     cpus = [name for name in names if name not in gpus]
     chosen = [name for pair in zip_longest(cpus[every // 2 :: every], gpus[:: max(every // 9, 1)]) for name in pair if name]
-    kept = ResultFolder(
+    folder = ResultFolder(
         cache_folder() / "differences", files_digest([path]), source_digest(SOURCES), lambda found: PlatformErrors(**found)
     )
     for name in chosen:
-        found = kept.get(_Trial(name))
+        found = folder.get(_Trial(name))
         if found is None:
             found = _errors_of(path, name)
-            kept.put(_Trial(name), found)
+            folder.put(_Trial(name), found)
         yield found
 
 
@@ -116,9 +135,9 @@ class Pairs:
     Attributes:
         platform: Index among those that were given.
         first, second: Networks.
-        distance: Of the two errors, each in standard deviations of its interval.
-        deviation: Standard deviation of one error's logarithm, of both together.
-        parts: (3, pairs) what they share, and what each shares with itself.
+        distance: Distance of the two errors, each in standard deviations of its interval.
+        deviation: Standard deviation of one error's logarithm, by both together.
+        parts, first_parts, second_parts: (3, pairs) parts that both share, and that each shares with itself.
     """
 
     platform: np.ndarray
@@ -131,7 +150,7 @@ class Pairs:
     second_parts: np.ndarray
 
     def correlation(self, shared: SharedErrors) -> np.ndarray:
-        """(pairs,)."""
+        """Return the correlation of each pair's errors, (pairs,)."""
         weights = np.array([shared.kind, shared.close, shared.same])
         both = np.sqrt((weights @ self.first_parts) * (weights @ self.second_parts))
         return np.asarray(np.clip(weights @ self.parts / both, 0.0, 1.0))
@@ -145,15 +164,15 @@ def pairs_of(
     most: int,
     seed: int = 0,
 ) -> Pairs:
-    """Pairs of networks.
+    """Draw pairs of networks.
 
     Args:
         every: The platforms.
-        groups: Of each platform the group of each network.
-        wanted: Of each platform (networks, networks) which pairs.
-        calibrated_on: Of each platform (networks,) which networks the interval is calibrated on.
-        most: Of each platform and two groups.
-        seed: Of the choice.
+        groups: For each platform the group of each network, (networks,).
+        wanted: For each platform which pairs may be drawn, (networks, networks).
+        calibrated_on: For each platform which networks the interval is calibrated on, (networks,).
+        most: Most pairs of a platform and two groups.
+        seed: Of the drawing.
     """
     random = np.random.default_rng(seed)
     columns: list[list[np.ndarray]] = []
@@ -185,7 +204,7 @@ def _interval(errors: PlatformErrors, rows: np.ndarray) -> Interval:
 
 
 def _scores(errors: PlatformErrors, interval: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """Errors in standard deviations of their intervals, and these, of logarithms, each (networks,)."""
+    """Return errors in standard deviations of their intervals, and the deviations of logarithms, each (networks,)."""
     low_ms, high_ms = interval.bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
     error = np.log(np.array(errors.latency_ms) / errors.predicted_ms)
     reach = np.where(error < 0, -np.log(low_ms / errors.predicted_ms), np.log(high_ms / errors.predicted_ms))
@@ -194,9 +213,11 @@ def _scores(errors: PlatformErrors, interval: Interval) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class Learned:
-    """Attributes:
-    shared: What errors share.
-    noise: Standard deviation of the difference of two labels' logarithms that measuring alone makes.
+    """Learned parameters of two networks' errors.
+
+    Attributes:
+        shared: Shares of the variance that errors have in common.
+        noise: Standard deviation of the difference of two labels' logarithms by measuring alone.
     """
 
     shared: SharedErrors
@@ -204,9 +225,9 @@ class Learned:
 
 
 def learn(pairs: Pairs) -> Learned:
-    """The shares under which nine in ten distances lie within those that the correlation and the labels' noise expect.
+    """Learn the shares with which nine in ten distances lie within those that correlation and label noise expect.
 
-    The 90 % quantile of the logarithm of distances is regressed; pairs that share much count as much as the many others.
+    The 90 % quantile of the logarithm of distances is regressed; every band of correlations weighs the same.
     """
     same = pairs.correlation(SharedErrors(0.0, 0.0, 1.0))
     apart = (pairs.distance * pairs.deviation)[same > SAME_KERNELS]
@@ -227,7 +248,7 @@ def learn(pairs: Pairs) -> Learned:
 
 
 def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
-    """What is learned from all pairs, and intervals of differences judged on pairs of lineages held out."""
+    """Learn from all pairs, and judge intervals of differences on pairs of lineages held out."""
     counts: dict[str, int] = {}
     for errors in every:
         for name in set(errors.lineages):
@@ -253,7 +274,6 @@ def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
         "in_use": asdict(SHARED),
         "lineages": [*names, "others"],
         "rows": summary(rows),
-        "between_platforms": between_platforms(every),
     }
 
 
@@ -283,33 +303,8 @@ def _judged(
             yield row
 
 
-def between_platforms(every: Sequence[PlatformErrors]) -> list[dict[str, Any]]:
-    """Correlation of the errors of the same networks on two platforms: mean over pairs of platforms, by what these share."""
-    found: dict[tuple[bool, ...], list[float]] = {}
-    for one, other in combinations(every, 2):
-        both = sorted(set(one.names) & set(other.names))
-        x, y = (_typical_scores(errors, both) for errors in (one, other))
-        a, b = Platform.parse(one.platform), Platform.parse(other.platform)
-        shares = a.runtime == b.runtime, unit_kind(a.unit) == unit_kind(b.unit), a.precision == b.precision, a.device == b.device
-        found.setdefault(shares, []).append(float((x @ y) / np.sqrt((x @ x) * (y @ y))))
-    return [
-        {
-            **dict(zip(("runtime", "unit_kind", "precision", "device"), shares, strict=True)),
-            "pairs": len(values),
-            "correlation": round(float(np.mean(values)), 3),
-        }
-        for shares, values in sorted(found.items(), reverse=True)
-    ]
-
-
-def _typical_scores(errors: PlatformErrors, names: Sequence[str]) -> np.ndarray:
-    """Errors of some networks in standard deviations of their intervals, none larger than :data:`MOST_SCORE`."""
-    score, _ = _scores(errors, _interval(errors, np.ones(len(errors.names), dtype=bool)))
-    return np.clip(score[[errors.names.index(name) for name in names]], -MOST_SCORE, MOST_SCORE)
-
-
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Coverage in percent and median width in percent of the latencies' mean, by correlation, of one lineage and of two."""
+    """Return coverage and median width, in percent of the latencies' mean, by correlation, of one lineage and of two."""
     found = []
     for kind in (True, False, None):
         chosen = [row for row in rows if kind in (None, row["one_lineage"])]
@@ -330,16 +325,11 @@ LINEAGES = {True: "one", False: "two", None: "all"}
 
 
 def differences_table(found: Mapping[str, Any]) -> str:
-    """The judged pairs in Markdown."""
-    lines = [
-        "| lineages | correlation | pairs | coverage % | width % | with the labels' noise: coverage % | width % "
-        "| independent: coverage % | width % |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in found["rows"]:
-        cells = [LINEAGES[row["one_lineage"]], f"{row['from']:g} to {row['to']:g}", str(row["pairs"])]
-        cells += [
-            str(row[f"{name}_{figure}"]) for name in ("joint", "measured", "independent") for figure in ("coverage", "width")
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    """Return the judged pairs: intervals of correlated errors, the same with the labels' noise, and of independent errors."""
+    columns: Columns = {
+        "lineages": lambda row: LINEAGES[row["one_lineage"]], "correlation": "{from:g} to {to:g}", "pairs": "{pairs}",
+        "coverage %": "{joint_coverage}", "width %": "{joint_width}", "with label noise: coverage %": "{measured_coverage}",
+        "with label noise: width %": "{measured_width}", "independent: coverage %": "{independent_coverage}",
+        "independent: width %": "{independent_width}",
+    }  # fmt: skip
+    return table(found["rows"], columns)

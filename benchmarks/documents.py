@@ -1,8 +1,8 @@
-"""What README.md and docs/ show, made from what was measured: tables, the picture, and what commands print.
+"""Contents of README.md and docs/ made from results: tables, figures in sentences, the picture, and what commands print.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``, a figure in a sentence between ``<!-- figure: NAME -->`` and
-``<!-- end -->``. A fenced block of the kind ``console`` holds commands after
-``$ `` and what they print; the commands of one document run in order in a folder of their own, with nothing of the user's.
+``<!-- end -->``. A fenced block of the kind ``console`` holds commands after ``$ `` and what they print; the commands of one
+document run in order in a folder of their own, with nothing of the user's.
 """
 
 from __future__ import annotations
@@ -15,36 +15,33 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+import latcast
 from benchmarks import (
-    budgets,
+    accuracy,
     choose,
     decisions,
     delegates,
-    edits,
-    levels,
+    devices,
     lineages,
     memory,
-    mix_coverage,
     outsiders,
     peer,
-    phone_splits,
-    phone_transformers,
     phones,
     platforms,
     pool,
     rule_agreement,
-    workgroups,
+    speed,
 )
-from benchmarks import devices as unknown_devices
+from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
-from benchmarks.tables import learn_from_table, markdown_table, summary_table, target_cell
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
-from latcast.devices.members import FLOPS_AND_MEMORY
+from latcast.devices.arbitration import NEW_LINEAGES
 from latcast.errors import LatcastError
+from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,118 +53,94 @@ PICTURED = ("local/openvino-2026.4/cpu1/fp32", "local/onnxruntime-1.31/cpu1/fp32
 
 MEANS = ("mape", "within_5", "within_10", "interval_coverage", "label_error")
 
-MEASURED = 10
-"""Networks of a new device, in the overview."""
-
 PRINTS_WITHIN_S = 300
 
 
-def documents() -> list[Path]:
-    """Those that hold something made here."""
+# Command
+
+
+def documents(
+    names: Annotated[list[str] | None, typer.Argument(help="Parts of the documents' paths; all by default.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 3 where one would change.")] = False,
+) -> None:
+    """Write what README.md and docs/ show: tables, what their commands print, and the picture."""
+    changed = []
+    for path in all_documents():
+        shown = str(path.relative_to(ROOT))
+        if names and not any(name in shown for name in names):
+            continue
+        before = path.read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory() as folder:
+            after = with_output(with_tables(before), Path(folder))
+        if before != after:
+            changed.append(shown)
+            if not check:
+                path.write_text(after, encoding="utf-8")
+    if not check:
+        draw()
+    print("\n".join(f"changed: {name}" for name in changed) or "all are as they would be written")
+    if check and changed:
+        raise typer.Exit(3)
+
+
+def all_documents() -> list[Path]:
+    """Return the documents that may hold something made here."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-# Tables
+# Tables of several benchmarks
 
 
-def _cells(figures: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """MAPE, within ±5 and ±10 %, coverage, rounded."""
-    coverage = figures.get(f"{prefix}interval_coverage", figures.get("coverage"))
-    shares = (figures[f"{prefix}within_5"], figures[f"{prefix}within_10"], coverage)
-    return [f"{figures[f'{prefix}mape']:.1f}", *(f"{each:.0f}" for each in shares)]
-
-
-def _profiles() -> dict[str, list[Mapping[str, Any]]]:
+def _profiles() -> dict[str, list[Row]]:
     """Return what was judged on outsiders by platform, a document for each profile of it."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, list[Row]] = {}
     for document in kept_parts("outsiders").values():
         found.setdefault(document["platform"], []).append(document)
     return found
 
 
-def _mean_reported(profiles: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _mean_reported(profiles: Sequence[Row]) -> dict[str, float]:
     """Return the means over a platform's profiles of the figures of the reported half."""
     return {name: float(np.mean([each["reported"][name] for each in profiles])) for name in MEANS}
 
 
 def overview_table() -> str:
-    """This machine, the shipped phones and new devices: figures of lineages that nothing was learned from."""
-    head = ["what is predicted", "label error %", "unseen lineages: MAPE %", "±5 %", "±10 %", "in the 90 % interval %",
-            "target: MAPE %"]  # fmt: skip
-    rows = []
+    """Return the figures of lineages that nothing was learned from: on this machine, shipped phones, and new devices."""
+    rows: list[dict[str, Any]] = []
     profiles = _profiles()
     for platform in sorted(profiles, key=lambda name: (name.rpartition("/")[2], name)):
         seeds, mean = profiles[platform], _mean_reported(profiles[platform])
         what = f"this machine, {platform.split('/', 1)[1]} ({len(seeds)} {'profile' if len(seeds) == 1 else 'profiles'})"
         target = target_cell(mean["label_error"] + outsiders.above_label_error(platform), mean["mape"])
-        rows.append([what, f"{mean['label_error']:.1f}", *_cells(mean), target])
+        label_error = f"{mean['label_error']:.1f}"
+        rows.append({**mean, "what": what, "label_error": label_error, "coverage": mean["interval_coverage"], "target": target})
     for row in phones.summary():
+        of_lineage = {name: row[f"lineage_{name}"] for name in MEANS if f"lineage_{name}" in row}
         target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"], " for CNNs")
-        rows.append([f"phones, {row['group']} ({row['platforms']} platforms)", "not known", *_cells(row, "lineage_"), target])
+        what = f"phones, {row['group']} ({row['platforms']} platforms)"
+        rows.append({**of_lineage, "what": what, "coverage": of_lineage["interval_coverage"], "target": target})
     for row in kept("pool")["rows"]:
         if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in pool.KINDS_OF_ROWS:
             unit, comma, which = row["kind"].partition(",")
-            what = f"{unit.upper()}s that others measured{comma}{which} ({row['platforms']} platforms)"
-            rows.append([what, "not known", *_cells(row), "none"])
+            rows.append({**row, "what": f"{unit.upper()}s that others measured{comma}{which} ({row['platforms']} platforms)"})
     for row in kept("devices")["rows"]:
-        if (row["method"], row["measured"], row["held_out"]) == (unknown_devices.FORECAST, MEASURED, NEW_LINEAGES):
-            what = f"a new {pool.unit_title(row['kind'])}, {MEASURED} networks timed ({row['platforms']} platforms)"
-            target = target_cell(unknown_devices.target(row), row["mape"])
-            rows += [[what, "not known", *_cells(row), target]] if row["kind"] in pool.KINDS_OF_ROWS else []
-    return markdown_table(head, rows)
-
-
-HELD_OUT = {
-    NOTHING: "that other devices ran",
-    unknown_devices.DRAWN_NETWORKS: "that none ran, drawn at random",
-    NEW_NETWORKS: "that none ran, of lineages that none ran",
-    NEW_LINEAGES: "of lineages not measured",
-}
-
-
-def devices_table() -> str:
-    """A device that nobody measured, by the number of networks timed on it: mean MAPE, median in brackets, coverage."""
-    document = kept("devices")
-    found = {(row["kind"], row["held_out"], row["measured"], row["method"]): row for row in document["rows"]}
-    rows = []
-    for kind in pool.KINDS_OF_ROWS:
-        for held_out, what in HELD_OUT.items():
-            cells = []
-            for measured in document["measured"]:
-                row = found[kind, held_out, measured, unknown_devices.FORECAST]
-                digits = 1 if row["mape"] < 100 and measured > 1 else 0
-                cells.append(f"{row['mape']:.{digits}f} ({row['median_mape']:.{digits}f}), {row['coverage']:.0f}")
-            simple = found[kind, held_out, MEASURED, FLOPS_AND_MEMORY]
-            rows.append([pool.unit_title(kind), what, *cells, f"{simple['mape']:.0f}"])
-    head = ["unit", "tested networks", *map(str, document["measured"]), f"FLOPs+MAC at {MEASURED}"]
-    return markdown_table(head, rows)
-
-
-def phones_table() -> str:
-    """The shipped phones by runtime, kind of unit and precision: means over platforms, from the cards."""
-    of_kind = ("MAPE %", "±10 %", "interval coverage %", "target: MAPE %")
-    head = ["platforms"]
-    for kind in ("CNNs", "transformers"):
-        head += [f"{kind}, lineages held out: {of_kind[0]}", *of_kind[1:]]
-    head += ["random networks held out: MAPE %", "±10 %"]
-    rows = []
-    for row in phones.summary():
-        cells = []
-        for kind in ("cnn", "transformer"):
-            mape, within_10, coverage = (row[f"{kind}_{key}"] for key in phones.KINDS_FIGURES)
-            known = mape is not None
-            target = target_cell(phones.TARGETS[row["group"]].get(kind), mape) if known else ""
-            cells += [f"{mape:.1f}", f"{within_10:.0f}", f"{coverage:.0f}", target] if known else [""] * len(of_kind)
-        rows.append(
-            [f"{row['group']} ({row['platforms']})", *cells, f"{row['random_mape']:.1f}", f"{row['random_within_10']:.0f}"]
-        )
-    return markdown_table(head, rows)
+        is_shown = (row["method"], row["measured"], row["held_out"]) == (devices.FORECAST, devices.SHOWN, NEW_LINEAGES)
+        if is_shown and row["kind"] in pool.KINDS_OF_ROWS:
+            kind = pool.unit_title(row["kind"])
+            what = f"a new {kind}, {devices.SHOWN} networks timed ({row['platforms']} platforms)"
+            rows.append({**row, "what": what, "target": target_cell(devices.target(row), row["mape"])})
+    return table(
+        [{"label_error": "not known", "target": "none", **row} for row in rows],
+        {
+            "what is predicted": "{what}", "label error %": "{label_error}", "unseen lineages: MAPE %": "{mape:.1f}",
+            "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}", "in the 90 % interval %": "{coverage:.0f}",
+            "target: MAPE %": "{target}",
+        },
+    )  # fmt: skip
 
 
 def platforms_table() -> str:
-    """Devices with bundles of their own, with their runtimes, units and precisions."""
-    import latcast
-
+    """Return the devices with bundles of their own, with their runtimes, units and precisions."""
     bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
     groups: dict[tuple[str, str], list[str]] = {}
     for each in latcast.platforms():
@@ -175,35 +148,26 @@ def platforms_table() -> str:
             groups.setdefault((each.device, each.chip or ""), []).append(each.id)
     rows = []
     for (device, chip), ids in sorted(groups.items()):
-        _, runtimes, units, precisions = (sorted(set(part)) for part in zip(*(name.split("/") for name in ids), strict=True))
-        rows.append([device, chip, ", ".join(runtimes), ", ".join(units), ", ".join(precisions), str(len(ids))])
-    return markdown_table(["device", "chip", "runtimes", "units", "precisions", "platforms"], rows)
+        parts = (", ".join(sorted(set(part))) for part in zip(*(name.split("/") for name in ids), strict=True))
+        rows.append([*parts, device, chip, len(ids)])
+    columns = {"device": 4, "chip": 5, "runtimes": 1, "units": 2, "precisions": 3, "platforms": 6}
+    return table([{"row": row} for row in rows], {name: f"{{row[{place}]}}" for name, place in columns.items()})
 
 
 def runtimes_table() -> str:
-    """All platforms that can be predicted for without measuring: by runtime, how many of each kind of unit."""
-    import latcast
-    from latcast.kernels.rules import unit_kind
-
-    shipped = [each for each in latcast.platforms() if each.source == "shipped"]
-    runtimes = [re.sub(r"-(unstated|master|[a-z]*[0-9.]+)$", "", each.id.split("/")[1]) for each in shipped]
-    rows = []
-    for runtime, _ in Counter(runtimes).most_common():
-        known = [each for each, name in zip(shipped, runtimes, strict=True) if name == runtime]
-        kinds = Counter(unit_kind(each.unit) for each in known)
-        counts = [str(kinds[kind] or "-") for kind in ("cpu", "gpu", "npu")]
-        rows.append([runtime, str(len({each.device for each in known})), *counts])
-    total = Counter(unit_kind(each.unit) for each in shipped)
-    counts = [str(total[kind]) for kind in ("cpu", "gpu", "npu")]
-    rows.append(["all", str(len({each.device for each in shipped})), *counts])
-    return markdown_table(["runtime", "devices", "on CPUs", "on GPUs", "on NPUs"], rows)
-
-
-def speed_table() -> str:
-    """As it was measured last."""
-    from benchmarks import speed
-
-    return speed.speed_table(kept("speed"))
+    """Return how many platforms of each kind of unit can be predicted for without measuring, by runtime."""
+    found: dict[str, list[Any]] = {}
+    for each in latcast.platforms():
+        if each.source == "shipped":
+            name = re.sub(r"-(unstated|master|[a-z]*[0-9.]+)$", "", each.id.split("/")[1])
+            found.setdefault(name, []).append(each)
+    listed = [*sorted(found.items(), key=lambda item: -len(item[1])), ("all", [each for some in found.values() for each in some])]
+    rows = [
+        {"runtime": name, "devices": len({each.device for each in some}), **Counter(unit_kind(each.unit) for each in some)}
+        for name, some in listed
+    ]
+    kinds = {f"on {kind.upper()}s": f"{{{kind}}}" for kind in ("cpu", "gpu", "npu")}
+    return table(rows, {"runtime": "{runtime}", "devices": "{devices}", **kinds})
 
 
 def _list_by_kind(missed: Sequence[str]) -> str:
@@ -215,112 +179,79 @@ def _list_by_kind(missed: Sequence[str]) -> str:
     return "\n".join(f"- {kind.upper()}: {'; '.join(each)}." for kind, each in found.items()) or "None."
 
 
-def _part(markdown: str, *, without: Sequence[str] = (), rows: Callable[[str], bool] = lambda _: True) -> str:
-    """Return a table with the rows that `rows` accepts, and without some columns; what stands below it stays."""
-    head, _, *lines = markdown.splitlines()
-    left = [place for place, name in enumerate(head.split(" | ")) if name.strip("| ") not in without]
-
-    def cut(line: str) -> str:
-        cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        return f"| {' | '.join(cells[place] for place in left)} |"
-
-    kept_lines = [cut(line) if line.startswith("|") else line for line in lines if not line.startswith("|") or rows(line)]
-    return "\n".join([cut(head), "|" + "---|" * len(left), *kept_lines])
+def _phones_of(group: str) -> Row:
+    return next(row for row in phones.summary() if row["group"] == group)
 
 
-def _reported(row: str) -> bool:
-    """Return whether a row is of the networks that nobody looked at one by one."""
-    return "looked at" not in row
-
-
-UNTOLD_PAIRS = ("most often by the rules alone", "by the runtime alone")
-"""Columns of agreement that the command prints and the document leaves out."""
-
-TABLES: Mapping[str, Callable[[], str]] = {
+MADE: Mapping[str, Callable[[], str]] = {
     "overview": overview_table,
     "platforms": platforms_table,
     "runtimes": runtimes_table,
-    "devices": devices_table,
-    "devices-missed": lambda: _list_by_kind(unknown_devices.missed(kept("devices")["rows"])),
-    "facts": lambda: unknown_devices.facts_markdown(kept("facts")),
-    "phones": phones_table,
+    "devices": devices.devices_table,
+    "devices-missed": lambda: _list_by_kind(devices.missed(kept("devices")["rows"])),
+    "facts": devices.facts_table,
+    "phones": phones.phones_table,
+    "phone-lineages": phones.lineages_table,
+    "pytorch-int8-transformers-mape": lambda: f"{_phones_of('pytorch cpu int8')['transformer_mape']:.1f}",
     "choose": choose.choose_table,
     "memory": memory.memory_table,
     "decisions": decisions.decisions_table,
-    "pool": lambda: pool.markdown(kept("pool")["rows"]),
+    "reliability": decisions.reliability_table,
+    "pool": pool.pool_table,
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
-    "reliability": decisions.reliability_table,
-    "mix-coverage": mix_coverage.coverage_table,
-    "budgets": lambda: _part(budgets.budgets_table(), rows=_reported),
-    "lineages": lambda: lineages.lineages_table(kept("lineages")),
-    "levels": levels.levels_table,
-    "agreement": lambda: _part(rule_agreement.agreement_table(), without=UNTOLD_PAIRS),
-    "outsiders": lambda: _part(outsiders.outsiders_table(kept_parts("outsiders")), rows=_reported),
+    "lineages": lineages.lineages_table,
+    "agreement": lambda: rule_agreement.agreement_table(pairs=False),
+    "outsiders": lambda: outsiders.outsiders_table(halves=outsiders.HALVES[1:]),
     "outsiders-third": outsiders.third_table,
-    "outsiders-known-blocks": lambda: outsiders.known_blocks_table(kept_parts("outsiders")),
+    "outsiders-known-blocks": outsiders.known_blocks_table,
     "instruction-sets": outsiders.instruction_sets_table,
-    "accuracy": lambda: summary_table(kept_parts("accuracy")),
-    "learn-from": lambda: learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")),
-    "speed": speed_table,
-    "workgroups": workgroups.workgroups_table,
-    "edits": lambda: edits.edits_table(kept("edits")),
-    "delegates": lambda: delegates.delegates_table(kept("delegates")),
-    "delegates-routes": lambda: delegates.routes_table(kept("delegates")),
-    "delegates-gpu": lambda: delegates.gpu_table(kept("delegates")),
-    "peer": lambda: peer.table(kept("peer")),
-    "phone-lineages": phones.lineages_table,
-    "phone-splits": lambda: phone_splits.splits_table(kept("phone_splits")["summary"]),
-    "phone-transformers": lambda: _part(
-        phone_transformers.figures_table([*kept_parts("phone_transformers").values()]), rows=lambda row: "**" in row
-    ),
-    "transfer": lambda: _part(platforms.targets_table(kept("platforms")), without=["convolutions from"]),
-    "transfer-rivals": lambda: platforms.rivals_table(kept("platforms")),
+    "accuracy": accuracy.summary_table,
+    "speed": speed.speed_table,
+    "delegates": delegates.delegates_table,
+    "delegates-routes": delegates.routes_table,
+    "delegates-gpu": delegates.gpu_table,
+    "peer": peer.peer_table,
+    "transfer": platforms.targets_table,
+    "transfer-rivals": platforms.rivals_table,
+    "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",
+    "scratch-mape": lambda: f"{kept('platforms')['mean']['from scratch']['mape']:.1f}",
 }
+"""Tables, and figures that sentences hold, by name."""
 
 
-def table(name: str) -> str:
-    """Return a table of :data:`TABLES`, or under "printed/NAME" one that was made once and is kept as it was."""
-    if not name.startswith("printed/"):
-        return TABLES[name]()
+def printed_table(name: str) -> str:
+    """Return a table of results/printed, which was made once and is kept as it was."""
     document = read_document(RESULTS / f"{name}.json")
     found, by = document["data"], document["command"]
     said = "" if by == NOT_RECORDED else f", made with `{by}`"
     rows = [[cell.replace("|", "\\|") for cell in row] for row in found["rows"]]
-    return f"{markdown_table(found['head'], rows)}\n\nAs of {document['date'][:10]}{said}."
+    note = [found["note"]] if "note" in found else []
+    when = f"As of {document['date'][:10]}{said} (commit {document['commit'][:7]})."
+    return "\n\n".join([markdown_table(found["head"], rows), *note, when])
 
 
-_TABLE = re.compile(r"(<!-- table: ([\w/-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-FIGURES: Mapping[str, Callable[[], float]] = {
-    "transfer-mape": lambda: kept("platforms")["mean"]["whole pool"]["mape"],
-    "scratch-mape": lambda: kept("platforms")["mean"]["from scratch"]["mape"],
-    "pytorch-int8-transformers-mape": lambda: _of_group("pytorch cpu int8")["transformer_mape"],
-}
-"""Figures that sentences hold, to one decimal."""
-
-_FIGURE = re.compile(r"(<!-- figure: ([\w-]+) -->).*?(<!-- end -->)")
-
-
-def _of_group(name: str) -> Mapping[str, Any]:
-    """Return the row of a group of shipped phones."""
-    return next(row for row in phones.summary() if row["group"] == name)
+_MARKED = re.compile(r"(<!-- (?:table|figure): ([\w/-]+) -->)(\n?).*?(<!-- end -->)", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
-    """A document with its tables, and the figures in its sentences, made anew."""
-    text = _FIGURE.sub(lambda found: f"{found[1]}{FIGURES[found[2]]():.1f}{found[3]}", text)
-    return _TABLE.sub(lambda found: f"{found[1]}{table(found[2])}\n{found[3]}", text)
+    """Return a document with its tables, and the figures in its sentences, made from the results."""
+
+    def made(found: re.Match[str]) -> str:
+        begin, name, line_end, end = found.groups()
+        content = printed_table(name) if name.startswith("printed/") else MADE[name]()
+        return f"{begin}{line_end}{content}{line_end}{end}"
+
+    return _MARKED.sub(made, text)
 
 
-# What commands print
+# Output of commands
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def _commands(block: str) -> Iterator[str]:
-    """The commands of a block; a line that ends with a backslash goes on."""
+    """Yield the commands of a block; a line that ends with a backslash goes on."""
     lines = iter(block.splitlines())
     for line in lines:
         if line.startswith("$ "):
@@ -330,7 +261,7 @@ def _commands(block: str) -> Iterator[str]:
 
 
 def with_output(text: str, folder: Path) -> str:
-    """A document with what its commands print now, run in ``folder``.
+    """Return a document with what its commands print now, run in ``folder``.
 
     Raises:
         LatcastError: A command failed.
@@ -351,12 +282,6 @@ def with_output(text: str, folder: Path) -> str:
         return "```console\n" + "\n".join(lines) + "\n```"
 
     return _CONSOLE.sub(printed, text)
-
-
-def made_anew(path: Path) -> str:
-    """A document as it would be written now."""
-    with tempfile.TemporaryDirectory() as folder:
-        return with_output(with_tables(path.read_text(encoding="utf-8")), Path(folder))
 
 
 # The picture

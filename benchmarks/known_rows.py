@@ -1,10 +1,9 @@
 """From a few measured networks to all of them: a new platform among those known, by Gaussian regression over platforms.
 
-The known platforms' latencies are rows over networks. What is measured on a new platform says which rows it is like: the
-others are regressed on the measured networks (relative to their mean, in logarithms), linearly and by closeness; platforms of
-another runtime, unit or precision count less. What the regression leaves unexplained on whole devices left out is alike
-between networks, and that covariance corrects the forecast once more and says how sure it is. A measured value that the
-others contradict is dropped: a phone that throttles, another app.
+The known platforms' latencies are rows over networks. The other networks are regressed on the measured ones (logarithms
+relative to their mean), linearly and by closeness; platforms of another runtime, unit or precision count less. The covariance of
+the residuals of whole devices left out corrects the forecast and gives its deviation. A measured value that the others contradict
+is dropped, such as that of a phone that throttles.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class PredictedPlatform:
 
 
 def kind_similarity(platforms: Sequence[str], others: Sequence[str]) -> np.ndarray:
-    """How alike platforms are by runtime, kind of unit and precision alone, (platforms, others)."""
+    """Return the similarity of platforms by runtime, kind of unit and precision alone, (platforms, others)."""
     first, second = ([_kind(name) for name in names] for names in (platforms, others))
     found = np.ones((len(first), len(second)))
     for position, factor in enumerate((OTHER_RUNTIME, OTHER_UNIT, OTHER_PRECISION)):
@@ -98,7 +97,7 @@ class KnownRows:
 
 
 def predict_platform(known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray) -> PredictedPlatform:
-    """Predicts all networks on a new platform.
+    """Predict all networks on a new platform.
 
     Args:
         known: The known platforms.
@@ -127,7 +126,7 @@ def predict_platform(known: KnownRows, similarity: np.ndarray, measured: np.ndar
 def _regress(
     known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray
 ) -> tuple[PredictedPlatform, int | None]:
-    """The new platform, and the measured value that the others contradict the most, if any."""
+    """Predict the new platform; also return the measured value that the others contradict the most, if any."""
     rows = known.log_ms - known.log_ms[:, measured].mean(axis=1, keepdims=True)
     level = float(log_ms.mean())
     signature = rows[:, measured]
@@ -157,7 +156,7 @@ def _regress(
 def _platform_covariance(
     signature: np.ndarray, new: np.ndarray, among: np.ndarray, similarity: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of the known platforms (platforms, platforms), and of the new one with them (platforms,)."""
+    """Return the covariance of the known platforms, (platforms, platforms), and of the new one with them, (platforms,)."""
     centred = signature - signature.mean(axis=0)
     new_centred = new - signature.mean(axis=0)
     squares = (centred**2).sum(axis=1)
@@ -171,7 +170,7 @@ def _platform_covariance(
 
 
 def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> np.ndarray:
-    """Residual of each platform when its whole device is left out, (platforms, networks)."""
+    """Return the residual of each platform when its whole device is left out, (platforms, networks)."""
     found = np.empty_like(weights)
     for device in np.unique(devices):
         rows = np.flatnonzero(devices == device)

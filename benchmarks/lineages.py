@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from benchmarks.tables import markdown_table
-from latcast.datasets.splits import lineage_of
+from benchmarks.judge import Columns, table
+from benchmarks.result_files import keep, kept
+from latcast.datasets.splits import TABLE, lineage_of, tabled_lineages
 from latcast.graph.blocks import cuts
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import node_macs
@@ -32,8 +34,15 @@ FEWEST_SHOWN = 5
 """Networks of a lineage that has a line of its own."""
 
 
+def lineages() -> None:
+    """Write the table of main blocks that splits hold networks out by, and what lineages have in common; nothing is measured."""
+    TABLE.write_text(json.dumps(tabled_lineages(), indent=0) + "\n")
+    keep("lineages", judged(list(every_network())))
+    print(lineages_table())
+
+
 def operator_of(graph: Graph, node: Node) -> str:
-    """Its type, and the window and the kind of a convolution."""
+    """Return an operator's type, with the window and the kind of a convolution."""
     if node.op_type != "Conv":
         return node.op_type
     _, inputs_of_group, *window = graph.shape(node.inputs[1])
@@ -42,7 +51,7 @@ def operator_of(graph: Graph, node: Node) -> str:
 
 
 def blocks_by_operators(graph: Graph) -> Counter[tuple[str, ...]]:
-    """Multiply-accumulates of what stands between two cuts, by its operators one after the other, where these are several."""
+    """Count the multiply-accumulates between two cuts by the sequence of operators there, where these are several."""
     found = Counter[tuple[str, ...]]()
     for (first, _), (last, _) in pairwise(cuts(graph)):
         if last - first > 1:
@@ -93,20 +102,19 @@ def judged(references: Sequence[Reference]) -> dict[str, Any]:
     }
 
 
-def lineages_table(found: Mapping[str, Any]) -> str:
-    """A line for each lineage of several networks, the largest first, and one for all; and which networks lie between two."""
-    examples: dict[str, list[str]] = defaultdict(list)
+def lineages_table(found: dict[str, Any] | None = None) -> str:
+    """Return a line for each large lineage, the largest first, one for all, and the networks between two lineages."""
+    found = kept("lineages") if found is None else found
+    examples: dict[str, dict[str, None]] = defaultdict(dict)
     for reference in published_networks(FAMILY_NAMES):
-        listed = examples[lineage_of(reference)]
-        listed += [reference.space] if reference.space not in listed else []
+        examples[lineage_of(reference)][reference.space] = None
     shown = sorted(found["lineages"].items(), key=lambda each: -each[1]["networks"])
-    rows = [
-        [name, ", ".join(examples[name]), str(each["networks"]), f"{each['in_common']:.0f}"]
-        for name, each in shown
-        if each["networks"] >= FEWEST_SHOWN
-    ]
-    rows.append([f"all {len(found['lineages'])}", "", str(found["networks"]), f"{found['in_common']:.0f}"])
-    head = ["lineage", "families of it", "networks", "multiply-accumulates in blocks that other lineages have %"]
+    rows = [{"name": name, **each} for name, each in shown if each["networks"] >= FEWEST_SHOWN]
+    rows.append({"name": f"all {len(found['lineages'])}", **found})
     names = ", ".join(name.partition("/")[2] or name for name in found["close"])
     between = f"{len(found['close'])} have half of their multiply-accumulates in common with one of another lineage: {names}."
-    return f"{markdown_table(head, rows)}\n\n{between}"
+    columns: Columns = {
+        "lineage": "{name}", "families of it": lambda row: ", ".join(examples.get(row["name"], ())), "networks": "{networks}",
+        "multiply-accumulates in blocks that other lineages have %": "{in_common:.0f}",
+    }  # fmt: skip
+    return f"{table(rows, columns)}\n\n{between}"

@@ -1,4 +1,4 @@
-"""Networks that nobody here chose: one of each design in timm's, torchvision's and transformers' registries, drawn by a seed.
+"""Networks drawn by a seed, not chosen: one of each design in timm's, torchvision's and transformers' registries.
 
 No family of latcast builds them, and no segment of their designs is trained on
 (:data:`latcast.spaces.published_segments.HELD_OUT_DESIGNS`); their graphs are those of the published modules. Half of them, by a
@@ -13,17 +13,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from benchmarks.campaigns import Bench, examined, profile_taken, train_again
-from benchmarks.result_files import kept_parts
-from benchmarks.tables import markdown_table, misses
+from benchmarks.campaigns import (
+    LABEL_PROCESSES,
+    LABEL_ROUNDS,
+    Bench,
+    examined,
+    profile_taken,
+    take_labels,
+    take_profile,
+    train_again,
+)
+from benchmarks.command import Cap, Cpu, Judge, Minutes, Processes, Rounds, print_campaign
+from benchmarks.judge import Columns, Row, figures_of_rows, misses, table, with_interval
+from benchmarks.result_files import keep, kept_parts
 from latcast.datasets.store import Store
 from latcast.kernels.rules import instruction_set
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
-from latcast.predictors.metrics import judge
 from latcast.predictors.training_from_store import environment_of
 from latcast.records import Platform, Reference, signed
 from latcast.spaces.catalogue import model
@@ -65,9 +75,17 @@ WIDEST = 1.35
 TARGETS = ("MAPE", "±10 %", "coverage", "width")
 
 
-def outsiders() -> tuple[Reference, ...]:
-    """The networks, the same for everybody."""
+# Networks
+
+
+def outsider_networks() -> tuple[Reference, ...]:
+    """Return the networks of :data:`NAMES`."""
     return tuple(map(model, NAMES))
+
+
+def half_of(name: str) -> str:
+    """Return which of :data:`HALVES` a network is in."""
+    return HALVES[zlib.crc32(name.encode()) % 2]
 
 
 def draw_third() -> tuple[str, ...]:
@@ -84,37 +102,88 @@ def is_of_the_third_draw(reference: Reference) -> bool:
     return reference.space == SEGMENTS and design_of(network) in {design_of(name) for name in THIRD_NAMES}
 
 
-def half_of(name: str) -> str:
-    """Which of :data:`HALVES` a network is in."""
-    return HALVES[zlib.crc32(name.encode()) % 2]
+# Commands
+
+
+def outsiders(
+    runtime: str,
+    precision: str = "fp32",
+    cpu: Cpu = None,
+    seed: Annotated[int, typer.Option(help="Of the profile; the labels are taken once.", min=0)] = 0,
+    threads: Annotated[
+        int, typer.Option(help="Threads of one inference; several want a machine with nothing else to do.", min=1)
+    ] = 1,
+    cap: Cap = "",
+    minutes: Minutes = 5.0,
+    processes: Processes = LABEL_PROCESSES,
+    rounds: Rounds = LABEL_ROUNDS,
+    judge: Judge = True,
+    third: Annotated[
+        bool, typer.Option("--third", help="Judge the profile on the third draw instead, 20 networks of other designs: once.")
+    ] = False,
+) -> None:
+    """Profile one platform and judge it on networks of 60 designs that latcast does not build; resumable.
+
+    The first pass over the networks comes before the profile, the others after it.
+    """
+    bench, labels_of = (outsiders_bench(runtime, precision, cpu, each, threads, cap) for each in (seed, 0))
+    networks = outsider_networks()
+    if third:
+        labels_of, networks = third_bench(labels_of), tuple(map(model, THIRD_NAMES))
+    for count in range(1, processes + 1):
+        if count == 2 or processes == 1:
+            take_profile(bench, minutes, seed)
+        take_labels(labels_of, count, rounds, print_campaign(f"{labels_of.name} labels {count}"), networks)
+    if judge and third:
+        keep(f"outsiders_third/{bench.results_name}", judge_third(bench))
+        print(third_table())
+    elif judge and not cap:
+        found = judge_outsiders(bench, labels_of)
+        keep(f"outsiders/{bench.results_name}", found)
+        print(outsiders_table({bench.results_name: found}))
+
+
+def instruction_sets(runtime: str, precision: str = "fp32", cap: Cap = "") -> None:
+    """Judge what ``outsiders`` measured on this host, with or without a cap; writes benchmarks/results/instruction_sets."""
+    bench = outsiders_bench(runtime, precision, None, 0, cap=cap)
+    keep(f"instruction_sets/{bench.results_name}", judge_instruction_set(bench))
+    print(instruction_sets_table())
 
 
 def outsiders_bench(runtime: str, precision: str, cpu: int | None, seed: int, threads: int = 1, cap: str = "") -> Bench:
-    """Where its measurements are; every seed is a profile of its own, all are judged on the same labels."""
+    """Return where measurements are; every seed is a profile of its own, all are judged on the labels of seed 0."""
     return Bench(runtime, precision, cpu, f"-outsiders{f'-{seed}' if seed else ''}", threads, cap)
 
 
+def third_bench(bench: Bench) -> Bench:
+    """Return where the labels of the third draw are, the same for all profiles of a platform."""
+    return replace(bench, suffix="-third")
+
+
+# Judging
+
+
 def judge_outsiders(bench: Bench, labels_of: Bench) -> dict[str, Any]:
-    """Judges the bench's profile by ``latcast evaluate`` on labels, both halves and all, and the baselines on all.
+    """Judge a bench's profile by ``latcast evaluate`` on labels: both halves and all, and the baselines on all.
 
     Raises:
         MeasurementError: Something is not measured yet.
     """
     seen = examined(bench, labels_of)
-    profiled, found = seen.profiled, seen.evaluate(seen.profiled["platform"])
+    found = seen.evaluate(seen.profiled["platform"])
     halves_ms = {each.reference.name: each.halves_ms for each in seen.labels}
     rows = found["per_network"]
-    parts = {half: [row for row in rows if half_of(row["model"]) == half] for half in HALVES}
+    parts = {"all": rows, **{half: [row for row in rows if half_of(row["model"]) == half] for half in HALVES}}
     return {
-        "platform": found["platform"], "command": profiled["command"], "wall_seconds": profiled["wall_seconds"],
-        "failed": sorted({each.name or "" for each in outsiders()} - {row["model"] for row in rows}),
-        **{name: _figures(part, halves_ms) for name, part in {"all": rows, **parts}.items()},
+        "platform": found["platform"], "command": seen.profiled["command"], "wall_seconds": seen.profiled["wall_seconds"],
+        "failed": sorted(set(NAMES) - {row["model"] for row in rows}),
+        **{name: figures_with_label_error(part, halves_ms) for name, part in parts.items()},
         "baselines": found["baselines"], "per_network": rows,
     }  # fmt: skip
 
 
 def judge_third(bench: Bench) -> dict[str, Any]:
-    """Judge the bench's profile, trained without segments of the third draw's designs, on that draw's labels.
+    """Judge a bench's profile, trained without segments of the third draw's designs, on that draw's labels.
 
     Raises:
         MeasurementError: Something is not measured yet.
@@ -130,22 +199,43 @@ def judge_third(bench: Bench) -> dict[str, Any]:
     return {
         "platform": found["platform"], "command": profiled["command"],
         "failed": sorted(set(THIRD_NAMES) - {row["model"] for row in found["per_network"]}),
-        "all": _figures(found["per_network"], halves_ms), "baselines": found["baselines"], "per_network": found["per_network"],
+        "all": figures_with_label_error(found["per_network"], halves_ms), "baselines": found["baselines"],
+        "per_network": found["per_network"],
     }  # fmt: skip
 
 
-def third_bench(bench: Bench) -> Bench:
-    """Return where the labels of the third draw are, the same for all profiles of a platform."""
-    return replace(bench, suffix="-third")
+def judge_instruction_set(bench: Bench) -> dict[str, Any]:
+    """Judge a bench's profile as :func:`judge_outsiders` does, also without the level that all predictions are off by.
+
+    Raises:
+        MeasurementError: Something is not measured yet.
+    """
+    found = judge_outsiders(bench, bench)
+    with Store(profile_taken(bench)["store"]) as store:
+        flags = environment_of(store, Platform.parse(found["platform"]))["host"]["cpu"]["flags"]
+    off = np.log([row["latency_ms"] / row["measured_ms"] for row in found["per_network"]])
+    level = np.median(off)
+    return {
+        "platform": found["platform"], "command": found["command"], "instruction_set": instruction_set(bench.unit, flags),
+        "level": 100 * float(np.expm1(level)), "mape_without_level": 100 * float(np.abs(np.expm1(off - level)).mean()),
+        **{part: found[part] for part in ("all", *HALVES)},
+        "baselines": {name: each["mape"] for name, each in found["baselines"].items()},
+    }  # fmt: skip
 
 
-def _figures(rows: Sequence[Mapping[str, Any]], halves_ms: Mapping[str | None, tuple[float, float] | None]) -> dict[str, Any]:
-    columns = ("latency_ms", "measured_ms", "low_ms", "high_ms")
+def figures_with_label_error(
+    rows: Sequence[Row], halves_ms: Mapping[str, tuple[float, float] | None]
+) -> dict[str, Any]:  # fmt: skip
+    """Return the figures of networks with their label error and the width of the median network's interval.
+
+    Args:
+        rows: As ``latcast evaluate`` prints them.
+        halves_ms: Network to its latency by each half of its rounds, or None.
+    """
     halves = [found for row in rows if (found := halves_ms.get(row["model"])) is not None]
     error = label_error_of_halves(*np.array(halves).T) if halves else None
     wide = [row["high_ms"] / row["low_ms"] for row in rows]
-    judged = judge(*(np.array([row[column] for row in rows]) for column in columns)).to_json()
-    return {**judged, **label_error_to_json(error), "median_high_over_low": float(np.median(wide))}
+    return {**figures_of_rows(rows), **label_error_to_json(error), "median_high_over_low": float(np.median(wide))}
 
 
 def above_label_error(platform: str) -> float:
@@ -153,82 +243,69 @@ def above_label_error(platform: str) -> float:
     return 3.0 if platform.endswith("/int8") else 2.0
 
 
-def platform_misses(platform: str, figures: Mapping[str, Any]) -> list[str]:
-    """Return the targets that a platform's predictions of outsiders miss, the width of the interval among them."""
+def platform_misses(platform: str, figures: Row) -> list[str]:
+    """Return the targets of :data:`TARGETS` that a platform's predictions miss."""
     wide = ["width"] if figures["median_high_over_low"] > WIDEST else []
     return [*misses(figures, above_label_error(platform)), *wide]
 
 
-def judge_instruction_set(bench: Bench) -> dict[str, Any]:
-    """The figures of a bench's profile and what they were found on: the CPU, and the newest instruction set its processes saw.
+# Tables
 
-    Raises:
-        MeasurementError: Something is not measured yet.
-    """
-    found = judge_outsiders(bench, bench)
-    with Store(profile_taken(bench)["store"]) as store:
-        cpu = environment_of(store, Platform.parse(found["platform"]))["host"]["cpu"]
-    known = instruction_set(bench.unit, cpu["flags"])
-    off = [float(np.log(row["latency_ms"] / row["measured_ms"])) for row in found["per_network"]]
-    without = 100 * float(np.abs(np.exp(np.array(off) - np.median(off)) - 1).mean())
-    parts = {part: found[part] for part in ("all", *HALVES)}
-    return {
-        "platform": found["platform"], "command": found["command"], "instruction_set": known,
-        "cpu": {"model": cpu["model"], "flags": cpu["flags"]}, "level": 100 * float(np.expm1(np.median(off))),
-        "mape_without_level": without, **parts, "baselines": {name: each["mape"] for name, each in found["baselines"].items()},
-    }  # fmt: skip
+FIGURES: Columns = {
+    "label error %": "{label_error:.1f}", "MAPE %": with_interval("mape"), "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
+}  # fmt: skip
+
+INTERVAL: Columns = {"interval coverage %": "{interval_coverage:.0f}", "high/low": "{median_high_over_low:.2f}"}
 
 
-def instruction_sets_table() -> str:
-    """A line for each runtime and instruction set."""
-    rows = []
-    for found in kept_parts("instruction_sets").values():
-        part = found["all"]
-        rows.append([
-            found["platform"], found["instruction_set"], *(f"{part[name]:.1f}" for name in ("label_error", "mape")),
-            signed(found["level"]), f"{found['mape_without_level']:.1f}", f"{part['within_10']:.0f}",
-            f"{part['interval_coverage']:.0f}", f"{found['baselines']['flops_mac']:.0f}",
-        ])  # fmt: skip
-    head = [
-        "platform", "instructions up to", "label error %", "MAPE %", "level %", "MAPE without level %", "±10 %",
-        "interval coverage %", "FLOPs+MAC MAPE %",
+def outsiders_table(documents: Mapping[str, Row] | None = None, halves: Sequence[str] = HALVES) -> str:
+    """Return a line for each profile and half with the targets that it misses, and a sentence that counts them."""
+    documents = kept_parts("outsiders") if documents is None else documents
+    rows = [
+        {**found[half], "profile": profile_title(name, found), "half": half, "baselines": found["baselines"],
+         "missed": platform_misses(found["platform"], found[half])}
+        for name, found in documents.items() for half in halves
     ]  # fmt: skip
-    return markdown_table(head, rows)
-
-
-def outsiders_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a line for each platform and half with the targets that it misses, and a sentence that counts them."""
-    head = ["platform", "networks", "label error %", "MAPE %", "±5 %", "±10 %", "RMSPE %", "Spearman", "interval coverage %",
-            "high/low", "FLOPs MAPE %", "FLOPs+MAC MAPE %", "missed"]  # fmt: skip
-    lines, missed = [], Counter[str]()
-    for name, found in documents.items():
-        seed = f", seed {name.rpartition('-')[2]}" if name.rpartition("-")[2].isdigit() else ""
-        base = [f"{found['baselines'][each]['mape']:.0f}" for each in ("flops", "flops_mac")]
-        for half in HALVES:
-            part, here = found[half], platform_misses(found["platform"], found[half])
-            missed.update(here if half == HALVES[1] else ())
-            lines.append(
-                [f"{found['platform']}{seed}", f"{part['networks']} {half}", f"{part['label_error']:.1f}", f"{part['mape']:.1f}",
-                 f"{part['within_5']:.0f}", f"{part['within_10']:.0f}", f"{part['rmspe']:.1f}", f"{part['spearman']:.3f}",
-                 f"{part['interval_coverage']:.0f}", f"{part['median_high_over_low']:.2f}", *base, ", ".join(here) or "none"]
-            )  # fmt: skip
+    columns = {
+        "platform": "{profile}", "networks": "{networks} {half}", **FIGURES, "RMSPE %": "{rmspe:.1f}",
+        "Spearman": "{spearman:.3f}", **INTERVAL, "FLOPs MAPE %": "{baselines[flops][mape]:.0f}",
+        "FLOPs+MAC MAPE %": "{baselines[flops_mac][mape]:.0f}", "missed": _missed_cell,
+    }  # fmt: skip
+    missed = Counter(name for row in rows if row["half"] == HALVES[1] for name in row["missed"])
     counts = ", ".join(f"{missed[name]} the target for {name}" for name in TARGETS)
-    return f"{markdown_table(head, lines)}\n\nOf {len(documents)} rows of the {HALVES[1]} half miss: {counts}."
+    return f"{table(rows, columns)}\n\nOf {len(documents)} rows of the {HALVES[1]} half miss: {counts}."
 
 
 def third_table() -> str:
     """Return a line for each profile judged on the third draw."""
-    head = ["platform", "networks", "label error %", "MAPE %", "±5 %", "±10 %", "interval coverage %", "high/low", "missed"]
-    rows = []
-    for found in kept_parts("outsiders_third").values():
-        part = found["all"]
-        figures = [part[name] for name in ("within_5", "within_10", "interval_coverage")]
-        rows.append(
-            [found["platform"], str(part["networks"]), f"{part['label_error']:.1f}", f"{part['mape']:.1f}",
-             *(f"{each:.0f}" for each in figures), f"{part['median_high_over_low']:.2f}",
-             ", ".join(platform_misses(found["platform"], part)) or "none"]
-        )  # fmt: skip
-    return markdown_table(head, rows)
+    rows = [
+        {**found["all"], "platform": found["platform"], "missed": platform_misses(found["platform"], found["all"])}
+        for found in kept_parts("outsiders_third").values()
+    ]
+    return table(rows, {"platform": "{platform}", "networks": "{networks}", **FIGURES, **INTERVAL, "missed": _missed_cell})
+
+
+def profile_title(name: str, found: Row) -> str:
+    """Return a profile's platform, with the seed that the name of its file ends with."""
+    seed = name.rpartition("-")[2]
+    return f"{found['platform']}, seed {seed}" if seed.isdigit() else str(found["platform"])
+
+
+def _missed_cell(row: Row) -> str:
+    return ", ".join(row["missed"]) or "none"
+
+
+def instruction_sets_table() -> str:
+    """Return a line for each runtime and instruction set."""
+    return table(
+        [*kept_parts("instruction_sets").values()],
+        {
+            "platform": "{platform}", "instructions up to": "{instruction_set}", "label error %": "{all[label_error]:.1f}",
+            "MAPE %": "{all[mape]:.1f}", "level %": lambda found: signed(found["level"]),
+            "MAPE without level %": "{mape_without_level:.1f}", "±10 %": "{all[within_10]:.0f}",
+            "interval coverage %": "{all[interval_coverage]:.0f}", "FLOPs+MAC MAPE %": "{baselines[flops_mac]:.0f}",
+        },
+    )  # fmt: skip
 
 
 OF_KNOWN_BLOCKS = (
@@ -238,15 +315,15 @@ OF_KNOWN_BLOCKS = (
 multiply-accumulates in their blocks, which are half of all or more. Their designs were held out, and their blocks were not."""
 
 
-def known_blocks_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
-    """The reported networks made of blocks that profiles hold, and the others: a line for each profile."""
+def known_blocks_table(documents: Mapping[str, Row] | None = None) -> str:
+    """Return the reported networks made of blocks that profiles hold, and the others: a line for each profile."""
     rows = []
-    for name, found in documents.items():
+    for name, found in (kept_parts("outsiders") if documents is None else documents).items():
         errors: dict[bool, list[float]] = {True: [], False: []}
         for row in found["per_network"]:
             if half_of(row["model"]) == "reported":
-                error = 100 * abs(row["latency_ms"] / row["measured_ms"] - 1)
-                errors[row["model"] in OF_KNOWN_BLOCKS].append(error)
-        seed = f", seed {name.rpartition('-')[2]}" if name.rpartition("-")[2].isdigit() else ""
-        rows.append([f"{found['platform']}{seed}", *(f"{np.mean(errors[known]):.1f} ({len(errors[known])})" for known in errors)])
-    return markdown_table(["platform", "made of blocks that profiles hold: MAPE % (networks)", "the others"], rows)
+                errors[row["model"] in OF_KNOWN_BLOCKS].append(100 * abs(row["latency_ms"] / row["measured_ms"] - 1))
+        cells = {known: f"{np.mean(each):.1f} ({len(each)})" for known, each in errors.items()}
+        rows.append({"profile": profile_title(name, found), "known": cells[True], "others": cells[False]})
+    head = {"platform": "{profile}", "made of blocks that profiles hold: MAPE % (networks)": "{known}", "the others": "{others}"}
+    return table(rows, head)

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.result_files import keep
+from benchmarks.judge import Columns, Row, table
+from benchmarks.result_files import keep, kept
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import load_rules
@@ -43,13 +44,13 @@ NETWORKS = (
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 
 FUSED_ON_CPU = ("conv_bn", "conv_relu", "dwconv_bn", "dwconv_relu", "bn_relu", "add_relu", "fc_relu")
-"""What nn-Meter finds fused by TFLite on a CPU (Table 4), as its rules name pairs."""
+"""Pairs that TFLite fuses on a CPU by nn-Meter's Table 4, as its rules name them."""
 
 CPU_RULES = "litert"
 """The same runtime in our rules, for the number of kernels."""
 
 MEASUREMENTS = Path("tests/cli/data/onnxruntime.jsonl.gz")
-"""What the predictor learns from whose speed is measured."""
+"""Training data of the predictor whose speed is measured."""
 
 
 class PeerUnavailable(Exception):
@@ -57,12 +58,12 @@ class PeerUnavailable(Exception):
 
 
 def references() -> dict[str, Reference]:
-    """Networks by name."""
+    """Return the networks by name."""
     return {name: model(name) for name in NETWORKS} | {"nas_bench_201": Reference("nas_bench_201", {"cell": CELL})}
 
 
 def peer_python() -> Path:
-    """The interpreter of nn-Meter's environment, which is made where there is none.
+    """Return the interpreter of nn-Meter's environment, which is made where there is none.
 
     Raises:
         PeerUnavailable: It cannot be made.
@@ -80,7 +81,7 @@ def peer_python() -> Path:
 
 
 def _run(command: Sequence[str]) -> str:
-    """What a command prints.
+    """Run a command and return what it prints.
 
     Raises:
         PeerUnavailable: It fails; the message has its last line.
@@ -94,7 +95,7 @@ def _run(command: Sequence[str]) -> str:
 
 
 def peer_results(python: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """What nn-Meter makes of the files, by network."""
+    """Return what nn-Meter predicts of the files, by network."""
     rules = {"MON": {"obey": 0}, "FN": {"obey": True}} | {f"BF_{pair}": {"obey": True} for pair in FUSED_ON_CPU}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as order:
         json.dump({"models": [str(path) for path in files.values()], "rules": rules}, order)
@@ -105,17 +106,17 @@ def peer_results(python: Path, files: Mapping[str, Path]) -> dict[str, dict[str,
 
 
 def our_predictor() -> PlatformPredictor:
-    """Any predictor of real size: it is its speed that counts."""
+    """Train a predictor of real size, whose speed is measured."""
     return train(MEASUREMENTS)
 
 
 def our_results(predictor: PlatformPredictor, files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """What latcast makes of the files, by network."""
+    """Return what latcast predicts of the files, by network."""
     rules = load_rules(CPU_RULES)
     predictor.predict(load_graph(next(iter(files.values()))))
     found = {}
     for name, path in files.items():
-        gc.collect()  # what earlier networks left behind is not this one's cost
+        gc.collect()  # earlier networks' garbage is not this one's cost
         start = time.process_time()
         graph = load_graph(path)
         analysed = time.process_time()
@@ -130,14 +131,14 @@ def our_results(predictor: PlatformPredictor, files: Mapping[str, Path]) -> dict
 
 
 def _speed(rows: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Models a second, of those that were predicted."""
+    """Return the models a second, of those that were predicted."""
     predicted = [row for row in rows.values() if "error" not in row]
     seconds = sum(row["analysis_s"] + row["prediction_s"] for row in predicted)
     return len(predicted) / seconds if seconds else None
 
 
 def compare() -> dict[str, Any]:
-    """Both, network by network.
+    """Compare both network by network.
 
     Raises:
         PeerUnavailable: nn-Meter cannot be installed or run.
@@ -156,41 +157,41 @@ def compare() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(document: Mapping[str, Any]) -> str:
-    """Markdown."""
-    head = ["network", "latcast ms", "nn-Meter ms", "latcast kernels", "nn-Meter kernels", "dropped by nn-Meter without a word",
-            "named as uncovered by latcast"]  # fmt: skip
-    rows = []
-    for name, row in document["networks"].items():
-        ours, theirs = row["latcast"], row["nn-meter"]
-        failed = theirs.get("error")
-        dropped = ", ".join(f"{count} {kind}" for kind, count in theirs.get("dropped", {}).items()) or "-"
-        rows.append(
-            [
-                name, _milliseconds(ours), "fails" if failed else _milliseconds(theirs), str(ours["kernels"]),
-                "-" if failed else str(theirs["kernels"]), str(failed) if failed else dropped,
-                ", ".join(ours["named_uncovered"]) or "-",
-            ]
-        )  # fmt: skip
-    speeds = document["models_per_second"]
-    lines = [" | ".join(["", *cells, ""]).strip() for cells in (head, ["---"] * len(head), *rows)]
-    told = {name: "none" if value is None else f"{value:.1f}" for name, value in speeds.items()}
-    return "\n".join([*lines, "", f"Models a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}"])
+def peer_table() -> str:
+    """Return a line for each network, and the models a second of both."""
+    document = kept("peer")
+    rows = [{"name": name, "ours": row["latcast"], "theirs": row["nn-meter"]} for name, row in document["networks"].items()]
+    columns: Columns = {
+        "network": "{name}", "latcast ms": lambda row: _milliseconds(row["ours"]), "nn-Meter ms": _their_milliseconds,
+        "latcast kernels": "{ours[kernels]}", "nn-Meter kernels": "{theirs[kernels]}",
+        "dropped by nn-Meter without a word": lambda row: row["theirs"].get("error") or _dropped(row["theirs"]),
+        "named as uncovered by latcast": lambda row: ", ".join(row["ours"]["named_uncovered"]) or "-",
+    }  # fmt: skip
+    told = {name: "none" if value is None else f"{value:.1f}" for name, value in document["models_per_second"].items()}
+    return f"{table(rows, columns)}\n\nModels a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}"
 
 
-def _milliseconds(row: Mapping[str, Any]) -> str:
+def _milliseconds(row: Row) -> str:
     return f"{1e3 * (row['analysis_s'] + row['prediction_s']):.1f}"
 
 
+def _their_milliseconds(row: Row) -> str:
+    return "fails" if row["theirs"].get("error") else _milliseconds(row["theirs"])
+
+
+def _dropped(row: Row) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in row.get("dropped", {}).items()) or "-"
+
+
 def main() -> None:
-    """Compares, keeps the figures, prints them."""
+    """Compare both, and keep and print the figures."""
     try:
         document = compare()
     except PeerUnavailable as problem:
-        print(f"skipped: nn-Meter is not to be had here: {problem}")
+        print(f"skipped: nn-Meter cannot be installed here: {problem}")
         return
     keep("peer", document)
-    print(table(document))
+    print(peer_table())
 
 
 if __name__ == "__main__":

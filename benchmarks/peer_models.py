@@ -1,8 +1,8 @@
 """Runs nn-Meter on ONNX files, in an environment where nothing but nn-Meter is installed: ``python peer_models.py ORDER``.
 
-ORDER is a JSON file: ``{"models": [path, ...], "rules": {...}}``. What comes out on standard output is one JSON object a model.
+ORDER is a JSON file: ``{"models": [path, ...], "rules": {...}}``. It prints one JSON object a model.
 nn-Meter's own predictors are pickles that no current scikit-learn opens, so the forests are of the sizes that its code gives
-them, fitted to random numbers: what they take to evaluate is what counts here.
+them, fitted to random numbers: only the time to evaluate them counts here.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class Forests(dict):
 
 
 def features_by_kernel(units):
-    """Kernel with a predictor -> rows of features, as nn-Meter's ``predict_model`` groups them."""
+    """Return rows of features by kernel with a predictor, as nn-Meter's ``predict_model`` groups them."""
     from nn_meter.predictor.prediction.extract_feature import get_predict_features
     from nn_meter.predictor.prediction.predict_by_kernel import merge_conv_kernels
     from nn_meter.predictor.prediction.utils import get_kernel_name
@@ -60,7 +60,7 @@ def features_by_kernel(units):
 
 
 def predicted_nodes(detector, units, forests):
-    """Names of the file's nodes that lie in a kernel with features and a predictor."""
+    """Return the names of the file's nodes that lie in a kernel with features and a predictor."""
     from nn_meter.predictor.prediction.extract_feature import get_predict_features
     from nn_meter.predictor.prediction.predict_by_kernel import merge_conv_kernels
     from nn_meter.predictor.prediction.utils import get_kernel_name
@@ -77,7 +77,7 @@ def predicted_nodes(detector, units, forests):
 
 
 def run(path, rules, forests):
-    """What one model comes to; times are CPU seconds."""
+    """Return the figures of one model; times are CPU seconds."""
     import onnx
     from nn_meter.ir_converter import model_file_to_graph
     from nn_meter.kernel_detector import KernelDetector

@@ -8,18 +8,21 @@ by whole lineages, and beside it by random networks.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
-from benchmarks.tables import markdown_table
+from benchmarks.command import Store as StorePath
+from benchmarks.judge import Row, markdown_table, table, target_cell
 from latcast.datasets.importers.usc.networks import RUNTIMES, TRANSFORMER_RUNTIMES
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
@@ -46,8 +49,28 @@ POOR_SHARE = 70.0
 """Percent of held-out networks within ±10 % below which a platform's predictions carry a warning."""
 
 
+# Command
+
+
+def phones(
+    store: StorePath,
+    folder: Annotated[Path, typer.Option(help="Where bundles go; the package's own folder by default.")] = SHIPPED_FOLDER,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one a CPU by default.")] = None,
+    only: Annotated[str, typer.Option(help='Platforms to train, such as "*/gpu/*,*/1large/fp32".')] = "*",
+) -> None:
+    """Train the shipped predictors of phones and print their mean figures; bundles that are there are kept."""
+    for found in build_all(store, folder, jobs, only.split(",")):
+        print(f"{found['platform']}: {found['learn_from']}, MAPE {found['mape']:.1f} by lineage, "
+              f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
+    for row in summary(folder):
+        print(json.dumps(row))
+
+
+# Measurements
+
+
 def phone_platforms(store: Store) -> list[str]:
-    """Platforms of which enough buildable networks were measured."""
+    """Return the platforms of which enough buildable networks were measured."""
     from latcast.spaces.measured_only import can_build
 
     counts: dict[str, int] = {}
@@ -59,12 +82,12 @@ def phone_platforms(store: Store) -> list[str]:
 
 @cache
 def _graph(reference: Reference) -> Graph:
-    """Networks are the same on all platforms."""
+    """Build a network once for all platforms."""
     return build(reference)
 
 
 def measured(path: Path, platform: Platform, space: str = CNNS) -> TrainingData:
-    """What a store holds of the networks of a platform, of one space."""
+    """Return what a store holds of the networks of one space on a platform."""
     with Store(path) as store:
         return collect(store.measurements(platform=platform.id, space=space), platform_rules(platform), _graph)
 
@@ -73,18 +96,18 @@ _TRANSFORMER_RUNTIME_OF = {RUNTIMES[name]: TRANSFORMER_RUNTIMES[name] for name i
 
 
 def transformer_platform(platform: Platform) -> Platform:
-    """Where the transformers were measured that a platform of CNNs learns from too."""
+    """Return where the transformers were measured that a platform of CNNs learns from too."""
     runtime, version = _TRANSFORMER_RUNTIME_OF[platform.runtime, platform.runtime_version]
     return replace(platform, runtime=runtime, runtime_version=version)
 
 
 def learns_from_transformers(platform: Platform) -> bool:
-    """Whether the shipped predictor of a platform also learns from what :func:`transformer_platform` ran: those of CPUs do."""
+    """Return whether the shipped predictor of a platform also learns from what :func:`transformer_platform` ran, as on CPUs."""
     return unit_kind(platform.unit) == "cpu"
 
 
 def learned_from(path: Path, platform: Platform) -> TrainingData:
-    """What the shipped predictor of a platform learns from: its CNNs, and on CPUs the transformers of the same cores."""
+    """Return what the shipped predictor of a platform learns from: its CNNs, and on CPUs the transformers of the same cores."""
     data = measured(path, platform)
     if not learns_from_transformers(platform):
         return data
@@ -92,12 +115,15 @@ def learned_from(path: Path, platform: Platform) -> TrainingData:
 
 
 def source_of(data: TrainingData) -> str:
-    """Operators where they were recorded, otherwise whole networks."""
+    """Return "operators" where they were recorded, else "networks"."""
     return "operators" if len(data.profiled) > 100 else "networks"
 
 
+# Training
+
+
 def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
-    """Trains and writes the bundle of one platform; returns its figures.
+    """Train and write the bundle of one platform; return its figures.
 
     Args:
         path: SQLite file of the imported measurements.
@@ -141,7 +167,7 @@ _FIGURES = ("networks", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "sp
 
 
 def _held_out_at_random(predictor: PlatformPredictor, data: TrainingData, learn_from: str) -> dict[str, float | None]:
-    """Figures with random networks held out, a fifth at a time."""
+    """Return figures with random networks held out, a fifth at a time."""
     keys = [sample.reference.key for sample in data.networks]
     predicted = cross_predict(data, predictor.platform, predictor.rules, learn_from=learn_from, groups=keys)
     return judged_at_random(predictor, data.networks, predicted)
@@ -150,7 +176,7 @@ def _held_out_at_random(predictor: PlatformPredictor, data: TrainingData, learn_
 def build_all(
     path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None, only: Sequence[str] = ("*",)
 ) -> Iterator[dict[str, Any]]:
-    """Figures of every platform as its bundle is written; platforms whose bundle is there are left alone.
+    """Yield the figures of every platform as its bundle is written; platforms whose bundle is there are left alone.
 
     Args:
         path: SQLite file of the imported measurements.
@@ -174,7 +200,7 @@ def build_all(
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """None of no values: GPUs ran no transformers, and their cards do not say how many random networks lie in the interval."""
+    """Return the mean; None without values, as GPUs ran no transformers and their cards lack some figures of random networks."""
     return float(np.mean(values)) if values else None
 
 
@@ -187,7 +213,7 @@ TARGETS: dict[str, dict[str, float]] = {
 
 
 def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
-    """Mean figures by runtime, kind of unit and precision, of the bundles in a folder."""
+    """Return mean figures by runtime, kind of unit and precision, of the bundles in a folder."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for entry in scan_bundles([folder]).entries:
         platform = Platform.parse(entry.platform)
@@ -195,7 +221,7 @@ def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
     rows = []
     for name, cards in sorted(groups.items()):
         at_random = [card["random_networks"] for card in cards]
-        # Where CNNs alone were learned from, the figures of the card are theirs.
+        # The figures of a card without spaces are those of CNNs, which alone were learned from.
         of_cnns = [card.get("spaces", {CNNS: card})[CNNS] for card in cards]
         of_transformers = [card["spaces"][TRANSFORMERS] for card in cards if "spaces" in card]
         rows.append(
@@ -216,9 +242,29 @@ FEWEST_OF_A_LINEAGE = 5
 """Core sets whose cards judge a lineage below which a group has no figure of it."""
 
 
+# Tables
+
+
+def phones_table() -> str:
+    """Return means over the shipped phones by runtime, kind of unit and precision, from the cards."""
+    columns: dict[str, Any] = {"platforms": "{group} ({platforms})"}
+    for kind, title in (("cnn", "CNNs"), ("transformer", "transformers")):
+
+        def target(row: Row, kind: str = kind) -> str:
+            mape = row[f"{kind}_mape"]
+            return "-" if mape is None else target_cell(TARGETS[row["group"]].get(kind), mape)
+
+        columns |= {
+            f"{title}, lineages held out: MAPE %": f"{{{kind}_mape:.1f}}", f"{title}: ±10 %": f"{{{kind}_within_10:.0f}}",
+            f"{title}: interval coverage %": f"{{{kind}_interval_coverage:.0f}}", f"{title}, target: MAPE %": target,
+        }  # fmt: skip
+    columns |= {"random networks held out: MAPE %": "{random_mape:.1f}", "random: ±10 %": "{random_within_10:.0f}"}
+    return table(summary(), columns)
+
+
 def lineages_table(folder: Path = SHIPPED_FOLDER) -> str:
     """Return MAPE and interval coverage of each lineage held out, means over the CPU platforms of a group, from the cards."""
-    groups: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    groups: dict[str, dict[str, list[Row]]] = {}
     for entry in scan_bundles([folder]).entries:
         platform = Platform.parse(entry.platform)
         if unit_kind(platform.unit) == "cpu":

@@ -1,8 +1,14 @@
-"""Transfer judged on every target platform, and rivals with the same or less measured, after LitePred's Tables 4 and 5.
+"""Transfer over more than twenty platforms of one machine, and rivals with the same or less measured (LitePred's Tables 4 and 5).
 
-Whole pool (a), the pool without predictors of the target's runtime (b), from scratch with the same kernels; the most similar
-predictor as it is; and ten whole networks instead of kernels, as HELP has (LitePred §7.3). Each result is kept in its own file,
-so that judging goes on where it was, as targets become measured.
+draw               lists what is measured (minutes of computing, no measuring)
+list               every platform, and what was measured on it so far
+measure NAME...    the pieces of some platforms that are missing; all of them without a name
+judge              the results and tables from what was measured
+tables             the tables again, from the results that are kept
+
+Judged are the whole pool (a), the pool without predictors of the target's runtime (b), and learning from scratch with the same
+kernels; the most similar predictor as it is; and ten whole networks instead of kernels, as HELP has (LitePred §7.3). The result
+of each target is kept in its own file, so that judging goes on where it was, as targets become measured.
 """
 
 from __future__ import annotations
@@ -11,16 +17,21 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks import platforms_campaign
+from benchmarks.command import Cpu, print_campaign, say
+from benchmarks.judge import Row, by_one_factor, figures, table
 from benchmarks.known_rows import KnownRows, kind_similarity, predict_platform
 from benchmarks.platforms_campaign import (
     PLATFORMS,
     PLATFORMS_FOLDER,
     SPACES,
     BenchPlatform,
+    bench_platform,
     kernels,
     pieces,
     profiled_networks,
@@ -28,8 +39,7 @@ from benchmarks.platforms_campaign import (
     test_networks,
     training_networks,
 )
-from benchmarks.result_files import keep
-from benchmarks.tables import markdown_table
+from benchmarks.result_files import keep, kept, write_json
 from latcast.datasets.store import Store
 from latcast.devices.adaptation import fitting_rounds, transferred_predictor
 from latcast.devices.adaptation_rounds import AdaptationRounds
@@ -37,12 +47,11 @@ from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.rules import FusionRules
+from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import SingleKernels, find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.labels import label_error
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, collect, known_kernels
 from latcast.records import Platform, Reference
@@ -65,16 +74,61 @@ FEW = 10
 """Whole networks of a new platform in place of kernels (HELP, LitePred §7.3.1)."""
 
 
+# Commands
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+
+
+@app.command()
+def draw() -> None:
+    """Draw test networks, whole networks and kernels; what was drawn stays."""
+    platforms_campaign.draw(lambda name: say(f"drawing {name}"))
+
+
+@app.command(name="list")
+def listed() -> None:
+    """Print the platforms and their pieces."""
+    for each in PLATFORMS:
+        done = ", ".join(f"{name} {found['added']} in {found['seconds']:.0f} s" for name, found in progress_of(each).items())
+        print(f"{each.name:<22} {'warm-up' if each.warm_up else 'target':<8} {done or 'nothing yet'}")
+
+
+@app.command()
+def measure(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Platforms, as list names them.")] = None,
+    cpu: Cpu = None,
+) -> None:
+    """Measure what is missing."""
+    for name in names or [each.name for each in PLATFORMS]:
+        platforms_campaign.measure(bench_platform(name), cpu, print_campaign(name))
+
+
+@app.command()
+def judge() -> None:
+    """Judge every platform that was measured, keep the results and print the tables."""
+    keep("platforms", judge_all())
+    tables()
+
+
+@app.command()
+def tables() -> None:
+    """Print the tables from the kept results, without what was measured."""
+    print("\n\n".join((targets_table(), rivals_table(), curves_table(), warm_ups_table())))
+
+
+# Measurements
+
+
 @dataclass(frozen=True)
 class Measured:
-    """What was measured on a platform.
+    """Measurements of a platform.
 
     Attributes:
-        bench, platform, rules: Which.
+        bench, platform, rules: The platform.
         isolated: Kernels timed alone, in the order in which they were drawn.
         profiled: Kernels timed inside networks, network by network.
-        training_networks: Whole networks that are learned from.
-        tests: Those that are judged on, with their labels.
+        training_networks: Whole networks to learn from.
+        tests: Networks to judge on, with their labels.
         label_error: Of the tests, percent.
         seconds: Of measuring kernels and networks.
     """
@@ -91,22 +145,22 @@ class Measured:
 
     @property
     def kernels(self) -> int:
-        """How many different kernels were timed."""
+        """Number of different kernels that were timed."""
         return len({each.kernel.key for each in (*self.isolated, *self.profiled)})
 
     @property
     def runs_of_networks(self) -> int:
-        """In how many networks kernels were timed."""
+        """Number of networks in which kernels were timed."""
         return len({each.network for each in self.profiled})
 
     def first(self, networks: int, kernels: int) -> TrainingData:
-        """What there was to learn from when so many networks had been profiled, and so many kernels timed alone."""
+        """Return what there was to learn from after so many profiled networks and so many kernels timed alone."""
         keys = set(list(dict.fromkeys(each.network for each in self.profiled))[:networks])
         inside = tuple(each for each in self.profiled if each.network in keys)
         return TrainingData(isolated=self.isolated[:kernels], profiled=inside, networks=self.training_networks)
 
     def actual(self, keys: Sequence[str]) -> np.ndarray:
-        """Measured milliseconds of test networks or of those learned from, (networks,)."""
+        """Return the measured milliseconds of test networks or of networks learned from, (networks,)."""
         known = {sample.reference.key: sample.latency_ms for sample in (*self.training_networks, *self.tests)}
         return np.array([known[key] for key in keys])
 
@@ -118,8 +172,6 @@ def _graph(reference: Reference) -> Graph:
 
 @cache
 def _network_kernels(reference: Reference, runtime: str, precision: str) -> tuple[Kernel, ...]:
-    from latcast.kernels.rules import rules_for
-
     return find_kernels(_graph(reference), rules_for(runtime, precision))
 
 
@@ -128,7 +180,7 @@ def _kernels_of(reference: Reference, platform: Platform) -> tuple[Kernel, ...]:
 
 
 def load(bench: BenchPlatform) -> Measured:
-    """What the store of a platform holds.
+    """Read what the store of a platform holds.
 
     Raises:
         MeasurementError: Something is not measured yet.
@@ -171,22 +223,25 @@ def load(bench: BenchPlatform) -> Measured:
 
 
 def _timed_inside(bench: BenchPlatform, platform: Platform, store: Store) -> list[tuple[str, list[int], float, str]]:
-    """Kernels timed inside networks, in the order of measuring: type, configuration, milliseconds and network.
+    """Return kernels timed inside networks, in the order of measuring: type, configuration, milliseconds and network.
 
-    It takes half a minute to find the kernels of all networks, so that the result is kept.
+    Finding the kernels of all networks takes half a minute, so that the result is kept.
     """
     keys = {reference.key for reference in profiled_networks(bench)}
     found = collect(store.measurements(platform=platform.id, role="network", keys=keys), bench.rules, build).profiled
     return [(each.kernel.kernel_type, list(each.kernel.configuration), each.latency_ms, each.network) for each in found]
 
 
+# Judging
+
+
 def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) -> tuple[PlatformPredictor, AdaptationRounds]:
-    """The predictor that ``latcast device adapt`` makes of measurements: transferred from a pool, or from scratch without one.
+    """Train as ``latcast device adapt`` does: transferred from a pool, or from scratch without one.
 
     Args:
-        measured: Of the platform.
+        measured: Measurements of the platform.
         pool: Predictors of others.
-        data: Part of it; all where None.
+        data: Part of the measurements; all by default.
     """
     rounds = fitting_rounds(measured.rules, pool)
     if data is None:
@@ -199,7 +254,7 @@ def _predicted(predictor: PlatformPredictor, references: Sequence[Reference]) ->
 
 
 def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict[str, Any]:
-    """All cases and rivals on one target."""
+    """Judge all cases and rivals on one target."""
     references = [sample.reference for sample in measured.tests]
     actual = np.array([sample.latency_ms for sample in measured.tests])
     same_runtime_left_out = pool.without(lambda platform: platform.runtime == measured.platform.runtime)
@@ -208,14 +263,14 @@ def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict
     for case, sources in pools.items():
         predictor, rounds = trained(measured, sources)
         cases[case] = {
-            **judge(_predicted(predictor, references), actual).to_json(),
+            **figures(_predicted(predictor, references), actual),
             "unlike": rounds.unlike and len(sources) > 0,
             "transfer": predictor.card["transfer"],
         }
         if case == "whole pool":
             nearest = pool.predictors[rounds.similar["conv"][0].platform]
             cases[AS_IT_IS] = {
-                **judge(_predicted(nearest, references), actual).to_json(), "source": nearest.platform.id,
+                **figures(_predicted(nearest, references), actual), "source": nearest.platform.id,
             }  # fmt: skip
     cases |= _from_few_networks(measured, warm_ups)
     families = {sample.family for sample in measured.tests}
@@ -229,49 +284,44 @@ def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict
 
 
 def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict[str, Any]:
-    """Whole networks in place of kernels: latencies measured on the warm-up platforms, carried over by ten networks."""
+    """Judge forecasts from ten whole networks in place of kernels, with the latencies of the warm-up platforms."""
     known = [{sample.reference.key for sample in (*each.training_networks, *each.tests)} for each in (measured, *warm_ups)]
     common = set.intersection(*known)
     support = [reference.key for reference in training_networks() if reference.key in common][:FEW]
     tests = [sample.reference.key for sample in measured.tests if sample.reference.key in common]
-    keys = [*support, *tests]
-    rows = np.log([each.actual(keys) for each in warm_ups])
-    new = np.log(measured.actual(support))
-    actual = measured.actual(tests)
+    rows = np.log([each.actual([*support, *tests]) for each in warm_ups])
+    first, new, actual = np.arange(len(support)), np.log(measured.actual(support)), measured.actual(tests)
     names = [each.platform.id for each in warm_ups]
-    among = kind_similarity(names, names)
-    similarity = kind_similarity([measured.platform.id], names)[0]
-    found = predict_platform(KnownRows(rows, among, np.arange(len(rows))), similarity, np.arange(len(support)), new)
-    difference = new - rows[:, : len(support)]
-    best = int(np.argmin(difference.std(axis=1)))
-    scaled = np.exp(rows[best, len(support) :] + np.median(difference[best]))
+    known_rows = KnownRows(rows, kind_similarity(names, names), np.arange(len(rows)))
+    regression = predict_platform(known_rows, kind_similarity([measured.platform.id], names)[0], first, new).log_ms
+    one_factor, best = by_one_factor(rows, first, new)
     return {
-        FEW_NETWORKS: {**judge(np.exp(found.log_ms[len(support) :]), actual).to_json(), "support": len(support)},
-        ONE_FACTOR: {**judge(scaled, actual).to_json(), "support": len(support), "source": names[best]},
+        FEW_NETWORKS: {**figures(np.exp(regression[len(support) :]), actual), "support": len(support)},
+        ONE_FACTOR: {**figures(np.exp(one_factor[len(support) :]), actual), "support": len(support), "source": names[best]},
     }
 
 
 def curve(measured: Measured, pool: Pool) -> list[dict[str, Any]]:
-    """Errors by how much of the kernels, timed inside networks and alone, was measured; the networks are all in each part."""
+    """Return errors by the share of kernels that was measured; whole networks are all in each part."""
     references = [sample.reference for sample in measured.tests]
     actual = np.array([sample.latency_ms for sample in measured.tests])
     found = []
     for share in CURVE_SHARES:
         data = measured.first(round(share * measured.runs_of_networks), round(share * len(measured.isolated)))
         kernels = len({each.kernel.key for each in (*data.isolated, *data.profiled)})
-        figures: dict[str, Any] = {"share": share, "kernels": kernels}
+        point: dict[str, Any] = {"share": share, "kernels": kernels}
         for case, sources in (("whole pool", pool), ("from scratch", Pool.of([]))):
             predictor, _ = trained(measured, sources, data)
-            figures[case] = judge(_predicted(predictor, references), actual).to_json()
-        found.append(figures)
+            point[case] = figures(_predicted(predictor, references), actual)
+        found.append(point)
     return found
 
 
-def fewer_times(points: Sequence[Mapping[str, Any]]) -> float | None:
-    """How many times fewer kernels the pool needs for the least error from scratch; None: it never comes so low.
+def fewer_times(points: Sequence[Row]) -> float | None:
+    """Return how many times fewer kernels the pool needs for the least error from scratch; None if it never comes so low.
 
     From scratch needs the smallest size at which it has that error. Between sizes the pool's error is interpolated over the
-    logarithm of the size. Where its smallest size does already, the factor is a lower bound.
+    logarithm of the size. If its smallest size suffices, the factor is a lower bound.
     """
     sizes = np.log([point["kernels"] for point in points])
     scratch = np.array([point["from scratch"]["mape"] for point in points])
@@ -291,15 +341,12 @@ def fewer_times(points: Sequence[Mapping[str, Any]]) -> float | None:
 def _kept(name: str, make: Callable[[], Any]) -> Any:
     path = JUDGED / f"{name}.json"
     if not path.exists():
-        JUDGED.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(make()) + "\n")
-        draft.replace(path)
+        write_json(path, make())
     return json.loads(path.read_text())
 
 
 def _own_predictor(measured: Measured) -> PlatformPredictor:
-    """A warm-up platform's predictor, trained once."""
+    """Return a warm-up platform's predictor, trained once."""
     path = JUDGED / f"{measured.bench.name}.bundle"
     if not path.exists():
         JUDGED.mkdir(parents=True, exist_ok=True)
@@ -316,9 +363,9 @@ def _measured_platforms() -> Iterator[Measured]:
 
 
 def judge_all() -> dict[str, Any]:
-    """Judge every target that is measured, and keep what was found.
+    """Judge every target that is measured.
 
-    What was judged stays in :data:`JUDGED`; whoever measures a platform again deletes that folder.
+    Results of targets stay in :data:`JUDGED`; delete that folder after measuring a platform again.
 
     Raises:
         MeasurementError: A warm-up platform is not measured yet.
@@ -340,43 +387,21 @@ def judge_all() -> dict[str, Any]:
                 targets[name]["curve"] = _kept(f"curve-{name}", partial(curve, measured, pool))
     if not targets:
         raise MeasurementError("no target is measured yet: python -m benchmarks platforms list")
-    document = {
+    return {
         "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
-        "distances": distances(everything), "mean": _means(targets),
+        "mean": _means(targets),
     }  # fmt: skip
-    keep("platforms", document)
-    return document
 
 
 def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
-    """A warm-up platform, and how well its own predictor does."""
+    """Describe a warm-up platform, with the figures of its own predictor."""
     references = [sample.reference for sample in measured.tests]
     actual = np.array([sample.latency_ms for sample in measured.tests])
-    own = judge(_predicted(pool.predictors[measured.platform.id], references), actual).to_json()
+    own = figures(_predicted(pool.predictors[measured.platform.id], references), actual)
     return {
         "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
         "seconds": measured.seconds, "label_error": measured.label_error, **own,
     }  # fmt: skip
-
-
-def distances(everything: Sequence[Measured]) -> dict[str, dict[str, Any]]:
-    """How different each platform is from the one most like it: by which factor, and what differs beyond the factor.
-
-    The spread is the mean absolute deviation, in percent, of the ratios of the test networks' latencies from their median.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for one in everything:
-        nearest: list[tuple[float, float, str]] = []
-        for other in everything:
-            if other is not one:
-                known = {sample.reference.key: sample.latency_ms for sample in other.tests}
-                ratio = np.log([s.latency_ms / known[s.reference.key] for s in one.tests if s.reference.key in known])
-                middle = float(np.median(ratio))
-                nearest.append((100 * float(np.abs(ratio - middle).mean()), float(np.exp(middle)), other.bench.name))
-        if nearest:
-            spread, factor, name = min(nearest)
-            found[one.bench.name] = {"nearest": name, "factor": factor, "spread": spread}
-    return found
 
 
 def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -392,77 +417,54 @@ def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return means
 
 
-def platforms_table(document: Mapping[str, Any]) -> str:
-    """Markdown: targets, rivals, curves, warm-up platforms and how different the platforms are."""
-    return "\n\n".join(
-        [targets_table(document), rivals_table(document), curves_table(document), _warm_ups_table(document),
-         _distances_table(document)]
-    )  # fmt: skip
+# Tables
 
 
-def _figures(case: Mapping[str, Any]) -> str:
-    return f"{case['mape']:.1f} / {case['within_5']:.0f} / {case['within_10']:.0f}"
+def _of_case(name: str) -> str:
+    """Return the format of a case's figures in a row that holds them by name."""
+    return f"{{{name}[mape]:.1f}} / {{{name}[within_5]:.0f}} / {{{name}[within_10]:.0f}}"
 
 
-def targets_table(document: Mapping[str, Any]) -> str:
-    head = [
-        "target",
-        "label error %",
-        "kernels",
-        "seconds",
-        *(f"{case}: MAPE / ±5 / ±10 %" for case in CASES),
-        "convolutions from",
-    ]
+def targets_table() -> str:
+    """Return a line for each target, by case, and their mean."""
+    found = kept("platforms")
+    rows = [{**target, **target["cases"], "name": name} for name, target in found["targets"].items()]
+    rows.append({**found["mean"], **found["mean"]["measured"], "name": "**mean**"})
+    columns = {"target": "{name}", "label error %": "{label_error:.1f}", "kernels": "{kernels:.0f}", "seconds": "{seconds:.0f}"}
+    by_case = {f"{case}: MAPE / ±5 / ±10 %": _of_case(case) for case in CASES}
+    return table(rows, {**columns, **by_case})
+
+
+def rivals_table() -> str:
+    """Return the means over targets of all cases and rivals."""
+    rows = [{"name": name, **each} for name, each in kept("platforms")["mean"].items() if name != "measured"]
+    columns = {
+        "mean over targets": "{name}", "MAPE %": "{mape:.1f}", "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
+        "RMSE ms": "{rmse_ms:.2f}", "RMSPE %": "{rmspe:.1f}", "Spearman": "{spearman:.3f}",
+    }  # fmt: skip
+    return table(rows, columns)
+
+
+def curves_table() -> str:
+    """Return the errors by the number of kernels, and how many times fewer the pool needs."""
     rows = []
-    for name, target in document["targets"].items():
-        sources = target["cases"]["whole pool"]["convolutions_from"]
-        rows.append(
-            [name, f"{target['label_error']:.1f}", str(target["kernels"]), f"{target['seconds']:.0f}",
-             *(_figures(target["cases"][case]) for case in CASES), ", ".join(sources) or "scratch"]
-        )  # fmt: skip
-    means = document["mean"]
-    measured = means["measured"]
-    rows.append(
-        ["**mean**", f"{measured['label_error']:.1f}", f"{measured['kernels']:.0f}", f"{measured['seconds']:.0f}",
-         *(_figures(means[case]) for case in CASES), ""]
-    )  # fmt: skip
-    return markdown_table(head, rows)
+    for name, target in kept("platforms")["targets"].items():
+        points = target.get("curve", ())
+        fewer = fewer_times(points) if points else None
+        told = "never" if fewer is None else f"{fewer:.1f}"
+        rows += [{"name": name, **point, "fewer": told if point is points[-1] else ""} for point in points]
+    columns = {
+        "target": "{name}", "kernels": "{kernels}", "from scratch: MAPE / ±5 / ±10 %": _of_case("from scratch"),
+        "whole pool": _of_case("whole pool"), "times fewer": "{fewer}",
+    }  # fmt: skip
+    return table(rows, columns)
 
 
-def rivals_table(document: Mapping[str, Any]) -> str:
-    head = ["mean over targets", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman"]
-    rows = [
-        [name, f"{each['mape']:.1f}", f"{each['within_5']:.0f}", f"{each['within_10']:.0f}", f"{each['rmse_ms']:.2f}",
-         f"{each['rmspe']:.1f}", f"{each['spearman']:.3f}"]
-        for name, each in document["mean"].items() if name != "measured"
-    ]  # fmt: skip
-    return markdown_table(head, rows)
-
-
-def curves_table(document: Mapping[str, Any]) -> str:
-    rows = []
-    for name, target in document["targets"].items():
-        curve_points = target.get("curve", ())
-        fewer = fewer_times(curve_points) if curve_points else None
-        for point in curve_points:
-            last = point is curve_points[-1]
-            rows.append(
-                [name, str(point["kernels"]), _figures(point["from scratch"]), _figures(point["whole pool"]),
-                 ("never" if fewer is None else f"{fewer:.1f}") if last else ""]
-            )  # fmt: skip
-    return markdown_table(["target", "kernels", "from scratch: MAPE / ±5 / ±10 %", "whole pool", "times fewer"], rows)
-
-
-def _warm_ups_table(document: Mapping[str, Any]) -> str:
-    rows = [
-        [name, each["platform"], str(each["kernels"]), f"{each['seconds']:.0f}", f"{each['label_error']:.1f}", _figures(each)]
-        for name, each in document["warm_ups"].items()
-    ]
-    return markdown_table(["warm-up", "platform", "kernels", "seconds", "label error %", "its own: MAPE / ±5 / ±10 %"], rows)
-
-
-def _distances_table(document: Mapping[str, Any]) -> str:
-    rows = [
-        [name, each["nearest"], f"{each['factor']:.2f}", f"{each['spread']:.1f}"] for name, each in document["distances"].items()
-    ]
-    return markdown_table(["platform", "most alike", "times as slow", "beyond that %"], rows)
+def warm_ups_table() -> str:
+    """Return a line for each warm-up platform."""
+    columns = {
+        "warm-up": "{name}", "platform": "{platform}", "kernels": "{kernels}", "seconds": "{seconds:.0f}",
+        "label error %": "{label_error:.1f}",
+        "its own: MAPE / ±5 / ±10 %": "{mape:.1f} / {within_5:.0f} / {within_10:.0f}",
+    }  # fmt: skip
+    return table([{"name": name, **each} for name, each in kept("platforms")["warm_ups"].items()], columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.campaigns import FOLDER
 from benchmarks.isa_caps import capped_variables
+from benchmarks.result_files import write_json
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.kernels.rules import FusionRules, rules_for
@@ -28,14 +29,14 @@ from latcast.records import Platform, Reference
 PLATFORMS_FOLDER = FOLDER / "platforms"
 
 LIBRARIES = FOLDER / "libraries"
-"""Where other versions are: a folder for each, named as pip names it (``onnxruntime-1.20.1``)."""
+"""Folder of other versions, a folder each, named as pip names them (``onnxruntime-1.20.1``)."""
 
 REPOSITORY = Path(__file__).parents[1]
 
 TARGET_SEED, WARM_UP_SEED = 0, 1
 
 PLANNED_KERNELS: Mapping[int, int] = {TARGET_SEED: 2500, WARM_UP_SEED: 5000}
-"""What rounds are planned for, by seed: their beginning is more than any platform can measure in its time."""
+"""Kernels that rounds are planned for, by seed; their beginning is more than any platform can measure in its time."""
 
 LABEL_PLAN = MeasurePlan(rounds=3, runs_per_round=5, warmup_runs=2, max_ms_per_round=120.0)
 
@@ -80,9 +81,9 @@ class BenchPlatform:
         runtime, precision: As in platform ids.
         cap: Newest instruction set that it sees, one of :data:`benchmarks.isa_caps.CAPS`; empty: all.
         library: Folder below :data:`LIBRARIES` with another version.
-        warm_up: Whether it belongs to the pool.
+        warm_up: True for platforms of the pool.
         imports: Modules that its worker imports first.
-        profiler: Whether kernels can be timed inside networks; without, they are timed alone.
+        profiler: True where kernels can be timed inside networks; otherwise they are timed alone.
     """
 
     name: str
@@ -95,7 +96,7 @@ class BenchPlatform:
     profiler: bool = True
 
     def settings(self, cpu: int | None = None) -> WorkerSettings:
-        """How its worker is started.
+        """Return the settings of its worker.
 
         Raises:
             MeasurementError: The machine cannot be capped, or the library's folder is missing.
@@ -120,7 +121,7 @@ class BenchPlatform:
         return Store(PLATFORMS_FOLDER / f"{self.name}.sqlite")
 
     def platform(self) -> Platform:
-        """The id that its worker reported.
+        """Return the id that its worker reported.
 
         Raises:
             MeasurementError: Nothing was measured yet.
@@ -169,7 +170,7 @@ kernels alone, too."""
 
 
 def pieces(platform: BenchPlatform) -> list[tuple[str, float]]:
-    """What is measured on a platform, in order, and for how long; the two passes over the test networks stand far apart."""
+    """Return what is measured on a platform, in order, and for how many seconds; the test networks come first and last."""
     seconds = dict(WARM_UP_SECONDS if platform.warm_up else TARGET_SECONDS)
     if not platform.profiler:
         seconds["kernels"] += seconds.pop("operators")
@@ -177,7 +178,7 @@ def pieces(platform: BenchPlatform) -> list[tuple[str, float]]:
 
 
 def bench_platform(name: str) -> BenchPlatform:
-    """The platform of this name.
+    """Return the platform of this name.
 
     Raises:
         MeasurementError: There is none.
@@ -189,19 +190,19 @@ def bench_platform(name: str) -> BenchPlatform:
 
 
 def draw(watch: Callable[[str], None] = lambda text: None) -> None:
-    """Writes the lists of what is measured: test networks, whole networks, and kernels by fusion rules and seed."""
+    """Write the lists of what is measured: test networks, whole networks, and kernels by fusion rules and seed."""
     PLATFORMS_FOLDER.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[], list[Reference]]] = {"tests": _drawn_tests, "company": _drawn_training_networks}
     makers |= {f"profiled-{seed}": partial(_drawn_profiled, seed) for seed in (WARM_UP_SEED, TARGET_SEED)}
     for name, make in makers.items():
         if not _list_path(name).exists():
             watch(name)
-            _write_list(name, make())
+            write_json(_list_path(name), [reference.to_json() for reference in make()])
     for each in sorted(PLATFORMS, key=lambda platform: not platform.warm_up):
         name = _kernel_list(each)
         if not _list_path(name).exists():
             watch(name)
-            _write_list(name, _drawn_kernels(each))
+            write_json(_list_path(name), [reference.to_json() for reference in _drawn_kernels(each)])
 
 
 def _kernel_list(platform: BenchPlatform) -> str:
@@ -211,7 +212,7 @@ def _kernel_list(platform: BenchPlatform) -> str:
 
 
 def _drawn_kernels(platform: BenchPlatform) -> list[Reference]:
-    """What an adaptation to an unknown platform begins with: convolutions five times as often as other kernels."""
+    """Draw what an adaptation to an unknown platform begins with: convolutions five times as often as other kernels."""
     from latcast.devices.adaptation_rounds import AdaptationRounds
     from latcast.devices.pool import Pool
     from latcast.spaces.kernel_zoo import kernel_zoo
@@ -258,14 +259,8 @@ def _list_path(name: str) -> Path:
     return PLATFORMS_FOLDER / f"{name}.json"
 
 
-def _write_list(name: str, references: Sequence[Reference]) -> None:
-    draft = _list_path(name).with_suffix(".draft")
-    draft.write_text(json.dumps([reference.to_json() for reference in references]) + "\n")
-    draft.replace(_list_path(name))
-
-
 def drawn(name: str) -> list[Reference]:
-    """A list that :func:`draw` wrote.
+    """Read a list that :func:`draw` wrote.
 
     Raises:
         MeasurementError: It was not drawn.
@@ -277,34 +272,38 @@ def drawn(name: str) -> list[Reference]:
 
 
 def test_networks() -> list[Reference]:
-    """What every platform is judged on."""
+    """Return the networks that every platform is judged on."""
     return drawn("tests")
 
 
 def training_networks() -> list[Reference]:
-    """Whole networks that are not judged on, the same on every platform, in the order of measuring."""
+    """Return whole networks to learn from, the same on every platform, in the order of measuring."""
     return drawn("company")  # as the lists on disk are called
 
 
 def kernels(platform: BenchPlatform) -> list[Reference]:
-    """Kernels of a platform in the order of measuring."""
+    """Return the kernels of a platform in the order of measuring."""
     return drawn(_kernel_list(platform))
 
 
 def profiled_networks(platform: BenchPlatform) -> list[Reference]:
-    """Networks in which kernels are timed, in the order of measuring."""
+    """Return the networks in which kernels are timed, in the order of measuring."""
     return drawn(f"profiled-{platform.seed}")
 
 
+def _pieces_path(platform: BenchPlatform) -> Path:
+    return PLATFORMS_FOLDER / f"{platform.name}.pieces.json"
+
+
 def progress_of(platform: BenchPlatform) -> dict[str, dict[str, Any]]:
-    """What was finished on a platform: by piece, seconds that it took and records that it added."""
-    path = PLATFORMS_FOLDER / f"{platform.name}.pieces.json"
+    """Return the finished pieces of a platform: the seconds that each took and the records that it added."""
+    path = _pieces_path(platform)
     found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
 
-def measure(platform: BenchPlatform, cpu: int | None, watch: Callable[[str, Progress], None]) -> None:
-    """Measures every piece of a platform that is not finished; run again after a kill, it goes on."""
+def measure(platform: BenchPlatform, cpu: int | None, watch: Callable[[Progress], None]) -> None:
+    """Measure every piece of a platform that is not finished; run again after a kill, it goes on."""
     settings = platform.settings(cpu)
     if platform.imports:
         # A worker finds this package wherever it was started from.
@@ -318,16 +317,13 @@ def measure(platform: BenchPlatform, cpu: int | None, watch: Callable[[str, Prog
         with platform.store() as store:
             report = Campaign(
                 store, settings, _items(platform, piece), budget_s=budget_s, processes=2 if piece == "labels2" else 1,
-                progress=lambda progress, piece=piece: watch(piece, progress),  # type: ignore[misc]
+                progress=watch,
             ).run()  # fmt: skip
         finished[piece] = {
             "seconds": round(time.monotonic() - start, 1), "added": report.added, "failed": len(report.failures),
             "missing": report.missing,
         }  # fmt: skip
-        path = PLATFORMS_FOLDER / f"{platform.name}.pieces.json"
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(finished, indent=1) + "\n")
-        draft.replace(path)
+        write_json(_pieces_path(platform), finished)
 
 
 def _items(platform: BenchPlatform, piece: str) -> list[CampaignItem]:

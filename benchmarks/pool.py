@@ -7,16 +7,27 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from benchmarks.command import PUBLISHED, Data, Seed, print_stages, say
+from benchmarks.judge import (
+    LEAST_COVERAGE,
+    MOST_COVERAGE,
+    Row,
+    absolute_percentage,
+    figures_of_logarithms,
+    is_off_level,
+    mean_over_platforms,
+    table,
+)
 from benchmarks.phones import learns_from_transformers, transformer_platform
-from benchmarks.result_files import keep
-from benchmarks.tables import markdown_table
+from benchmarks.result_files import keep, kept
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
+from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model
 from latcast.devices.known_forecasts import (
     UNSTABLE_PERCENT,
     About,
@@ -27,48 +38,81 @@ from latcast.devices.known_forecasts import (
     pool_members,
     try_known,
 )
-from latcast.devices.known_platforms import KnownPlatforms, known_platforms
+from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.errors import LatcastError
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, pool_path, scan_bundles, shipped_pool
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.pool_file import save_pool
 from latcast.records import Measurement, Platform
 from latcast.spaces.iiswc20 import NAME as IISWC20
 
 CASES: Mapping[str, str] = {
-    NOTHING: "that others ran and it did not",
-    NEW_NETWORKS: "that nobody ran, of lineages that it may have run",
-    NEW_LINEAGES: "of lineages that nobody ran",
+    NOTHING: "run by others only",
+    NEW_NETWORKS: "not run, of lineages that it may have run",
+    NEW_LINEAGES: "of lineages not run",
 }
+"""Case of holding out to the name of its tested networks in tables."""
 
 WITHOUT_DRAWN = "cpu, without drawn networks"
-"""The kind of a row of CPUs without those of Ganesan et al., which are many and ran the same networks, nearly all of them drawn
-from one block."""
+"""The kind of a row of CPUs without those of Ganesan et al., which are many and ran the same networks, nearly all drawn from one
+block."""
 
 KINDS_OF_ROWS = ("cpu", WITHOUT_DRAWN, "gpu", "npu")
 
+FEWEST_DEVICES, FEWEST_PLATFORMS = 140, 500
+"""In the shipped pool."""
+
+MOST_BYTES = 25_000_000
+"""Of its file."""
+
+
+# Command
+
+
+def pool(
+    data: Data = PUBLISHED,
+    seed: Seed = 0,
+    ship: Annotated[bool, typer.Option("--ship", help="Write the shipped pool, too.")] = False,
+) -> None:
+    """Judge platforms that others measured, on networks held out."""
+    watch = print_stages()
+    known, about, wanted, reasons = read_pool(list(read_datasets(data)), watch)
+    tried = try_known(known, wanted, seed=seed, watch=watch)
+    rows = rows_of(known, held_out(tried))
+    size_bytes = ship_pool(known, tried, wanted, about, seed=seed, watch=watch).stat().st_size if ship else None
+    percents = [about[name].repeat_percent for name in wanted]
+    errors = [percent / 2 for percent in percents if percent is not None]
+    document = {
+        "platforms": len(wanted), "devices": len({name.partition("/")[0] for name in wanted}), "left_out": dict(reasons),
+        "unstable_percent": UNSTABLE_PERCENT, "label_error": {"platforms": len(errors), "median": float(np.median(errors))},
+        "rows": rows,
+    }  # fmt: skip
+    keep("pool", document)
+    print(pool_table())
+    for text in missed(rows, wanted, size_bytes):
+        say(f"missed: {text}")
+
+
+# Kinds of rows
+
 
 def kinds_of_rows(platform: KnownPlatform) -> tuple[str, ...]:
-    """The kinds of rows that a platform is judged in."""
+    """Return the kinds of rows that a platform is judged in."""
     drawn = platform.kind != "cpu" or platform.source == IISWC20
     return (platform.kind,) if drawn else (platform.kind, WITHOUT_DRAWN)
 
 
 def unit_title(kind: str, plural: str = "") -> str:
-    """A kind of rows as tables name it: "CPUs, without drawn networks"."""
+    """Return a kind of rows as tables name it: "CPUs, without drawn networks"."""
     unit, comma, rest = kind.partition(",")
     return unit.upper() + plural + comma + rest
-
-
-FEWEST_DEVICES, FEWEST_PLATFORMS = 140, 500
-LEAST_COVERAGE, MOST_COVERAGE = 85, 95
-MOST_BYTES = 25_000_000
 
 
 def read_pool(
     measurements: Sequence[tuple[str, Measurement]], watch: Watch
 ) -> tuple[KnownPlatforms, dict[str, About], frozenset[str], dict[str, int]]:
-    """The pool, what is said of its platforms, those to ship, and reason to how many others there are."""
+    """Return the pool, facts about its platforms, the platforms to ship, and why how many others are left out."""
     about = about_platforms(measurements)
     pool = known_platforms(measurements, watch)
     bundles = {name for entry in scan_bundles([SHIPPED_FOLDER]).entries for name in _learned_by_bundle(entry.platform)}
@@ -83,118 +127,71 @@ def read_pool(
             reasons["fewer than four networks with a graph"] += 1
         else:
             wanted.add(each.name)
-    # An unstable platform teaches the others nothing either.
+    # Others do not learn from an unstable platform either.
     stable = tuple(each for each in pool.platforms if each.name in bundles or not about[each.name].unstable)
     return replace(pool, platforms=stable), about, frozenset(wanted), reasons
 
 
 def _learned_by_bundle(name: str) -> tuple[str, ...]:
-    """The platform of a shipped bundle, and the one at another version whose transformers the bundle learned from."""
+    """Return the platform of a shipped bundle, and the one at another version whose transformers the bundle learned from."""
     platform = Platform.parse(name)
     return (name, transformer_platform(platform).id) if learns_from_transformers(platform) else (name,)
 
 
+# Judging
+
+
 def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], HeldOut]) -> list[dict[str, Any]]:
-    """Rows of the table: kind of unit, what is held out, which networks, and the figures."""
-    place = TERM_NAMES.index("flops matmul")
-    matmul = pool.features.terms[:, place] > 0
-    every = (("all", None), ("CNNs", ~matmul), ("transformers", matmul))
-    rows = []
+    """Return rows of kind of unit, what is held out, which networks, and the figures."""
+    matmul = pool.features.terms[:, TERM_NAMES.index("flops matmul")] > 0
+    which = {"all": matmul | True, "CNNs": ~matmul, "transformers": matmul}
     platforms = {each.name: each for each in pool.platforms}
+    rows = []
     for kind in KINDS_OF_ROWS:
         for case in CASES:
-            among = [found for (name, held), found in judged.items() if held == case and kind in kinds_of_rows(platforms[name])]
-            for title, chosen in every[:1] if kind == WITHOUT_DRAWN else every:
-                parts = [_of(found, chosen) for found in among]
-                parts = [part for part in parts if len(part.error)]
+            among = {
+                name: found for (name, held), found in judged.items() if held == case and kind in kinds_of_rows(platforms[name])
+            }
+            for title in ("all",) if kind == WITHOUT_DRAWN else which:
+                parts = {name: _of(found, which[title]) for name, found in among.items()}
+                parts = {name: part for name, part in parts.items() if len(part.error)}
                 if parts:
-                    rows.append({"kind": kind, "held_out": case, "networks": title, **_figures(parts)})
+                    chips = [platforms[name].silicon for name in parts]
+                    rows.append({"kind": kind, "held_out": case, "networks": title, **_figures([*parts.values()], chips)})
     return rows
 
 
-def _of(found: HeldOut, chosen: np.ndarray | None) -> HeldOut:
-    if chosen is None:
-        return found
+def _of(found: HeldOut, chosen: np.ndarray) -> HeldOut:
     part = chosen[found.networks]
-    return HeldOut(
-        found.error[part], found.deviation[part], found.log_ms[part], found.networks[part], found.simple_error[part],
-    )  # fmt: skip
+    arrays = (found.error, found.deviation, found.log_ms, found.networks, found.simple_error)
+    return HeldOut(*(each[part] for each in arrays))
 
 
-def _figures(parts: Sequence[HeldOut]) -> dict[str, float]:
-    """Means over platforms, each weighing the same; coverage over all predictions."""
-    apes = [100 * np.abs(np.expm1(-part.error)) for part in parts]
-    simple = [100 * np.abs(np.expm1(-part.simple_error)).mean() for part in parts]
+def _figures(parts: Sequence[HeldOut], chips: Sequence[str]) -> dict[str, Any]:
+    """Return means over platforms, each weighing the same; coverage and width over all predictions."""
+    figures = mean_over_platforms([figures_of_logarithms(part.error, part.deviation, part.log_ms) for part in parts], chips)
+    shown = ("mape", "median_mape", "mape_interval", "within_5", "within_10")
     inside = np.concatenate([part.inside for part in parts])
-    width = np.concatenate([part.deviation for part in parts])
+    width = float(np.exp(2 * LEVEL_DEVIATIONS * np.median(np.concatenate([part.deviation for part in parts]))))
+    simple = float(np.mean([absolute_percentage(part.simple_error).mean() for part in parts]))
     return {
-        "platforms": len(parts),
-        "predictions": len(inside),
-        "mape": float(np.mean([ape.mean() for ape in apes])),
-        "median_mape": float(np.median([ape.mean() for ape in apes])),
-        "within_5": float(np.mean([100 * (ape <= 5).mean() for ape in apes])),
-        "within_10": float(np.mean([100 * (ape <= 10).mean() for ape in apes])),
-        "coverage": 100 * float(inside.mean()),
-        "width": float(np.exp(2 * 1.645 * np.median(width))),
-        "flops_and_memory_mape": float(np.mean(simple)),
-    }
+        "platforms": len(parts), "predictions": len(inside), **{name: figures[name] for name in shown},
+        "coverage": 100 * float(inside.mean()), "width": width, "flops_and_memory_mape": simple,
+    }  # fmt: skip
 
 
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table, FLOPs and memory beside."""
-    head = ["unit", "tested networks", "which", "platforms", "predictions", "MAPE mean (median) %", "±5 %", "±10 %",
-            "in the 90 % interval %", "high/low", "FLOPs+MAC MAPE %"]  # fmt: skip
-    return markdown_table(
-        head,
-        [
-            [
-                unit_title(row["kind"]), CASES[row["held_out"]], row["networks"], str(row["platforms"]), str(row["predictions"]),
-                f"{row['mape']:.1f} ({row['median_mape']:.1f})", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}",
-                f"{row['coverage']:.0f}", f"{row['width']:.2f}", f"{row['flops_and_memory_mape']:.1f}",
-            ]
-            for row in rows
-        ],
-    )  # fmt: skip
-
-
-def sources_table() -> str:
-    """What the shipped pool holds, by data set."""
-    pool = shipped_pool()
-    if pool is None:
-        raise LatcastError("no pool is here; write it with: python -m benchmarks pool --ship")
-    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
-    for name in pool.platforms:
-        card = pool.card(name)
-        found.setdefault(card["source"], []).append((name, card))
-    rows = []
-    for source, listed in sorted(found.items()):
-        kinds = Counter(card["unit_kind"] for _, card in listed)
-        errors = [card["label_error"] for _, card in listed if "label_error" in card]
-        rows.append(
-            [
-                source, str(len({name.partition("/")[0] for name, _ in listed})),
-                ", ".join(f"{count} {kind.upper()}" for kind, count in sorted(kinds.items())),
-                f"{np.median([card['measurements'] for _, card in listed]):.0f}",
-                f"{np.median(errors):.1f} ({len(errors)})" if errors else "not known",
-                re.sub(r", commit [^,()]*\)$", ")", str(listed[0][1]["licence"])),
-            ]
-        )  # fmt: skip
-    head = ["data set", "devices", "platforms", "networks (median)", "label error % (platforms)", "licence"]
-    return markdown_table(head, rows)
-
-
-def missed_coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def missed_coverage(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each row whose interval misses its aim."""
     return [
         f"{row['kind']}, networks {CASES[row['held_out']]}: {row['coverage']:.1f} % inside the interval, aimed at "
-        f"{LEAST_COVERAGE} to {MOST_COVERAGE}"
+        f"{LEAST_COVERAGE:.0f} to {MOST_COVERAGE:.0f}"
         for row in rows
-        if row["networks"] == "all" and not LEAST_COVERAGE <= row["coverage"] <= MOST_COVERAGE
+        if row["networks"] == "all" and is_off_level(row["coverage"])
     ]
 
 
-def missed(rows: Sequence[Mapping[str, Any]], platforms: Collection[str], size_bytes: int | None) -> list[str]:
-    """Aims that are missed, a sentence each."""
+def missed(rows: Sequence[Row], platforms: Collection[str], size_bytes: int | None) -> list[str]:
+    """Return a sentence for each aim that is missed."""
     found = missed_coverage(rows)
     devices = {name.partition("/")[0] for name in platforms}
     if len(platforms) < FEWEST_PLATFORMS or len(devices) < FEWEST_DEVICES:
@@ -204,41 +201,59 @@ def missed(rows: Sequence[Mapping[str, Any]], platforms: Collection[str], size_b
     return found
 
 
-def ship(
+def ship_pool(
     pool: KnownPlatforms, tried: Sequence[Tried], wanted: Collection[str], about: Mapping[str, About], *, seed: int, watch: Watch
 ) -> Path:
-    """Fits the model to the whole pool and writes the posterior of every platform to ship."""
+    """Fit the model to the whole pool and write the posterior of every platform to ship."""
     model = replace(fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch), arbitration=known_arbitration(tried))
     cards = {name: found.card for name, found in about.items()}
     members = list(pool_members(pool, model, held_out(tried), wanted, cards, watch))
     return save_pool(members, pool_path())
 
 
-def save(
-    rows: Sequence[Mapping[str, Any]], wanted: Collection[str], reasons: Mapping[str, int], about: Mapping[str, About]
-) -> None:
-    """Keep the rows and what they are of."""
-    percents = [about[name].repeat_percent for name in wanted]
-    errors = [percent / 2 for percent in percents if percent is not None]
-    document = {
-        "platforms": len(wanted), "devices": len({name.partition("/")[0] for name in wanted}), "left_out": dict(reasons),
-        "unstable_percent": UNSTABLE_PERCENT, "label_error": {"platforms": len(errors), "median": float(np.median(errors))},
-        "rows": list(rows),
-    }  # fmt: skip
-    keep("pool", document)
+# Tables
 
 
-def run(
-    measurements: Sequence[tuple[str, Measurement]], *, seed: int = 0, shipped: bool = False, watch: Watch = unwatched
-) -> tuple[str, list[str]]:
-    """Judges the pool, keeps what was found, and ships it where that is asked for.
+def pool_table() -> str:
+    """Return a line for each row of results, FLOPs and memory beside."""
+    return table(
+        kept("pool")["rows"],
+        {
+            "unit": lambda row: unit_title(row["kind"]), "tested networks": lambda row: CASES[row["held_out"]],
+            "which": "{networks}", "platforms": "{platforms}", "predictions": "{predictions}",
+            "MAPE mean (median) %": "{mape:.1f} ({median_mape:.1f})", "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
+            "in the 90 % interval %": "{coverage:.0f}", "high/low": "{width:.2f}",
+            "FLOPs+MAC MAPE %": "{flops_and_memory_mape:.1f}",
+        },
+    )  # fmt: skip
 
-    Returns:
-        The table, and what misses its aim.
-    """
-    pool, about, wanted, reasons = read_pool(measurements, watch)
-    tried = try_known(pool, wanted, seed=seed, watch=watch)
-    rows = rows_of(pool, held_out(tried))
-    path = ship(pool, tried, wanted, about, seed=seed, watch=watch) if shipped else None
-    save(rows, wanted, reasons, about)
-    return markdown(rows), missed(rows, wanted, None if path is None else path.stat().st_size)
+
+def sources_table() -> str:
+    """Return what the shipped pool holds, by data set."""
+    known = shipped_pool()
+    if known is None:
+        raise LatcastError("no pool is here; write it with: python -m benchmarks pool --ship")
+    found: dict[str, list[tuple[str, Row]]] = {}
+    for name in known.platforms:
+        card = known.card(name)
+        found.setdefault(card["source"], []).append((name, card))
+    rows = []
+    for source, listed in sorted(found.items()):
+        kinds = Counter(card["unit_kind"] for _, card in listed)
+        errors = [card["label_error"] for _, card in listed if "label_error" in card]
+        rows.append(
+            {
+                "source": source, "devices": len({name.partition("/")[0] for name, _ in listed}),
+                "platforms": ", ".join(f"{count} {kind.upper()}" for kind, count in sorted(kinds.items())),
+                "networks": np.median([card["measurements"] for _, card in listed]),
+                "error": f"{np.median(errors):.1f} ({len(errors)})" if errors else "not known",
+                "licence": re.sub(r", commit [^,()]*\)$", ")", str(listed[0][1]["licence"])),
+            }
+        )  # fmt: skip
+    return table(
+        rows,
+        {
+            "data set": "{source}", "devices": "{devices}", "platforms": "{platforms}", "networks (median)": "{networks:.0f}",
+            "label error % (platforms)": "{error}", "licence": "{licence}",
+        },
+    )  # fmt: skip

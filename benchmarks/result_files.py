@@ -30,13 +30,18 @@ def keep(name: str, data: Any) -> Path:
         data: Anything that JSON holds.
     """
     path = RESULTS / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     cpu = cpu_description()
     document = {
         "commit": _commit(), "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", *_module_and_arguments()]),
         "machine": {"model": cpu["model"], "flags": cpu["flags"]}, "data": data,
     }  # fmt: skip
+    return write_json(path, document)
+
+
+def write_json(path: Path, document: Any) -> Path:
+    """Write a JSON file in place of the one there, which stays whole if this is cut off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     draft.replace(path)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.campaigns import Bench, profile_taken
-from benchmarks.result_files import kept_parts
-from benchmarks.tables import markdown_table
+from benchmarks.command import Cap, Cpu, say
+from benchmarks.judge import Columns, Row, table
+from benchmarks.outsiders import outsiders_bench
+from benchmarks.result_files import keep, kept_parts
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
@@ -27,6 +29,19 @@ DRAWN = 40
 SHOWN = 3
 """Pairs of operators named of each sort."""
 
+SAY_EVERY = 200
+"""Networks."""
+
+
+def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None, cap: Cap = "") -> None:
+    """Compare which operators share a kernel by the shipped rules and as the runtime ran the profile of ``outsiders``.
+
+    With a cap, as the runtime runs networks of the training mix once each.
+    """
+    bench = Bench(runtime, precision, cpu, cap=cap) if cap else outsiders_bench(runtime, precision, cpu, 0)
+    keep(f"rule_agreement/{bench.results_name}", (judge_without_clock if cap else judge_rules)(bench))
+    print(agreement_table())
+
 
 class Agreement(NamedTuple):
     """Edges between operators on which rules and runtime agree (same kernel, or not), and the pairs on which they do not."""
@@ -37,17 +52,18 @@ class Agreement(NamedTuple):
 
     @property
     def edges(self) -> int:
+        """Number of edges that were compared."""
         return self.agreed + self.only_rules.total() + self.only_runtime.total()
 
     def with_other(self, other: Agreement) -> Agreement:
-        """Both together."""
+        """Return both together."""
         return Agreement(
             self.agreed + other.agreed, self.only_rules + other.only_rules, self.only_runtime + other.only_runtime
         )  # fmt: skip
 
 
 def edge_agreement(graph: Graph, kernels: Sequence[Kernel], executed: Sequence[ExecutedKernel], rules: FusionRules) -> Agreement:
-    """Compares edge by edge; operators that the runtime did not report and those that the rules call free are left out."""
+    """Compare edge by edge; operators that the runtime did not report and those that the rules call free are left out."""
     classes = operator_classes(graph, rules)
     predicted = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
     real = {node: index for index, kernel in enumerate(executed) for node in kernel.nodes}
@@ -69,33 +85,34 @@ def edge_agreement(graph: Graph, kernels: Sequence[Kernel], executed: Sequence[E
     return Agreement(agreed, only_rules, only_runtime)
 
 
-def judge_rules(bench: Bench, watch: Callable[[int, int], None] = lambda *_: None) -> dict[str, Any]:
-    """Shipped rules beside what was executed of the networks that a bench's profile measured.
+def judge_rules(bench: Bench) -> dict[str, Any]:
+    """Compare shipped rules with what was executed of the networks that a bench's profile measured.
 
     Raises:
         MeasurementError: There is no profile.
     """
     profiled = profile_taken(bench)
     with Store(profiled["store"]) as store:
-        return _judged(store, Platform.parse(profiled["platform"]), watch)
+        return _judged(store, Platform.parse(profiled["platform"]))
 
 
-def judge_without_clock(bench: Bench, watch: Callable[[int, int], None] = lambda *_: None) -> dict[str, Any]:
-    """Shipped rules beside what the bench's runtime says it executes of networks of the training mix, each run once."""
+def judge_without_clock(bench: Bench) -> dict[str, Any]:
+    """Compare shipped rules with what the bench's runtime executes of networks of the training mix, each run once."""
     chosen = training_mix(DRAWN, 0, runtime=bench.runtime)
     items = [CampaignItem(each, plan=TRIAL_PLAN) for each in chosen if size(each).parameters <= MOST_WEIGHTS_AT_LEAST]
     with bench.store("executed") as store:
         platform = Campaign(store, bench.settings, items).run().platform
-        return _judged(store, platform, watch)
+        return _judged(store, platform)
 
 
-def _judged(store: Store, platform: Platform, watch: Callable[[int, int], None]) -> dict[str, Any]:
-    """Rules of a platform, of its instruction set, beside what was executed of the networks that a store holds."""
+def _judged(store: Store, platform: Platform) -> dict[str, Any]:
+    """Compare the rules of a platform and its instruction set with what was executed of a store's networks."""
     rules = rules_of_host(environment_of(store, platform), platform, platform_rules(platform))
     found = Agreement(0, Counter(), Counter())
     measured = [each for each in store.measurements(platform=platform.id) if each.ok and each.executed]
     for done, each in enumerate(measured):
-        watch(done, len(measured))
+        if done % SAY_EVERY == 0:
+            say(f"{done} of {len(measured)} networks")
         graph = build(each.reference)
         found = found.with_other(edge_agreement(graph, find_kernels(graph, rules), each.executed, rules))
     return {
@@ -107,15 +124,18 @@ def _judged(store: Store, platform: Platform, watch: Callable[[int, int], None])
     }  # fmt: skip
 
 
-def agreement_table() -> str:
-    """A line for each platform."""
-    rows = []
-    for each in kept_parts("rule_agreement").values():
-        pairs = [
-            ", ".join(f"{first} + {second} ({count})" for first, second, count in each[name]) or "none"
-            for name in ("only_rules", "only_runtime")
-        ]
-        share = f"{100 * each['agreed'] / each['edges']:.1f}"
-        rows.append([each["platform"], str(each["networks"]), str(each["edges"]), share, *pairs])
-    head = ["platform", "networks", "edges", "agree %", "most often by the rules alone", "by the runtime alone"]
-    return markdown_table(head, rows)
+def agreement_table(pairs: bool = True) -> str:
+    """Return a line for each platform, with the pairs of operators most often disagreed about unless these are left out."""
+    columns: Columns = {
+        "platform": "{platform}", "networks": "{networks}", "edges": "{edges}",
+        "agree %": lambda row: f"{100 * row['agreed'] / row['edges']:.1f}",
+    }  # fmt: skip
+    disagreed: Columns = {
+        "most often by the rules alone": lambda row: _pairs(row, "only_rules"),
+        "by the runtime alone": lambda row: _pairs(row, "only_runtime"),
+    }
+    return table([*kept_parts("rule_agreement").values()], {**columns, **(disagreed if pairs else {})})
+
+
+def _pairs(row: Row, name: str) -> str:
+    return ", ".join(f"{first} + {second} ({count})" for first, second, count in row[name]) or "none"

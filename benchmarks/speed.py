@@ -1,4 +1,4 @@
-"""How quick latcast itself is: start-up, one file, many graphs."""
+"""Speed of latcast itself: start-up, one file, many graphs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.result_files import keep
+from benchmarks.judge import table
+from benchmarks.result_files import keep, kept
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import rules_for
 from latcast.networks import read_model
+from latcast.predictors.bundle import load_bundle
+from latcast.predictors.bundle_index import resolve_platform
 from latcast.predictors.forecast import load
 from latcast.predictors.profiling import TRAINING_SHARE, network_items
 from latcast.spaces import build
@@ -32,6 +35,12 @@ TARGETS: Mapping[str, tuple[str, float]] = {
 GRAPHS = 600
 
 
+def speed() -> None:
+    """Measure start-up times and predictions per second."""
+    keep("speed", measure_speed())
+    print(speed_table())
+
+
 def _median_seconds(work: Callable[[], object], times: int) -> float:
     taken = []
     for _ in range(times):
@@ -46,7 +55,7 @@ def _command(*arguments: str) -> Callable[[], object]:
 
 
 def choosing_seconds(seeds: Sequence[int] = range(3)) -> float:
-    """CPU seconds that drawing the networks of a five-minute profile takes, and leaving out the heaviest: mean over seeds."""
+    """Return the CPU seconds that choosing the networks of a five-minute profile takes, the mean over seeds."""
     rules = rules_for("onnxruntime", "fp32")
     start = time.process_time()
     for seed in seeds:
@@ -55,10 +64,7 @@ def choosing_seconds(seeds: Sequence[int] = range(3)) -> float:
 
 
 def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
-    """Medians, by the names of :data:`TARGETS`; needs a bundle of the platform (``latcast demo`` leaves one)."""
-    from latcast.predictors.bundle import load_bundle
-    from latcast.predictors.bundle_index import resolve_platform
-
+    """Measure medians, by the names of :data:`TARGETS`; needs a bundle of the platform (``latcast demo`` leaves one)."""
     found: dict[str, float] = {}
     bare = _median_seconds(_command("-c", "pass"), 5)
     found["import latcast, s"] = _median_seconds(_command("-c", "import latcast"), 5) - bare
@@ -81,15 +87,14 @@ def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
     start = time.perf_counter()
     predictor.predict_many(graphs)
     found["predict_many, in-memory graphs a second on one core"] = len(graphs) / (time.perf_counter() - start)
-    keep("speed", found)
     return found
 
 
-def speed_table(found: Mapping[str, float]) -> str:
-    """Markdown: figure, measured, target."""
-    lines = ["| figure | measured | target |", "|---|---|---|"]
-    for name, value in found.items():
+def speed_table() -> str:
+    """Return a line for each figure with its target."""
+    rows = []
+    for name, value in kept("speed").items():
         word, target = TARGETS[name]
         met = value <= target if word == "at most" else value >= target
-        lines.append(f"| {name} | {value:.3g} | {word} {target:g}{'' if met else ' (missed)'} |")
-    return "\n".join(lines)
+        rows.append({"figure": name, "value": value, "target": f"{word} {target:g}{'' if met else ' (missed)'}"})
+    return table(rows, {"figure": "{figure}", "measured": "{value:.3g}", "target": "{target}"})

@@ -30,7 +30,7 @@ class TfliteRuntime(LiteRt):
         return installed_version("tflite-runtime")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtSession:
-        """As LiteRT's, never with a profile: the profiler is read through LiteRT's own library."""
+        """Load as LiteRT does, never with a profile: the profiler is read through LiteRT's own library."""
         sys.modules["ai_edge_litert.interpreter"] = import_module("tflite_runtime.interpreter")
         return super().load(graph, threads=threads, precision=precision, profile=profile)
 

@@ -30,7 +30,7 @@ def _text(value: Any) -> str:
 
 @app.command()
 def uploads(database: Url = "", count: int = 512, clients: int = 16, as_json: AsJson = False) -> None:
-    """Uploads while the server is killed twice with SIGKILL: what is lost, doubled or strange afterwards."""
+    """Upload while the server is killed twice with SIGKILL; count what is lost, doubled or strange afterwards."""
     from benchmarks.hub.serving import upload_under_fire
 
     _show([upload_under_fire(database or None, count, clients)], as_json)
@@ -38,7 +38,7 @@ def uploads(database: Url = "", count: int = 512, clients: int = 16, as_json: As
 
 @app.command()
 def reads(database: Url = "", workers: int = 1, count: int = 3000, as_json: AsJson = False) -> None:
-    """Reads a CPU-second at 1, 16 and 64 connections, with one upload in between."""
+    """Measure reads a CPU-second at 1, 16 and 64 connections, with one upload in between."""
     from benchmarks.hub.serving import read_rates
 
     _show([each.to_json() for each in read_rates(reads=count, database=database or None, workers=workers)], as_json)
@@ -46,7 +46,7 @@ def reads(database: Url = "", workers: int = 1, count: int = 3000, as_json: AsJs
 
 @app.command()
 def fit(devices: int = 1000, networks: int = 500, as_json: AsJson = False) -> None:
-    """Time and memory of a fit, of a new device's upload afterwards, and of the next fit."""
+    """Measure time and memory of a fit, of a new device's upload afterwards, and of the next fit."""
     from benchmarks.hub.fitting import fitting
 
     _show([fitting(devices, networks).to_json()], as_json)
@@ -54,7 +54,7 @@ def fit(devices: int = 1000, networks: int = 500, as_json: AsJson = False) -> No
 
 @app.command()
 def attack(honest: int = 66, fakes: int = 66, as_json: AsJson = False) -> None:
-    """What fake devices move of others' errors, and three records of what is shown for a network."""
+    """Measure how fake devices change the errors of others, and three records what is shown for a network."""
     from benchmarks.hub.attack import fake_devices, few_records
 
     devices, shown = fake_devices(honest, fakes), few_records()
@@ -93,7 +93,7 @@ def starve(as_json: AsJson = False) -> None:
 
 @app.command()
 def faults(as_json: AsJson = False) -> None:
-    """A full disk, a locked database, wrong clocks, and processes that a killed server leaves; 1 where one of them does harm."""
+    """Try a full disk, a locked database, wrong clocks and a killed server; exit with 1 where one of them does harm."""
     from benchmarks.hub.faults import clocks, disk_full, locked, orphans
 
     found = [disk_full(), locked(), clocks()]

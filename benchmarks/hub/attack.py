@@ -1,4 +1,4 @@
-"""What fake devices and false records change of what a hub says: everything goes through the same door as honest uploads."""
+"""Fake devices and false records, sent as honest uploads are, and what they change of a hub's answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Attack:
     Attributes:
         name: Who attacks.
         fakes: Devices that it tries to bring.
-        accepted: Those of which something was believed.
+        accepted: Fakes of which some records were accepted.
         mape_before, mape_after: Of other devices that the hub did not see, from ten of their networks.
         coverage_before, coverage_after: Percent of their networks in the 90 % interval.
         published_before, published_after: The error that the hub says it has.
@@ -57,7 +57,7 @@ class Attack:
 
     @property
     def moved_points(self) -> float:
-        """By which the others' MAPE moved."""
+        """Points by which the others' MAPE moved."""
         return abs(self.mape_after - self.mape_before)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Attack:
 
 
 def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless: int = 20, seed: int = 0) -> list[Attack]:
-    """Fake devices beside honest ones: copies of honest ones, half of them with half of their latencies 1.3 times too long.
+    """Send fake devices: copies of honest ones, half of them with half of their latencies 1.3 times too long.
 
     Half of the honest devices are of trusted contributors, one each.
 
@@ -110,7 +110,7 @@ def _moved(item: Measurement, device: str) -> Measurement:
 def _send(
     database: HubDatabase, who: str, records: Sequence[Measurement], model: HubModel | None, trusted: bool | None
 ) -> dict[str, Any]:
-    """As the API does, each contributor with one token."""
+    """Receive records as the API does, each contributor with one token."""
     known = next((each for each in database.tokens() if each.contributor == who), None)
     if known is not None:
         with database._reading() as session:
@@ -122,7 +122,7 @@ def _send(
 
 
 def _judged(database: HubDatabase, served: ServedModel, found: MadeUp, first: int) -> tuple[float, float, float | None]:
-    """MAPE and coverage on devices that the hub has not seen, and the error that it publishes."""
+    """Return MAPE and coverage on devices that the hub has not seen, and the error that it publishes."""
     version = refit(database, served)
     model = served.model
     assert version is not None
@@ -143,7 +143,7 @@ def _judged(database: HubDatabase, served: ServedModel, found: MadeUp, first: in
 
 @dataclass(frozen=True)
 class Shown:
-    """What a few records of a stranger moved of what is shown for a network.
+    """Change that a few records of a stranger made to what is shown for a network.
 
     Attributes:
         name: How they were sent.
@@ -162,7 +162,7 @@ class Shown:
 
 
 def few_records(honest: int = 6, networks: int = 20, seed: int = 0) -> list[Shown]:
-    """Three records by which a stranger tries to move what is shown for one network by a factor of four, either way."""
+    """Send three records by which a stranger tries to move what is shown for one network by a factor of four, either way."""
     found = made_up(honest, networks, 0, seed)
     target = found.references[0]
     shown = []
@@ -200,7 +200,7 @@ def _shown(database: HubDatabase, key: str, platforms: Sequence[str]) -> list[fl
 
 @dataclass(frozen=True)
 class Poisoning:
-    """Measure what latencies that are all :data:`FACTOR` times too long change of a platform that others measured honestly.
+    """Change that latencies :data:`FACTOR` times too long made to a platform that others measured honestly.
 
     Attributes:
         name: Who they are.
@@ -233,7 +233,7 @@ NOISE = 0.03
 def poisoned_platform(
     honest: int = 20, fakes: int = 20, few: int = 3, networks: int = 60, platforms: int = 3, seed: int = 0
 ) -> list[Poisoning]:
-    """Fakes among contributors of one platform, in an order drawn by chance, judged over several platforms.
+    """Send fakes among contributors of one platform, in an order drawn by chance, and judge several platforms.
 
     Args:
         honest: Contributors, as many as fakes or more.

@@ -43,7 +43,7 @@ class Starvation:
 
     @property
     def ratio(self) -> float:
-        """By which the user waits longer."""
+        """Factor by which the user waits longer."""
         return self.attacked_ms / self.quiet_ms
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Starvation:
 
 
 def slow_model(operators: int = CHAIN) -> bytes:
-    """A valid ONNX file of a chain of random operators, which compresses badly and takes long to predict."""
+    """Return a valid ONNX file of a chain of random operators, which compresses badly and takes long to predict."""
     rng = np.random.default_rng(0)
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8, 32, 32)) for name in ("t0", f"t{operators}")]
     kinds = rng.choice(["Relu", "Sigmoid", "Tanh", "Exp", "Neg"], operators)
@@ -61,7 +61,7 @@ def slow_model(operators: int = CHAIN) -> bytes:
 
 
 def starve(url: str, asked: int = 7, bombs: int = BOMBS) -> Starvation:
-    """Asks a server for a published network, alone and while bombs come from :data:`STRANGERS`.
+    """Ask a server for a published network, alone and while bombs come from :data:`STRANGERS`.
 
     Args:
         url: Of the server.

@@ -53,7 +53,7 @@ class Fault:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was lost or doubled, reads went on, no answer was a surprise, and the hub recovered."""
+        """True if nothing was lost or doubled, reads went on, no answer was a surprise, and the hub recovered."""
         expected = all(status in ("200", "503") for status in self.answers)
         return expected and not (self.lost or self.doubled or self.reads_refused) and self.after == 200
 
@@ -63,7 +63,7 @@ class Fault:
 
 @contextmanager
 def _running() -> Iterator[tuple[Server, str, str]]:
-    """A server without fits, a token, and where its database is."""
+    """Start a server without fits; yield it, a token, and where its database is."""
     with hub_location(None) as (location, folder):
         with HubDatabase(location) as opened:
             token, _ = opened.issue_token("Ann", trusted=True)
@@ -100,7 +100,7 @@ def _stored(location: str) -> tuple[int, int]:
 
 
 def disk_full() -> Fault:
-    """The server's files may grow no further for a while, as on a disk that is full."""
+    """Upload while the server's files cannot grow, as on a full disk."""
     answers: dict[str, int] = {}
     accepted = reads = refused = 0
     with _running() as (server, token, location):
@@ -123,7 +123,7 @@ def disk_full() -> Fault:
 
 
 def locked(seconds: float = LOCKED_S) -> Fault:
-    """Another program holds the database's write lock."""
+    """Upload while another program holds the database's write lock."""
     answers: dict[str, int] = {}
     accepted = [0]
     reads = refused = 0
@@ -156,7 +156,7 @@ def locked(seconds: float = LOCKED_S) -> Fault:
 
 
 def clocks() -> Fault:
-    """Devices whose clocks are a day fast, twenty years slow, or not set; and records sent again with another time."""
+    """Upload from devices whose clocks are fast, slow or not set, and send records again with another time."""
     answers: dict[str, int] = {}
     accepted = held = 0
     with _running() as (server, token, location):
@@ -178,7 +178,7 @@ def clocks() -> Fault:
 
 
 def orphans() -> dict[str, Any]:
-    """A server that is killed while its model is fitted: whether what it started ends too."""
+    """Kill a server while its model is fitted, and count the processes that it leaves."""
     with hub_location(None) as (location, folder):
         with HubDatabase(location) as opened:
             token, _ = opened.issue_token("Ann", trusted=True)

@@ -50,7 +50,7 @@ class Fitting:
 
 
 def fitting(devices: int = 1000, networks: int = 500) -> Fitting:
-    """Fits, adds a device, and fits again."""
+    """Fit, add a device, and fit again."""
     found = made_up(devices + 1, networks)
     with TemporaryDirectory() as folder, HubDatabase(str(Path(folder) / "hub.sqlite")) as database:
         records = fill(database, type(found)(found.platforms[:-1], found.references, found.latency_ms[:-1]))

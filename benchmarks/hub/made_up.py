@@ -1,4 +1,4 @@
-"""Made-up devices: drawn from what the model of devices believes of their kind, so that they are as unlike as real ones are."""
+"""Made-up devices, drawn from the priors of the model of devices, so that they differ as real ones do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MadeUp:
     def records(
         self, platform: int, networks: Sequence[int], factor: np.ndarray | float = 1.0, day: int = 1
     ) -> list[Measurement]:
-        """One record of each network on one platform, times a factor."""
+        """Return one record of each network on one platform, times a factor."""
         values = self.latency_ms[platform, list(networks)] * factor
         return [
             record(self.platforms[platform], self.references[network], float(latency_ms), day)
@@ -48,7 +48,7 @@ class MadeUp:
 
 
 def record(platform: str, reference: Reference, latency_ms: float, day: int = 1) -> Measurement:
-    """A measurement of ten runs."""
+    """Return a measurement of ten runs."""
     runs_ms = tuple(latency_ms * (1 + 0.01 * step) for step in (-2, -1, 0, 0.5, 1.5))
     return Measurement(
         platform,
@@ -65,12 +65,12 @@ def record(platform: str, reference: Reference, latency_ms: float, day: int = 1)
 
 
 def content(records: Sequence[Measurement]) -> bytes:
-    """As it is uploaded."""
+    """Return records as they are uploaded."""
     return b"".join(map(json_line, records))
 
 
 def made_up(devices: int, networks: int, without_kernels: int = 0, seed: int = 0) -> MadeUp:
-    """Devices whose states are drawn from the priors of their kinds.
+    """Make devices whose states are drawn from the priors of their kinds.
 
     Args:
         devices: How many.
@@ -91,7 +91,7 @@ def made_up(devices: int, networks: int, without_kernels: int = 0, seed: int = 0
 
 
 def _latencies(pool: DeviceModel, known: KnownNetworks, keys: Sequence[str], name: str, rng: np.random.Generator) -> np.ndarray:
-    """(networks,) of one device."""
+    """Return the latencies of one device, (networks,)."""
     platform = Platform.parse(name)
     kind = kind_of(platform, {})
     prior = pool.prior(kind, covariates_of(platform, kind))
@@ -106,7 +106,7 @@ def _latencies(pool: DeviceModel, known: KnownNetworks, keys: Sequence[str], nam
 
 
 def fill(database: HubDatabase, found: MadeUp) -> int:
-    """Puts all of it into a database at once, as its administrator's own measurements, and returns how many records that is."""
+    """Put all of it into a database at once, as its administrator's own measurements; return the number of records."""
     tables = Base.metadata.tables
     with database._changing("fill") as session:
         session.add_all(reference_row(item.key, item) for item in found.references)

@@ -34,7 +34,7 @@ READS, LONGEST_READING_S = 3000, 60.0
 
 
 def records(upload: int, count: int = RECORDS) -> list[Measurement]:
-    """Measurements of one device on one day, different from those of any other upload."""
+    """Return measurements of one device on one day, different from those of any other upload."""
     device, day = upload % DEVICES, upload // DEVICES
     return [
         Measurement(
@@ -79,7 +79,7 @@ class Server:
         self.restarts += 1
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Wait until it answers."""
         end = time.monotonic() + 120
         while time.monotonic() < end:
             try:
@@ -90,7 +90,7 @@ class Server:
         raise RuntimeError(f"the server does not listen; see {self.log}")
 
     def cpu_seconds(self) -> float:
-        """Processor time of the server and its workers; fits and forecasts of strangers' models are left out."""
+        """Return the processor time of the server and its workers, without fits and forecasts of strangers' models."""
         assert self.process is not None
         return sum(_cpu_seconds(each) for each in (self.process.pid, *_workers(self.process.pid)))
 
@@ -128,13 +128,13 @@ def free_port() -> int:
 
 @contextmanager
 def hub_location(database: str | None) -> Iterator[tuple[str, Path]]:
-    """Where a database is, one that is removed afterwards where none is given, and a folder."""
+    """Yield where a database is, by default one that is removed afterwards, and a folder."""
     with tempfile.TemporaryDirectory() as folder:
         yield database or str(Path(folder) / "hub.sqlite"), Path(folder)
 
 
 def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clients: int = CLIENTS) -> dict[str, float]:
-    """Uploads from many clients while the server is killed twice with SIGKILL, and what the database holds then.
+    """Upload from many clients while the server is killed twice with SIGKILL, and count what the database holds then.
 
     Each upload is tried until it is answered, as ``latcast share`` does; the first tenth is sent a second time at the end.
     """
@@ -190,7 +190,7 @@ class Reads:
     """Figures of one page at one number of connections.
 
     Attributes:
-        path: What is read.
+        path: Page that is read.
         connections: At once, each asking again as soon as it is answered.
         answer_bytes: Of one answer.
         reads: Answered.
@@ -218,7 +218,7 @@ def read_rates(
     database: str | None = None,
     workers: int = 1,
 ) -> list[Reads]:
-    """Reads of a filled hub half of them before somebody uploads, so that every answer becomes stale once.
+    """Read a filled hub, half of the reads before an upload, so that every answer becomes stale once.
 
     Args:
         connections: Numbers of connections.
@@ -249,7 +249,7 @@ def read_rates(
 
 
 def until_ready(port: int, path: str, limit_s: float = 300.0) -> None:
-    """Until a platform has predictions or has nothing to predict."""
+    """Wait until a platform has predictions or has nothing to predict."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         head, body = fetch(port, path)
@@ -295,7 +295,7 @@ def _read(port: int, path: str, reads: int, end: float, times: list[float]) -> N
 
 
 def fetch(port: int, path: str) -> tuple[bytes, bytes]:
-    """Head and body of an answer."""
+    """Return head and body of an answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(_request(path))
         return _answer(connection)

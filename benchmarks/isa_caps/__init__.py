@@ -6,10 +6,9 @@ kernels: another platform, on the same machine. It needs Linux on x86-64, a C co
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
+from benchmarks.native import compiled
 from latcast.errors import MeasurementError
 
 CAPS = ("sse42", "avx", "avx2", "avx512")
@@ -21,7 +20,7 @@ BUILT = Path(".latcast/bench/isa_caps/cpuid_cap.so")
 
 
 def capped_variables(cap: str) -> dict[str, str]:
-    """Environment variables of a worker that sees no newer instruction set; for ``WorkerSettings.variables``.
+    """Return environment variables of a worker that sees no newer instruction set, for ``WorkerSettings.variables``.
 
     Raises:
         MeasurementError: No such cap, or this machine cannot be capped.
@@ -32,31 +31,18 @@ def capped_variables(cap: str) -> dict[str, str]:
 
 
 def built_library(path: Path = BUILT) -> Path:
-    """The shared library that does it, compiled where its source is newer.
+    """Return the shared library that caps, compiled where its source is newer.
 
     Raises:
         MeasurementError: No compiler, or one that fails, or a CPU without ``cpuid_fault``.
     """
     if not can_cap():
         raise MeasurementError("this machine's CPU has no flag cpuid_fault, so that no process of it can be capped")
-    path = path.resolve()
-    if path.exists() and path.stat().st_mtime >= SOURCE.stat().st_mtime:
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    command = [os.environ.get("CC", "cc"), "-O2", "-Wall", "-shared", "-fPIC", "-o", str(draft), str(SOURCE)]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except FileNotFoundError:
-        raise MeasurementError(f"found no C compiler '{command[0]}'; install one, or name it by the variable CC") from None
-    except subprocess.CalledProcessError as problem:
-        raise MeasurementError(f"{SOURCE.name} could not be compiled: {problem.stderr.strip()}") from problem
-    draft.replace(path)
-    return path
+    return compiled(SOURCE, path)
 
 
 def can_cap() -> bool:
-    """Whether this machine's CPU lets CPUID fault."""
+    """Return whether this machine's CPU lets CPUID fault."""
     try:
         return "cpuid_fault" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     except OSError:

@@ -1,6 +1,6 @@
-"""Memory that networks are predicted to take, against what they really take here: each in a fresh process whose heap is recorded.
+"""Memory that networks are predicted to take, and what they take here, each in a fresh process whose heap is recorded.
 
-What runs of a network write to is told apart from weights by running it on other inputs (:mod:`benchmarks.memory.measured`). The
+Blocks whose content other inputs change hold activations; the others hold weights (:mod:`benchmarks.memory.measured`). The
 planners were written with :data:`WRITTEN_WITH` at hand; the figures are of other networks.
 """
 
@@ -10,15 +10,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.command import say
+from benchmarks.judge import figures, table, target_cell
+from benchmarks.native import compiled
 from benchmarks.result_files import keep, kept
-from benchmarks.tables import markdown_table, target_cell
-from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import load_rules
@@ -45,7 +46,7 @@ NETWORKS = (
     "timm/repvgg_a0", "timm/resnext26ts", "timm/rexnet_100", "timm/selecsls42b", "timm/starnet_s050", "timm/tinynet_e",
     "timm/tiny_vit_5m_224", "timm/xcit_nano_12_p16_224",
 )  # fmt: skip
-"""Of other families, or other members, than :data:`WRITTEN_WITH`."""
+"""Networks to judge on: other families, or other members, than :data:`WRITTEN_WITH`."""
 
 TARGET = 10.0
 """MAPE aimed at, in percent."""
@@ -53,29 +54,10 @@ TARGET = 10.0
 MEASURED = (("onnxruntime", "fp32"), ("onnxruntime arena", "fp32"), ("litert", "fp32"), ("litert", "int8"))
 
 
-def recorder(path: Path = BUILT) -> Path:
-    """The library that records the heap, compiled where its source is newer.
-
-    Raises:
-        MeasurementError: No compiler, or one that fails.
-    """
-    path = path.resolve()
-    if path.exists() and path.stat().st_mtime >= SOURCE.stat().st_mtime:
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    command = [os.environ.get("CC", "cc"), "-O2", "-Wall", "-shared", "-fPIC", "-o", str(path), str(SOURCE)]
-    try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    except (FileNotFoundError, subprocess.CalledProcessError) as problem:
-        said = getattr(problem, "stderr", "") or problem
-        raise MeasurementError(f"{SOURCE.name} could not be compiled: {said}; it takes a C compiler and glibc") from problem
-    return path
-
-
 def measure(model: str, runtime: str, precision: str) -> Mapping[str, Any]:
-    """What :func:`benchmarks.memory.measured.measured` finds in a process of its own; ``error`` where it fails."""
+    """Run :func:`benchmarks.memory.measured.measured` in a process of its own; return its figures, or an ``error``."""
     command = [sys.executable, "-m", "benchmarks.memory.measured", model, runtime, precision]
-    variables = {**os.environ, "LD_PRELOAD": str(recorder()), "OMP_NUM_THREADS": "1"}
+    variables = {**os.environ, "LD_PRELOAD": str(compiled(SOURCE, BUILT)), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1][:200]}
@@ -84,63 +66,67 @@ def measure(model: str, runtime: str, precision: str) -> Mapping[str, Any]:
 
 
 def judged(graph: Graph, runtime: str, precision: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A row: measured and predicted bytes of activations, the network's inputs and outputs included, and of the file."""
+    """Return measured and predicted bytes of activations, with the network's inputs and outputs, and of the file."""
     name, _, kind = runtime.partition(" ")
-    memory = memory_of(graph, load_rules(name), precision)
+    planned = memory_of(graph, load_rules(name), precision)
     outside = 0
     if name == "onnxruntime":
         outside = sum(int(graph.tensors[each].size_bytes) for each in (*graph.inputs, *graph.outputs))
     return {
         "model": graph.name, "runtime": runtime, "precision": precision,
         "measured_bytes": found["activations_bytes"] + outside,
-        "predicted_bytes": memory.reserved_bytes if kind == "arena" else memory.peak_activations_bytes,
-        "measured_file_bytes": found["file_bytes"], "predicted_file_bytes": memory.file_bytes,
+        "predicted_bytes": planned.reserved_bytes if kind == "arena" else planned.peak_activations_bytes,
+        "measured_file_bytes": found["file_bytes"], "predicted_file_bytes": planned.file_bytes,
     }  # fmt: skip
 
 
-def run(networks: Sequence[str] = NETWORKS, watch: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Measure all networks, keep what was found and return it."""
+def memory() -> None:
+    """Measure the peak memory of activations in fresh processes, and judge what is predicted."""
     measured, rows = {}, []
-    for model in networks:
+    for model in NETWORKS:
         graph = read_model(model)
         for runtime, precision in MEASURED:
             key = f"{model} {runtime} {precision}"
-            watch(key)
+            say(key)
             measured[key] = found = measure(model, runtime, precision)
             if "error" not in found:
                 rows.append(judged(graph, runtime, precision, found))
-    document = {"measured": measured, "rows": rows, "summary": summary(rows)}
-    keep("memory", document)
-    return document
+    keep("memory", {"measured": measured, "rows": rows, "summary": summary(rows)})
+    print(memory_table())
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Errors of each runtime and precision, in percent."""
+    """Return the errors of each runtime and precision, in percent."""
     found = []
     for runtime, precision in MEASURED:
         chosen = [row for row in rows if (row["runtime"], row["precision"]) == (runtime, precision)]
-        if not chosen:
-            continue
-        error = np.array([100 * (row["predicted_bytes"] / row["measured_bytes"] - 1) for row in chosen])
-        of_file = np.array([100 * (row["predicted_file_bytes"] / row["measured_file_bytes"] - 1) for row in chosen])
-        found.append(
-            {
-                "runtime": runtime, "precision": precision, "networks": len(chosen), "mape": float(np.abs(error).mean()),
-                "median_ape": float(np.median(np.abs(error))), "within_5": 100 * float((np.abs(error) <= 5).mean()),
-                "within_10": 100 * float((np.abs(error) <= 10).mean()), "worst": float(error[np.abs(error).argmax()]),
-                "worst_model": chosen[int(np.abs(error).argmax())]["model"], "file_mape": float(np.abs(of_file).mean()),
-            }
-        )  # fmt: skip
+        if chosen:
+            predicted, measured, file_predicted, file_measured = (
+                np.array([row[f"{name}_bytes"] for row in chosen])
+                for name in ("predicted", "measured", "predicted_file", "measured_file")
+            )
+            error = 100 * (predicted / measured - 1)
+            worst = int(np.abs(error).argmax())
+            judged_by = figures(predicted, measured)
+            found.append(
+                {
+                    "runtime": runtime, "precision": precision,
+                    **{name: judged_by[name] for name in ("networks", "mape", "mape_interval", "within_5", "within_10")},
+                    "median_ape": float(np.median(np.abs(error))), "worst": float(error[worst]),
+                    "worst_model": chosen[worst]["model"], "file_mape": figures(file_predicted, file_measured)["mape"],
+                }
+            )  # fmt: skip
     return found
 
 
 def memory_table() -> str:
-    """As it was measured last."""
-    head = ["runtime", "networks", "MAPE %", "median %", "±5 %", "±10 %", "worst", "file size: MAPE %", "target: MAPE %"]
-    rows = []
-    for row in kept("memory")["summary"]:
-        figures = [f"{row['mape']:.1f}", f"{row['median_ape']:.1f}", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}"]
-        worst = f"{signed(row['worst'], 0)} % ({row['worst_model']})"
-        name = f"{row['runtime']} {row['precision']}"
-        rows.append([name, str(row["networks"]), *figures, worst, f"{row['file_mape']:.1f}", target_cell(TARGET, row["mape"])])
-    return markdown_table(head, rows)
+    """Return a line for each runtime and precision."""
+    return table(
+        kept("memory")["summary"],
+        {
+            "runtime": "{runtime} {precision}", "networks": "{networks}", "MAPE %": "{mape:.1f}", "median %": "{median_ape:.1f}",
+            "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
+            "worst": lambda row: f"{signed(row['worst'], 0)} % ({row['worst_model']})", "file size: MAPE %": "{file_mape:.1f}",
+            "target: MAPE %": lambda row: target_cell(TARGET, row["mape"]),
+        },
+    )  # fmt: skip

@@ -29,7 +29,7 @@ class _Record(ctypes.Structure):
 
 
 class Heap:
-    """What the recorder noted."""
+    """Records of the heap recorder."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
@@ -38,7 +38,7 @@ class Heap:
         self.recording = ctypes.c_int.in_dll(library, "recording")
 
     def live(self) -> list[tuple[int, int]]:
-        """(address, bytes) of blocks allocated while recording that live."""
+        """Return (address, bytes) of live blocks that were allocated while recording."""
         if self.count.value >= MOST_RECORDS:
             raise SystemExit("more blocks than the recorder has room for")
         return [(each.block, each.size_bytes) for each in self.records[: self.count.value] if each.live]
@@ -113,11 +113,11 @@ RUNTIMES: Mapping[str, Callable[[Graph, str], Prepared]] = {
     "onnxruntime arena": lambda graph, precision: onnxruntime(graph, precision, as_requested=False),
     "litert": litert,
 }
-"""What is measured: ONNX Runtime's plan alone, all regions of its arena, and LiteRT with its default delegate."""
+"""Measured are ONNX Runtime's plan alone, all regions of its arena, and LiteRT with its default delegate."""
 
 
 def measured(model: str, runtime: str, precision: str) -> dict[str, int]:
-    """Bytes of the file, and of the activations beside the network's inputs and outputs where the caller holds these."""
+    """Measure bytes of the file and of activations, without the network's inputs and outputs where the caller holds these."""
     graph = read_model(model)
     file_bytes, load, run = RUNTIMES[runtime](graph, precision)
     heap = Heap()

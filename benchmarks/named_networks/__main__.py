@@ -56,7 +56,7 @@ def build(
     ] = None,
     again: Annotated[bool, Option("--again", help="Try those again that failed before.")] = False,
 ) -> None:
-    """Builds the graphs that are missing."""
+    """Build the graphs that are missing."""
     from benchmarks.named_networks.recipes import COLLECTIONS
     from benchmarks.named_networks.tracing import trace
     from latcast.errors import ModelError
@@ -85,7 +85,7 @@ def build(
         failures_file.write_text(json.dumps(failures, indent=1))
 
     def resized(recipe: Recipe) -> tuple[Graph, int] | None:
-        """The network at its usual input made one at another, where that gives the published figure."""
+        """Return the network at another input than its usual one, where that gives the published figure."""
         base = None if recipe.usual or recipe.million_macs is None else known.get((recipe.name, usual[recipe.name]))
         if base is None:
             return None
@@ -151,7 +151,7 @@ def build(
 
 @contextmanager
 def _at_most(seconds: int) -> Iterator[None]:
-    """Gives up after so long."""
+    """Raise TimeoutError after so many seconds."""
 
     def give_up(number: int, frame: object) -> None:
         raise TimeoutError(f"it took more than {seconds} s")
@@ -171,7 +171,7 @@ def _label(name: str, given: object) -> str:
 
 @app.command()
 def check(space: Annotated[str, Argument(help="All spaces by default.")] = "") -> None:
-    """Counts, and the networks that differ from what was published."""
+    """Print counts, and the networks that differ from what was published."""
     for each in [space] if space else spaces_with_graphs():
         file = GraphFile(FOLDER / f"{each}{SUFFIX}")
         networks = list(file.networks.values())
@@ -199,14 +199,14 @@ def check(space: Annotated[str, Argument(help="All spaces by default.")] = "") -
 
 
 def differs(network: NamedGraph) -> bool:
-    """Whether parameters or multiply-accumulates are more than 1 % from what was published."""
+    """Return whether parameters or multiply-accumulates are more than 1 % from what was published."""
     return is_off(network.parameters, network.published_million_parameters, ROUNDED_PARAMETERS) or is_off(
         network.macs if network.counted_macs is None else network.counted_macs, network.published_million_macs, ROUNDED_MACS
     )
 
 
 def is_off(found: int, stated_millions: float | None, rounded: int) -> bool:
-    """Whether a figure is further than 1 % from one that was published, rounded."""
+    """Return whether a figure is further than 1 % from one that was published, rounded."""
     if stated_millions is None:
         return False
     return abs(found - 1e6 * stated_millions) > MOST_OFF_PERCENT / 100 * 1e6 * stated_millions + rounded

@@ -1,4 +1,4 @@
-"""What is built: names, modules, inputs, and the figures that others published.
+"""Networks to build: names, modules, inputs, and published figures.
 
 A collection is a space with a function that lists its recipes; ``COLLECTIONS`` has them all.
 """
@@ -75,7 +75,7 @@ def _timm_origin() -> Origin:
 
 
 _NORMALISED = {"BatchNormalization": 2, "LayerNormalization": 5, "InstanceNormalization": 5, "GroupNormalization": 5}
-"""What fvcore, by which timm counts, counts for each element (``fvcore/nn/jit_handles.py``)."""
+"""Operations that fvcore, by which timm counts, counts for each element (``fvcore/nn/jit_handles.py``)."""
 
 
 def _timm_counted(graph: Graph) -> int:
@@ -122,7 +122,7 @@ def _timm_recipes(data: Path | None) -> list[Recipe]:
     on_cpus = set(_measured(data / "timm" / "latency_ms.csv")) if data else set()
 
     def rank(recipe: Recipe) -> int:
-        """Networks that other data sets have, then those measured on CPUs, on GPUs, at other inputs, and by nobody."""
+        """Return the rank: networks of other data sets, then measured on CPUs, on GPUs, at other inputs, and not measured."""
         if f"timm/{recipe.name}" in wanted_elsewhere and recipe.usual:
             return 0
         if recipe.million_macs is None:
@@ -157,7 +157,7 @@ def _timm_maker(name: str, image: Sequence[int]) -> Callable[[], Any]:
 
 
 def _timm_figures(folder: Path) -> dict[tuple[str, int], tuple[float, float]]:
-    """Million parameters and MACs by name and side of the image."""
+    """Return million parameters and MACs by name and side of the image."""
     return {**_measured(folder / "gpu_ms.csv"), **_measured(folder / "latency_ms.csv")}
 
 
@@ -253,7 +253,7 @@ def _torchvision_maker(name: str, *, detector: bool) -> Callable[[], Any]:
 
 
 def _heads(detector: Any) -> Any:
-    """A detector of one stage up to what its heads return."""
+    """Return a detector of one stage up to what its heads return."""
     import torch
 
     class Heads(torch.nn.Module):
@@ -273,13 +273,13 @@ def _heads(detector: Any) -> Any:
 
 
 def _netspresso_recipes(data: Path | None) -> list[Recipe]:
-    """Classifiers of three classes, whose stages in netspresso-trainer's ``config/model`` are those of timm's modules."""
+    """List classifiers of three classes, whose stages in netspresso-trainer's ``config/model`` are those of timm's modules."""
     names = {"EfficientFormer-l1": "efficientformer_l1", **{f"MixNet-{size}": f"mixnet_{size}" for size in "sml"}}
     return [Recipe(name, "224x224", [(1, 3, 224, 224)], _timm_variant(known, classes=3)) for name, known in names.items()]
 
 
 def _hailo_recipes(data: Path | None) -> list[Recipe]:
-    """RepVGG as it runs: each block one convolution. Figures as the model zoo states them."""
+    """List RepVGG as it runs: each block one convolution. Figures as the model zoo states them."""
     figures = {"repvgg_a1": (12.79, 2350.0), "repvgg_a2": (25.5, 5100.0)}
     return [
         Recipe(
@@ -304,19 +304,6 @@ def _timm_variant(name: str, *, classes: int = 1000, fold: bool = False) -> Call
         return reparameterize_model(module.eval()) if fold else module
 
     return make
-
-
-# Qualcomm AI Hub
-
-
-def _aihub_origin() -> Origin:
-    return Origin("latcast, after the published structure", "https://github.com/quic/ai-hub-models", "Apache-2.0")
-
-
-def _aihub_recipes(data: Path | None) -> list[Recipe]:
-    from benchmarks.named_networks.aihub.recipes import recipes
-
-    return recipes()
 
 
 # ncnn's benchmark
@@ -346,7 +333,6 @@ def _ncnn_recipes(data: Path | None) -> list[Recipe]:
 
 COLLECTIONS = {
     "timm": Collection(_timm_origin, _timm_recipes, _timm_counted),
-    "aihub": Collection(_aihub_origin, _aihub_recipes),
     "ncnn_benchmark": Collection(_ncnn_origin, _ncnn_recipes),
     "torchvision": Collection(_torchvision_origin, _torchvision_recipes),
     "netspresso": Collection(_timm_origin, _netspresso_recipes),

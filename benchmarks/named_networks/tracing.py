@@ -38,7 +38,7 @@ _FILLS = ("normal_", "uniform_", "zero_", "fill_", "erfinv_", "mul_", "add_", "c
 
 
 def trace(make: Callable[[], torch.nn.Module], shapes: Sequence[Sequence[int]], name: str) -> tuple[Graph, int]:
-    """The graph of a module and its number of parameters.
+    """Return the graph of a module and its number of parameters.
 
     Args:
         make: Builds the module; what it draws is not drawn.
@@ -68,7 +68,7 @@ def trace(make: Callable[[], torch.nn.Module], shapes: Sequence[Sequence[int]], 
 def _export(
     module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], names: Sequence[str], file: io.BytesIO, *, infer_shapes: bool
 ) -> None:
-    """Exports with two passes left out. One merges weights of equal values, which all of these are; the other infers shapes,
+    """Export with two passes left out. One merges weights of equal values, which all of these are; the other infers shapes,
     which takes most of the time and is done again when the graph is read, unless an operator cannot be exported without."""
 
     def not_merged(graph: object, values: object, training: object) -> object:
@@ -94,7 +94,7 @@ def _export(
 
 
 def _make_weights(model: onnx.ModelProto, module: torch.nn.Module, inputs: Sequence[str]) -> None:
-    """Turns inputs that stand for parameters and buffers into stored tensors, the large ones without values."""
+    """Turn inputs that stand for parameters and buffers into stored tensors, the large ones without values."""
     kept = [value for value in model.graph.input if value.name in inputs]
     weights = [value for value in model.graph.input if value.name not in inputs]
     stored = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
@@ -113,7 +113,7 @@ def _make_weights(model: onnx.ModelProto, module: torch.nn.Module, inputs: Seque
 
 @contextmanager
 def _uninitialised() -> Iterator[None]:
-    """While it lasts, large tensors are left as the memory is."""
+    """Leave large tensors uninitialised."""
 
     def unless_large(fill: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         def filled(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -126,14 +126,14 @@ def _uninitialised() -> Iterator[None]:
     with ExitStack() as patches:
         for name in _FILLS:
             patches.enter_context(mock.patch.object(torch.Tensor, name, unless_large(getattr(torch.Tensor, name))))
-        # It draws again until every value lies between its bounds, which those that nobody draws never do.
+        # It would draw again until every value lies between its bounds, which undrawn values never do.
         patches.enter_context(mock.patch.object(torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor))
         yield
 
 
 @contextmanager
 def _uncomputed() -> Iterator[None]:
-    """While it lasts, what takes time gives the shapes of its results alone."""
+    """Make slow operators return only the shapes of their results."""
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,7 +146,7 @@ def _uncomputed() -> Iterator[None]:
 
 
 def _numbers(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The sizes of a tensor, without the tracer recording that somebody asks."""
+    """Return the sizes of a tensor unseen by the tracer."""
     found: tuple[int, ...] = tensor.numpy().shape
     return found
 
@@ -215,7 +215,7 @@ _SHAPED: dict[str, Callable[..., Any]] = {
 
 @contextmanager
 def _sizes_as_numbers() -> Iterator[None]:
-    """While it lasts, sizes are numbers: the tracer would record who asks for them, and reckons with them, as operators."""
+    """Make sizes plain numbers, as the tracer would record uses of them as operators."""
 
     def size(tensor: torch.Tensor, dim: int | None = None) -> Any:
         found = torch.Size(_numbers(tensor))
@@ -230,7 +230,7 @@ def _sizes_as_numbers() -> Iterator[None]:
 
 @contextmanager
 def _known_operators() -> Iterator[None]:
-    """While it lasts, functions that the exporter does not know are those that it knows."""
+    """Replace functions that the exporter does not know by those that it knows."""
     functional = torch.nn.functional
     attention, resize = functional.scaled_dot_product_attention, functional.interpolate
 
@@ -245,7 +245,7 @@ def _known_operators() -> Iterator[None]:
         return attention(*args, is_causal=bool(is_causal), **kwargs)
 
     def interpolate(*args: Any, antialias: bool = False, **kwargs: Any) -> torch.Tensor:
-        # Of position embeddings, whose values nobody needs.
+        # It resizes position embeddings, whose values are not needed.
         return resize(*args, **kwargs)
 
     with (
@@ -259,7 +259,7 @@ def _known_operators() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences Python's and PyTorch's own code, which prints whole graphs where an exporter fails."""
+    """Silence Python and PyTorch, which prints whole graphs where an exporter fails."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     sys.stdout.flush()

@@ -1,6 +1,6 @@
 """Tables 4 and 6 from documents of the project's own benchmarks: transfer beside its rivals, and samplers.
 
-Their measuring takes long, so it is left to ``python -m benchmarks platforms`` and ``python -m benchmarks samplers``.
+Their measuring takes long: ``python -m benchmarks platforms`` does the first, and benchmarks/results/samplers holds the second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RIVALS: tuple[tuple[str, str, str], ...] = (
 
 
 def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
-    """Read the data of a file of results that ``python -m benchmarks`` wrote.
+    """Read the data of a file of benchmarks/results.
 
     Args:
         path: A JSON file.
@@ -38,9 +38,9 @@ def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise DatasetError(f"cannot read {path}: {problem}; expected what python -m benchmarks {benchmark} writes") from problem
+        raise DatasetError(f"cannot read {path}: {problem}; expected results of the benchmark {benchmark}") from problem
     if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
-        raise DatasetError(f'{path} holds no "data"; expected the file of results that python -m benchmarks {benchmark} writes')
+        raise DatasetError(f'{path} holds no "data"; expected results of the benchmark {benchmark}')
     data: dict[str, Any] = document["data"]
     return data
 
@@ -93,7 +93,7 @@ def table_6(document: Mapping[str, Any], device: str) -> Comparison:
     try:
         last = _last_points(document)
     except (KeyError, TypeError, IndexError) as problem:
-        raise DatasetError(f"found no curves of samplers ({problem!r}), expected what 'benchmarks samplers' wrote") from problem
+        raise DatasetError(f"found no curves of samplers ({problem!r}), expected results of the benchmark samplers") from problem
     samplers = sorted({sampler for _, sampler in last})
     rows: list[tuple[Cell, ...]] = [
         (name, sampler, 10_000, convolutions, None, depthwise, None)

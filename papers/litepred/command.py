@@ -35,7 +35,7 @@ def command(
         str | None, typer.Option("--platform", help="Id of the platform; needed where the store has several.")
     ] = None,
     samplers: Annotated[
-        Path | None, typer.Option("--samplers", help="What python -m benchmarks samplers wrote, for table 6.")
+        Path | None, typer.Option("--samplers", help="Such as benchmarks/results/samplers/onnxruntime-fp32.json, for table 6.")
     ] = None,
     blocks: Annotated[
         Path | None, typer.Option("--blocks", help="Folder of the published tables of TFLite blocks on phones.")

@@ -259,7 +259,7 @@ def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = 
         raise LatcastError("nothing to draw: the list is empty")
     together = getattr(type(found[0]), "plot_all", None)
     if together is None:
-        raise LatcastError(f"several of type {type(found[0]).__name__} are no one picture; draw each")
+        raise LatcastError(f"several of type {type(found[0]).__name__} cannot be drawn as one picture; draw each")
     return together(found, path)
 
 

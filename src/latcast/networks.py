@@ -148,7 +148,7 @@ def _named(model: object) -> Reference | None:
 
 def _file(path: Path) -> Reference:
     if path.exists() and not path.is_file():
-        raise ModelError(f"'{path}' is no regular file; expected a model file")
+        raise ModelError(f"'{path}' is not a regular file; expected a model file")
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as problem:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import accuracy, campaigns, result_files
-from benchmarks.accuracy import WITHOUT, judge_platform, judge_what_is_learned_from
-from benchmarks.campaigns import Bench, is_published, label_plan, measure_to_learn_from, profile_taken, take_labels, take_profile
-from benchmarks.tables import blocks_table, platform_table
+from benchmarks.accuracy import WITHOUT, blocks_table, judge_platform, platform_table
+from benchmarks.campaigns import Bench, is_published, label_plan, profile_taken, take_labels, take_profile
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
@@ -104,9 +103,3 @@ def test_the_bundle_that_profile_wrote_is_judged_by_name(tmp_path: Path, monkeyp
     assert blocks_table({"onnxruntime-fp32": document}).count("\n") == 2
     # Done once, it is not done again.
     assert take_profile(bench, 0.5) == profiled
-
-    monkeypatch.setattr(campaigns, "LEARN_FROM_SECONDS", 15.0)
-    measure_to_learn_from(bench, "operators", lambda _: None)
-    compared = judge_what_is_learned_from(bench)
-    assert compared["operators, analytical_gbdt"]["networks"] == 2
-    assert "at least 10 isolated kernels" in compared["kernels, analytical_gbdt"]["unavailable"]

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import documents, result_files
+from benchmarks.__main__ import COMMANDS
 from latcast.errors import LatcastError
 
-SHOWN = [pytest.param(path, id=str(path.relative_to(documents.ROOT))) for path in documents.documents()]
+SHOWN = [pytest.param(path, id=str(path.relative_to(documents.ROOT))) for path in documents.all_documents()]
 
 
 @pytest.mark.parametrize("path", SHOWN)
@@ -108,7 +109,7 @@ def test_no_measured_figure_is_typed(path: Path) -> None:
 
     found = [each[0] for each in FIGURE.finditer(text)]
 
-    assert found == [], "a measured figure is made by a table or FIGURES of benchmarks/documents.py"
+    assert found == [], "a measured figure is made by a table or MADE of benchmarks/documents.py"
 
 
 def heads_of(path: Path) -> set[str]:
@@ -140,23 +141,17 @@ def test_every_page_stands_in_the_navigation() -> None:
 
 
 def test_every_printed_table_is_shown() -> None:
-    texts = "".join(path.read_text(encoding="utf-8") for path in documents.documents())
+    texts = "".join(path.read_text(encoding="utf-8") for path in documents.all_documents())
 
     shown = set(re.findall(r"table: printed/([\w-]+)", texts))
     assert {path.stem for path in (result_files.RESULTS / "printed").iterdir()} == shown
-
-
-def test_a_part_of_a_table_leaves_out_columns_and_rows() -> None:
-    table = "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n| 4 | 5 | 6 |\n\nBelow."
-
-    assert documents._part(table, without=["b"], rows=lambda row: "3" not in row) == ("| a | c |\n|---|---|\n| 4 | 6 |\n\nBelow.")
 
 
 def test_a_figure_in_a_sentence_is_made_anew() -> None:
     text = "It is <!-- figure: transfer-mape -->0.0<!-- end --> % off."
 
     assert documents.with_tables(text) == (
-        f"It is <!-- figure: transfer-mape -->{documents.FIGURES['transfer-mape']():.1f}<!-- end --> % off."
+        f"It is <!-- figure: transfer-mape -->{documents.MADE['transfer-mape']()}<!-- end --> % off."
     )
 
 
@@ -164,18 +159,18 @@ def test_a_table_that_was_made_once_says_when_and_by_what(monkeypatch: pytest.Mo
     monkeypatch.setattr(documents, "RESULTS", tmp_path)
     (tmp_path / "printed").mkdir()
     data = {"head": ["a"], "rows": [["c|d"]]}
-    document = {"date": "2026-11-22T10:00:00+00:00", "command": "python -m papers x", "data": data}
+    document = {"commit": "0123456789", "date": "2026-11-22T10:00:00+00:00", "command": "python -m papers x", "data": data}
     (tmp_path / "printed" / "x.json").write_text(json.dumps(document))
 
-    assert documents.table("printed/x").splitlines() == [
-        "| a |", "|---|", "| c\\|d |", "", "As of 2026-11-22, made with `python -m papers x`.",
+    assert documents.printed_table("printed/x").splitlines() == [
+        "| a |", "|---|", "| c\\|d |", "", "As of 2026-11-22, made with `python -m papers x` (commit 0123456).",
     ]  # fmt: skip
 
 
 def test_a_table_is_made_anew_between_its_marks() -> None:
     text = "before\n<!-- table: speed -->\n| old |\n<!-- end -->\nafter\n"
 
-    assert documents.with_tables(text) == f"before\n<!-- table: speed -->\n{documents.speed_table()}\n<!-- end -->\nafter\n"
+    assert documents.with_tables(text) == f"before\n<!-- table: speed -->\n{documents.MADE['speed']()}\n<!-- end -->\nafter\n"
 
 
 def test_commands_of_a_document_run_in_order_in_its_folder(tmp_path: Path) -> None:
@@ -204,6 +199,15 @@ def test_constants_named_beside_the_figures_are_those_of_the_code() -> None:
     for module, first, others in named:
         for constant in (first, *re.findall(r"\w+", others)):
             assert hasattr(importlib.import_module(module), constant), f"{module}.{constant}"
+
+
+def test_commands_of_benchmarks_that_documents_name_exist() -> None:
+    paths = [*documents.all_documents(), documents.ROOT / "CONTRIBUTING.md", *(documents.ROOT / "src").rglob("*.py")]
+    # A table that is kept as it was names the command of its time.
+    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("As of ")]
+    named = {name for line in lines for name in re.findall(r"python -m benchmarks ([a-z][a-z-]*)", line)}
+
+    assert named <= {*COMMANDS, "platforms"}
 
 
 @pytest.mark.slow

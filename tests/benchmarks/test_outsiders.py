@@ -11,18 +11,18 @@ from benchmarks.outsiders import (
     NAMES,
     OF_KNOWN_BLOCKS,
     THIRD_NAMES,
-    _figures,
     draw_third,
+    figures_with_label_error,
     half_of,
     instruction_sets_table,
     is_of_the_third_draw,
     known_blocks_table,
-    outsiders,
+    outsider_networks,
     outsiders_bench,
     outsiders_table,
     platform_misses,
 )
-from benchmarks.result_files import kept_parts
+from benchmarks.result_files import RESULTS, read_document
 from latcast.graph.operators import graph_macs
 from latcast.kernels.rules import instruction_set
 from latcast.records import Platform, Reference
@@ -41,7 +41,7 @@ from latcast.spaces.training_mix import SHARES, TRAINING_FAMILIES
 
 
 def test_they_are_one_of_each_design_that_nothing_is_trained_on() -> None:
-    names = [str(each.name) for each in outsiders()]
+    names = [str(each.name) for each in outsider_networks()]
 
     assert sorted(map(design_of, names)) == sorted(HELD_OUT_DESIGNS)
     # Drawn by a checksum, about half each.
@@ -80,7 +80,7 @@ def test_figures_hold_the_label_error_and_the_width_beside_the_error() -> None:
         {"model": "timm/b", "latency_ms": 10.0, "low_ms": 8.0, "high_ms": 16.0, "measured_ms": 20.0},
     ]
 
-    found = _figures(rows, {"timm/a": (9.9, 10.1), "timm/b": None})
+    found = figures_with_label_error(rows, {"timm/a": (9.9, 10.1), "timm/b": None})
 
     # 10 and 50 % off; one of two inside; the halves of one label differ by 2 %, which makes an error of 1 %.
     assert found["mape"] == pytest.approx(30)
@@ -147,10 +147,11 @@ def test_a_capped_bench_is_a_platform_of_its_own() -> None:
 
 
 def test_results_say_on_which_processor_and_instruction_set_they_were_found() -> None:
-    found = kept_parts("instruction_sets")
+    found = [read_document(path) for path in (RESULTS / "instruction_sets").glob("*.json")]
 
-    for each in found.values():
-        assert each["cpu"]["model"]
-        assert each["instruction_set"] == instruction_set(Platform.parse(each["platform"]).unit, each["cpu"]["flags"])
-    assert {each["instruction_set"] for each in found.values()} == {"avx2", "avx512"}
+    for each in found:
+        assert each["machine"]["model"]
+        unit = Platform.parse(each["data"]["platform"]).unit
+        assert each["data"]["instruction_set"] == instruction_set(unit, each["machine"]["flags"])
+    assert {each["data"]["instruction_set"] for each in found} == {"avx2", "avx512"}
     assert len(instruction_sets_table().splitlines()) == 2 + len(found)

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.platforms import Measured, distances, fewer_times
+from benchmarks import platforms
+from benchmarks.platforms import Measured, fewer_times
 from benchmarks.platforms_campaign import PLATFORMS, bench_platform, pieces
+from benchmarks.result_files import kept
 from latcast.errors import MeasurementError
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import rules_for
@@ -63,6 +65,32 @@ def test_a_part_of_what_was_measured_is_its_beginning_and_counts_different_kerne
     assert [each.kernel.configuration for each in part.isolated] == [(0,), (1,)]
 
 
+def test_what_the_tested_networks_took_does_not_change_what_ten_others_say_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With three times the latencies of the tested networks, the predicted ones are a third of them as before."""
+    learned = [Reference("resnet", {"n": n}) for n in range(4)]
+    monkeypatch.setattr(platforms, "training_networks", lambda: learned)
+
+    def with_company(name: str, factor: float, tests_ms: list[float]) -> Measured:
+        company = tuple(NetworkSample(each, (), factor * (1 + n)) for n, each in enumerate(learned))
+        return replace(measured(name, tests_ms), training_networks=company)
+
+    warm_ups = [with_company(name, factor, [factor * 1.0, factor * 5.0]) for name, factor in (("a", 1.0), ("b", 2.0), ("c", 5.0))]
+    usual, slower = (
+        platforms._from_few_networks(with_company("new", 3.0, [100 * times, 500 * times]), warm_ups) for times in (1.0, 3.0)
+    )
+
+    assert set(usual) == {platforms.FEW_NETWORKS, platforms.ONE_FACTOR}
+    for name, before in usual.items():
+        assert 100 - slower[name]["mape"] == pytest.approx((100 - before["mape"]) / 3, rel=1e-9)
+
+
+def test_five_times_fewer_kernels_are_needed_on_one_target_of_three() -> None:
+    curves = {name: target["curve"] for name, target in kept("platforms")["targets"].items() if "curve" in target}
+    found = {name: fewer_times(curve) for name, curve in curves.items()}
+
+    assert found == pytest.approx({"mnn": 1.13, "openvino-avx2": 2.12, "litert-1.4": 14.37}, abs=0.01)
+
+
 def point(kernels: int, pool: float, scratch: float) -> dict[str, object]:
     return {"kernels": kernels, "whole pool": {"mape": pool}, "from scratch": {"mape": scratch}}
 
@@ -85,11 +113,3 @@ def test_fewer_times_counts_what_from_scratch_needed_for_its_least_error_not_all
 def test_fewer_times_is_a_bound_where_the_smallest_part_suffices_and_none_where_none_does() -> None:
     assert fewer_times([point(100, 9.0, 40.0), point(800, 9.0, 10.0)]) == pytest.approx(8.0)
     assert fewer_times([point(100, 12.0, 40.0), point(800, 11.0, 10.0)]) is None
-
-
-def test_a_platform_that_is_slower_by_one_factor_differs_by_nothing_else() -> None:
-    found = distances([measured("one", [1.0, 2.0, 4.0]), measured("two", [2.0, 4.0, 8.0]), measured("three", [9.0, 2.0, 1.0])])
-    assert found["two"]["nearest"] == "one"
-    assert found["two"]["factor"] == pytest.approx(2.0)
-    assert found["two"]["spread"] == pytest.approx(0.0, abs=1e-9)
-    assert found["three"]["spread"] > 50

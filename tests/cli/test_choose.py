@@ -66,4 +66,4 @@ def test_a_count_that_is_none_is_a_wrong_call(latcast: Latcast, count: str) -> N
     found = latcast("choose", "--on", PHONE, "--params", count)
 
     assert found.code == 2
-    assert f"'{count}' is no number such as 10M" in found.err
+    assert f"'{count}' is not a number such as 10M" in found.err

@@ -33,7 +33,7 @@ def test_an_unknown_sampler_is_a_wrong_call(latcast: Latcast) -> None:
     found = latcast("device", "adapt", "--sampler", "nosuch")
 
     assert found.code == 2
-    assert "'nosuch' is none of adaptive, prior, random, vae" in " ".join(found.err.split())
+    assert "'nosuch' is not one of: adaptive, prior, random, vae" in " ".join(found.err.split())
 
 
 def test_a_stored_campaign_is_adapted_to_without_measuring(latcast: Latcast, tmp_path: Path) -> None:

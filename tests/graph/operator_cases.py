@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from latcast.graph.ir import AttributeValue, Shape
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
-from latcast.graph.operators.movement import REDUCTIONS
+from latcast.graph.operators import Kind, operators
 
 Array = np.ndarray[Any, Any]
 
@@ -80,6 +79,11 @@ def prelu(draw: Draw) -> Call:
     shape = draw(shapes(1))
     slope = tuple(draw(st.sampled_from((1, size))) for size in shape)[draw(st.integers(0, len(shape) - 1)) :]
     return Call("PRelu", [real(shape), real(slope)])
+
+
+def swiglu(draw: Draw) -> Call:
+    shape = draw(shapes())
+    return Call("SwiGLU", [real(shape), real(shape)], opset=28)
 
 
 def cast(draw: Draw) -> Call:
@@ -579,9 +583,9 @@ def dynamic_quantize(draw: Draw) -> Call:
 
 
 CALLS: Mapping[str, Callable[[Draw], Call]] = {
-    **{name: unary(name) for name in UNARY_FLOPS},
-    **{name: binary(name) for name in BINARY_FLOPS},
-    **{name: reduction(name) for name in REDUCTIONS},
+    **{row.op_type: unary(row.op_type) for row in operators(Kind.UNARY)},
+    **{row.op_type: binary(row.op_type) for row in operators(Kind.BINARY)},
+    **{row.op_type: reduction(row.op_type) for row in operators(Kind.REDUCTION)},
     **{name: arg(name) for name in ("ArgMax", "ArgMin")},
     **{name: along_axis(name) for name in ("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")},
     **{
@@ -639,6 +643,7 @@ CALLS: Mapping[str, Callable[[Draw], Call]] = {
     "SpaceToDepth": space_to_depth,
     "Split": split,
     "Squeeze": squeeze,
+    "SwiGLU": swiglu,
     "Tile": tile,
     "TopK": top_k,
     "Transpose": transpose,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from latcast.predictors.intervals import (
     RANGE,
-    SIZES,
     VARIANCE,
     HeldOut,
     Interval,
@@ -375,16 +374,14 @@ def test_the_root_of_the_variance_is_what_an_interval_grows_with() -> None:
     shares = np.array([0.0, 0.04, 0.25, -1e-17])
 
     assert Interval(novelty=VARIANCE).outside_share(shares) == pytest.approx([0, 0.2, 0.5, 0])
-    assert Interval(novelty=SIZES).outside_share(shares) is shares
+    assert Interval(novelty=RANGE).outside_share(shares) is shares
 
 
-def test_a_bundle_that_names_no_novelty_means_the_range() -> None:
-    written = Interval(0.9, 1.1, 30, 2.0, SIZES).to_json()
+def test_an_interval_that_grows_by_something_else_is_refused() -> None:
+    written = Interval(0.9, 1.1, 30, 2.0, VARIANCE).to_json()
 
-    assert Interval.from_json(written).novelty == SIZES
-    del written["novelty"]
-    assert Interval.from_json(written).novelty == RANGE
-    with pytest.raises(ValueError, match="grows by 'taste', expected range, sizes or variance"):
+    assert Interval.from_json(written).novelty == VARIANCE
+    with pytest.raises(ValueError, match="grows by 'taste', expected range or variance"):
         Interval.from_json({**written, "novelty": "taste"})
 
 
@@ -418,4 +415,4 @@ def test_long_networks_are_never_taken_for_less_sure() -> None:
 @pytest.mark.parametrize("length", [{"exponent": 0.9}, {"exponent": -0.1}, {"exponent": 0.2, "shortest_ms": 0.0}])
 def test_a_length_that_no_fit_gives_is_refused(length: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="changes with the length"):
-        Interval.from_json({"low": 0.9, "high": 1.1, "networks": 3, "outside_growth": 1.0, "length": length})
+        Interval.from_json({**Interval(0.9, 1.1, 3).to_json(), "length": length})

@@ -112,7 +112,7 @@ def test_without_a_calibrated_interval_there_is_no_probability() -> None:
     [decision] = found.decisions
     assert (decision.probability, decision.level, decision.sure) == (None, None, False)
     assert str(decision) == "int8 or fp32: unknown, no probability"
-    assert decision.reasons[-1] == "nobody calibrated the interval of phone/tflite-2.10/2large/fp32"
+    assert decision.reasons[-1] == "the interval of phone/tflite-2.10/2large/fp32 is not calibrated"
 
 
 def test_reasons_are_kernel_types_that_gain_or_lose_and_what_falls_back() -> None:

@@ -33,7 +33,7 @@ def advise(
 ) -> None:
     """Which platform of a device is fastest for a model: precision, unit, threads, runtime, and how sure that is.
 
-    What is not sure is said to be unknown. Below each decision is what makes the difference.
+    A decision that is not sure is called unknown. Below each decision stands what makes the difference.
 
     \b
     Examples:

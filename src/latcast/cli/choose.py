@@ -39,7 +39,7 @@ def _count(text: str) -> float | None:
         return None
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMG]?)", text.upper())
     if found is None or float(found.group(1)) == 0:
-        raise typer.BadParameter(f"'{text}' is no number such as 10M or 4500000")
+        raise typer.BadParameter(f"'{text}' is not a number such as 10M or 4500000")
     return float(found.group(1)) * _FACTORS[found.group(2)]
 
 
@@ -76,7 +76,7 @@ def choose(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """The networks that are accurate for their latency, and which of them fit a budget.
+    """List the networks that are accurate for their latency, and which of them fit a budget.
 
     Listed are those of which no other is at least as accurate and as fast; the pick is the most accurate that fits.
 

@@ -78,15 +78,15 @@ Paths = Annotated[
 
 
 def _folder(paths: Sequence[Path]) -> Path:
-    """The one folder of a published dataset."""
+    """Return the one folder of a published dataset."""
     if len(paths) != 1 or not paths[0].is_dir():
-        raise typer.BadParameter(f"'{paths[-1]}' is no folder; expected one, with the dataset's files")
+        raise typer.BadParameter(f"'{paths[-1]}' is not a folder; expected the folder of the dataset's files")
     return paths[0]
 
 
 @app.command(name="list")
 def list_datasets(as_json: options.AsJson = False) -> None:
-    """Published datasets that can be imported, with source and licence; nothing is fetched.
+    """List the published datasets that can be imported, with source and licence; nothing is fetched.
 
     \b
     Examples:
@@ -204,7 +204,7 @@ def check_dataset(dataset: Dataset, folder: Folder, as_json: options.AsJson = Fa
 
 
 def _watcher(imported: Imported, progress: StageProgress) -> Callable[[str], None]:
-    """Shows which network is being built, of how many."""
+    """Show which network is being built, of how many."""
     from latcast.spaces.measured_only import can_build
 
     total = len({item.reference.key for item in imported.measurements if can_build(item.reference)})
@@ -273,7 +273,7 @@ def _import_outputs(
     paths: Sequence[Path], *, platform: str | None, kit: Path | None, latency_unit: str, store: str | None, output: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Reads files and keeps their measurements."""
+    """Read files and keep their measurements."""
     from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs
     from latcast.records import Platform
 
@@ -319,7 +319,7 @@ def _import_outputs(
 
 
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
-    """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
+    """Return measurements with hand-written latencies in milliseconds; tools state their unit themselves."""
     from latcast.datasets.importers.benchmark_tools.stated import STATED
     from latcast.devices.latency_table import table_of
 
@@ -343,7 +343,7 @@ def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Me
 
 
 def _stored(dataset: str, store: str | None, measurements: Sequence[Measurement]) -> tuple[int, str]:
-    """Adds measurements to a store, by default the dataset's in the user's folder.
+    """Add measurements to a store, by default the dataset's in the user's folder.
 
     Returns:
         How many are new, and where the store is.

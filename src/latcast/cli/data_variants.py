@@ -89,7 +89,7 @@ def variants(
 
 
 def _made(output: Path, count: int, seed: int) -> list[Variant]:
-    """The benchmark's networks: from the file where it holds just these, made anew and written otherwise."""
+    """Return the benchmark's networks: from the file if it holds exactly these, else built and written."""
     from latcast import __version__
     from latcast.datasets.variants import FAMILIES, draw_variants
     from latcast.datasets.variants_file import Recipe, read_recipe, read_variants, require_parquet, write_variants
@@ -107,7 +107,7 @@ def _made(output: Path, count: int, seed: int) -> list[Variant]:
 
 
 def _within_limits(found: list[Variant], max_gmacs: float, max_million_weights: float, share: int) -> list[Variant]:
-    """The variants within the user's limits; a family of which none is within them is left out and named.
+    """Return the variants within the user's limits; a family without any is left out and named.
 
     Raises:
         DatasetError: Fewer of a family are within the limits than its share, or none of any.
@@ -151,7 +151,7 @@ def _measured(
 
 
 def _summary(found: list[Variant]) -> list[dict[str, object]]:
-    """What each family holds."""
+    """Print a row for each family."""
     rows = []
     for name in dict.fromkeys(variant.family for variant in found):
         members = [variant.facts for variant in found if variant.family == name]

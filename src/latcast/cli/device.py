@@ -68,7 +68,7 @@ def add(
     device_model: DeviceModelFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """A predictor of a device from none to a hundred networks timed there.
+    """Make a predictor of a device from none to a hundred networks timed there.
 
     \b
     Examples:
@@ -107,7 +107,7 @@ def show(
     device: Annotated[str, Argument(metavar="BUNDLE", help="A bundle that device add wrote.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """What is known of a device: throughputs with their uncertainty, the nearest known platforms, what more networks would tell.
+    """Show what is known of a device: throughputs with their uncertainty, the nearest platforms, the worth of more networks.
 
     \b
     Examples:
@@ -136,7 +136,7 @@ def show(
 
 
 def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
-    """What ``add --json`` and ``show --json`` say of a device."""
+    """Return the JSON of ``add --json`` and ``show --json``."""
     card = predictor.card
     document: dict[str, Any] = {
         "platform": predictor.platform.id,
@@ -155,7 +155,7 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
 
 
 def coefficients_of(forecast: DeviceForecast) -> list[dict[str, Any]]:
-    """What a device takes for each term, in milliseconds, and by which factor that is uncertain (one standard deviation)."""
+    """Print what a device takes for each term, in milliseconds, and its uncertainty as a factor (one standard deviation)."""
     import numpy as np
 
     from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS

@@ -104,7 +104,7 @@ def adapt(
 def _adapted_to(
     measured: str, on: str | None, pool: Sequence[Path] | None, rules: str | None, seed: int
 ) -> tuple[AdaptationResult, Pool]:
-    """The pool adapted to a platform of a store."""
+    """Adapt the pool to a platform of a store."""
     from latcast.datasets.opening import only_platform, opened
     from latcast.devices.adaptation import adapt_stored
     from latcast.devices.pool import open_pool
@@ -116,7 +116,7 @@ def _adapted_to(
 
 
 def _report(found: AdaptationResult, known: Pool, store: str, output: Path | None, replace: bool, as_json: bool) -> None:
-    """Keeps the bundle and says what came of it."""
+    """Save the bundle and print the result."""
     for problem in known.problems[:3]:
         warn(f"not in the pool: {problem}")
     warn_of_failures(found.failures)
@@ -132,7 +132,7 @@ def _report(found: AdaptationResult, known: Pool, store: str, output: Path | Non
 
 
 def _unlike(found: AdaptationResult) -> str:
-    """Why nothing was transferred."""
+    """Say why nothing was transferred."""
     from latcast.devices.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
 
     nearest = [found.rounds.similar[name][0] for name in CONVOLUTIONS if found.rounds.similar.get(name)]
@@ -160,7 +160,7 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
 
 
 def _print_transfer(found: AdaptationResult) -> None:
-    """How each kernel type was learned, and how well it did on the fixed test set before that was learned from too."""
+    """Print how each kernel type was learned, and its error on the fixed test set before that was trained on too."""
     card = found.predictor.card
     rows = []
     for name, each in sorted(card["transfer"].items()):

@@ -39,7 +39,7 @@ def _formats(text: str) -> str:
 
     unknown = [name for name in options.names_in(text) if name not in FORMATS]
     if unknown:
-        raise typer.BadParameter(f"'{unknown[0]}' is none of {', '.join(FORMATS)}")
+        raise typer.BadParameter(f"'{unknown[0]}' is not one of: {', '.join(FORMATS)}")
     return text
 
 
@@ -93,7 +93,7 @@ def suggest(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Which networks to measure next: those that would narrow the intervals most.
+    """Suggest which networks to measure next: those that would narrow the intervals most.
 
     \b
     Examples:
@@ -245,7 +245,7 @@ def _kit_networks(
     seed: int,
     max_mb: float | None,
 ) -> tuple[Sequence[Reference], dict[str, Any]]:
-    """The networks of a kit, and how they were chosen."""
+    """Choose the networks of a kit; return them and how they were chosen."""
     from latcast.devices.known_latencies import known_table
     from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
     from latcast.spaces.catalogue import model as published_model
@@ -264,12 +264,12 @@ def _kit_networks(
 
 
 def _parameters(megabytes: float | None) -> float | None:
-    """Of so many megabytes in single precision."""
+    """Return networks of at most so many megabytes in single precision."""
     return None if megabytes is None else megabytes * 1e6 / 4
 
 
 def _predictor_of(device: str | None, unit: str) -> PlatformPredictor:
-    """Of a bundle, or of a unit of which nothing is known."""
+    """Return the posterior of a bundle, or of a unit of which nothing is known."""
     from latcast.devices.added_device import add_device
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.measured_networks import MeasuredNetworks
@@ -330,5 +330,5 @@ def _percent(deviation: float) -> str:
 
 
 def percent_of(over: float) -> str:
-    """The interval whose upper bound is so many times the latency, as people read it."""
+    """Format the interval whose upper bound is so many times the latency."""
     return f"{signed(100 * (1 / over - 1), 0)} to {signed(100 * (over - 1), 0)} %"

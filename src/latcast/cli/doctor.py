@@ -97,7 +97,7 @@ def _shown(value: Any) -> str:
 
 
 def command(as_json: options.AsJson = False) -> None:
-    """What works here, what is missing and how to add it.
+    """Report what works here, what is missing and how to add it.
 
     \b
     Examples:

@@ -40,7 +40,7 @@ class CommandGroup(TyperGroup):
 
 
 def command_group(text: str, kind: type[CommandGroup] = CommandGroup) -> typer.Typer:
-    """A group whose commands are in one module; ``text`` is its help."""
+    """Return a group whose commands are in one module; ``text`` is its help."""
     return typer.Typer(help=text, cls=kind, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
@@ -51,7 +51,7 @@ The attribute is a function or a Typer group."""
 
 
 def lazy_group(sections: Sections) -> type[TyperGroup]:
-    """The class of a group whose commands are imported one at a time, so that each starts quickly.
+    """Return the class of a group whose commands are imported one at a time, so that each starts quickly.
 
     Args:
         sections: The commands, under the headings of the group's help.

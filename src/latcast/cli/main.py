@@ -94,7 +94,7 @@ def _main() -> Any:
 
 
 def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main, program: str = "latcast") -> int:
-    """Runs one command.
+    """Run one command.
 
     Args:
         arguments: Without the program's name; those of the process where None.
@@ -116,7 +116,7 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
 
 
 def _open_closed_streams() -> None:
-    """Puts streams in the place of those that were closed before the start, so that no file takes their number.
+    """Replace streams that were closed before the start, so that no file takes their number.
 
     Reading finds the end, messages are dropped, and results fail to be written.
     """
@@ -151,7 +151,7 @@ def _run(arguments: Sequence[str] | None, main: Callable[[], Any], program: str,
         elif isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
             warn(f"{problem.filename}: {problem.strerror}; check that it is there and can be read or written")
         elif output.problem is not None:
-            pass  # which is said once nothing more is written
+            pass  # reported once nothing more is written
         elif isinstance(problem, OSError) and problem.errno == ENOSPC:
             warn(f"{problem.strerror}; free some and run the same command again")
         else:
@@ -160,7 +160,7 @@ def _run(arguments: Sequence[str] | None, main: Callable[[], Any], program: str,
 
 
 def _command_asked(program: str, arguments: Sequence[str]) -> str:
-    """The program with the command that was called: of a group, also its own command."""
+    """Return the program with the command that was called; for a group, also its own command."""
     name = next(iter(arguments), "")
     targets = {command: target for section in SECTIONS.values() for command, (target, _) in section.items()}
     words = 2 if targets.get(name, "").endswith(":app") else 1

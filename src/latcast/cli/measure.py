@@ -36,7 +36,7 @@ def command(
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """The real latency, here or on a device, as it is when the host is quiet, with the raw figure beside it.
+    """Measure the real latency, here or on a device: as on a quiet host, with the raw figure beside it.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def command(
 
 
 def _keep(measurements: list[Measurement]) -> None:
-    """Adds them to the last ones of the user's folder, where latcast share finds them."""
+    """Add measurements to the latest ones in the user's folder, where latcast share finds them."""
     from latcast.datasets import jsonlines
 
     if measurements:

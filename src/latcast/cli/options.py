@@ -25,11 +25,11 @@ Value = TypeVar("Value", bound="str | None")
 
 
 def one_of(values: Callable[[], Sequence[str]]) -> Callable[[Value], Value]:
-    """A check that an option's value, if it has one, is one of some names, which are asked for only when it is parsed."""
+    """Return a check that an option's value is one of some names, which are looked up only when it is parsed."""
 
     def check(value: Value) -> Value:
         if value is not None and value not in values():
-            raise typer.BadParameter(f"'{value}' is none of {', '.join(values())}")
+            raise typer.BadParameter(f"'{value}' is not one of: {', '.join(values())}")
         return value
 
     return check
@@ -94,9 +94,9 @@ def complete_models(incomplete: str) -> list[str]:
 
 
 def cpu_list(text: str) -> str:
-    """The text of an option that is a list of CPU numbers."""
+    """Check the text of an option that is a list of CPU numbers."""
     if text and not all(part.strip().isdecimal() for part in text.split(",")):
-        raise typer.BadParameter(f"'{text}' is no list of CPU numbers such as 2,3")
+        raise typer.BadParameter(f"'{text}' is not a list of CPU numbers such as 2,3")
     return text
 
 
@@ -265,7 +265,7 @@ def worker_settings(
     *,
     trust: bool = False,
 ) -> WorkerSettings:
-    """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority.
+    """Return the settings of the platform that the options ask for. The workers of a scheduler choose CPUs and priority.
 
     Raises:
         MeasurementError: The device's address is malformed.
@@ -292,12 +292,12 @@ def worker_settings(
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a list with commas between."""
+    """Split a list of names at its commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def platforms_in(on: str) -> list[forecast.On]:
-    """The platforms that ``--on`` names, also of a device that nobody measured and whose chip is known.
+    """Return the platforms that ``--on`` names, including unmeasured devices whose chip is known.
 
     Raises:
         LatcastError: None is named, or a pattern matches none.
@@ -324,7 +324,7 @@ def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
 
 
 def asked_unit() -> Callable[[UnitMismatch], str] | None:
-    """Asks the user in which unit latencies are that are hardly milliseconds; None where there is no terminal to ask at."""
+    """Ask the user for the unit of latencies that are hardly milliseconds; None where there is no terminal."""
     from latcast.devices.latency_units import MILLISECONDS
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -338,7 +338,7 @@ def asked_unit() -> Callable[[UnitMismatch], str] | None:
 
 
 def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]], source: str) -> float:
-    """How many milliseconds one of the unit has that latencies are in.
+    """Return the milliseconds in one unit of time that latencies are given in.
 
     Args:
         unit: What the option says; empty where nothing.
@@ -346,7 +346,7 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
         source: What the user calls it.
 
     Raises:
-        DatasetError: Nothing was said, they are hardly milliseconds, and there is no terminal to ask at.
+        DatasetError: No unit was given, they are hardly milliseconds, and there is no terminal.
     """
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.latency_units import MILLISECONDS, unit_mismatch

@@ -66,7 +66,7 @@ class WatchedStream:
             self.stream.flush()
 
     def give_up(self) -> OSError | None:
-        """Why not all could be written, if so; what is left is dropped, of which Python would complain at its end."""
+        """Flush the stream; return why not all could be written, if so. The rest is dropped, so that Python does not complain."""
         with suppress(OSError):
             self.flush()
         if self.problem is not None:
@@ -117,7 +117,7 @@ def _shown(text: str, stream: TextIO | WatchedStream, *, kept: str = "") -> str:
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON document on standard output; an object gets the schema version."""
+    """Print one JSON document on standard output; an object gets the schema version."""
     document = {"schema": SCHEMA_VERSION, **data} if isinstance(data, Mapping) else data
     print(json.dumps(document, indent=2, allow_nan=False, default=_plain))
 
@@ -129,7 +129,7 @@ def _plain(value: object) -> object:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A terminal, or a pipe in which nothing is folded."""
+    """Return a console: a terminal, or a pipe whose lines are not folded."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -144,7 +144,7 @@ def console(*, stderr: bool = False) -> Console:
 def interval_column(intervals: Sequence[tuple[float, float, float | None]]) -> tuple[str, list[str]]:
     """Heading and cells of a column of intervals in milliseconds: low, high and level each.
 
-    One that nobody calibrated is never called by a level.
+    An interval without calibration gets no level.
     """
     levels = {level for _, _, level in intervals}
     cells = [f"{milliseconds(low)} to {milliseconds(high)}" for low, high, _ in intervals]
@@ -157,7 +157,7 @@ def interval_column(intervals: Sequence[tuple[float, float, float | None]]) -> t
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
-    """A table; columns that hold nothing but numbers are right-aligned.
+    """Print a table; columns of numbers are right-aligned.
 
     Texts are wrapped between words alone, so that a name stays in one piece: a terminal that is too narrow for the longest
     words wraps the rows.
@@ -233,7 +233,7 @@ def _fitted_widths(cells: Sequence[Sequence[str]], numeric: Sequence[bool], avai
 
 
 def warn(text: str) -> None:
-    """One printable line on standard error, of at most 500 characters."""
+    """Print one line on standard error, of at most 500 printable characters."""
     print(f"latcast: {one_line(text)}", file=sys.stderr)
 
 
@@ -251,13 +251,13 @@ def kept_when_interrupted(kept: str) -> Iterator[None]:
 
 
 def warn_of_failures(failures: Mapping[str, str], what: str = "could not be measured") -> None:
-    """A line on standard error for each of the first three things that failed."""
+    """Print a line on standard error for each of the first three failures."""
     for name, reason in list(failures.items())[:3]:
         warn(f"{name} {what}: {reason}")
 
 
 def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[str, Result]]:
-    """What is done for each of several models, without those that fail: these are a line each on standard error.
+    """Apply ``do`` to each model; print failures to standard error and skip them.
 
     Args:
         models: As the user calls them.
@@ -285,7 +285,7 @@ IN_TERMINAL = Path("-")
 
 
 def check_plot(plot: Path | None, *, as_json: bool) -> None:
-    """What ``--plot`` needs, asked for before the work and not after it.
+    """Raise if ``--plot`` cannot work: asked before the work, not after it.
 
     Raises:
         MissingExtraError: A file is to be drawn and Matplotlib is not installed.
@@ -296,7 +296,7 @@ def check_plot(plot: Path | None, *, as_json: bool) -> None:
     from latcast.drawing import check_drawable
 
     if plot == IN_TERMINAL and as_json:
-        raise typer.BadParameter("--plot - prints bars, which are no JSON; give a file, or leave --json out")
+        raise typer.BadParameter("--plot - prints bars, which do not go with --json; give a file, or leave --json out")
     if plot not in (None, IN_TERMINAL):
         check_drawable("--plot")
 
@@ -336,7 +336,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 LINE_INTERVAL_S = 20.0
-"""At most one line in this time, where there is no terminal."""
+"""Least seconds between two lines where there is no terminal."""
 
 
 class StageProgress:
@@ -367,7 +367,7 @@ class StageProgress:
         self.show(stage.name, stage.share, stage.progress)
 
     def show(self, name: str, share: float, campaign: CampaignProgress | None = None) -> None:
-        """What is being done, how much of it from 0 to 1, and where a campaign is that does it."""
+        """Show a stage: its name, its share from 0 to 1, and the campaign's progress."""
         detail = ""
         if campaign is not None:
             failed = f", {campaign.failed} failed" if campaign.failed else ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PatternGroup(CommandGroup):
-    """Takes what is no command for a pattern to list: ``latcast platforms 'pixel4/*'``."""
+    """Take what is not a command as a pattern to list: ``latcast platforms 'pixel4/*'``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.list_commands(ctx), *ctx.help_option_names):
@@ -60,7 +60,7 @@ def list_platforms(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """What can be predicted for, and how well: figures are of networks that training did not see.
+    """List the platforms that can be predicted for, and how well: figures are of networks that training did not see.
 
     \b
     Examples:
@@ -124,7 +124,7 @@ def show(
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """The card of a platform, and what the device does well; two platforms side by side.
+    """Show the card of a platform, and what the device does well; two platforms side by side.
 
     \b
     Examples:
@@ -180,7 +180,7 @@ def _rates(found: ClassThroughput | None) -> tuple[str, ...]:
 
 
 def _compute_ratio(first: ClassThroughput | None, second: ClassThroughput | None) -> str:
-    """How many times as fast the second one computes; nothing where computing does not decide on either."""
+    """Return the second platform's speed as a multiple of the first's; empty where neither is limited by computing."""
     rates = [None if each is None else each.gflop_per_s for each in (first, second)]
     return f"{rates[1] / rates[0]:.2f}" if rates[0] and rates[1] else "-"
 
@@ -220,7 +220,7 @@ MEASURED_FACTOR = 1.25
 
 
 def _print_known(predictor: PlatformPredictor, device: DeviceForecast) -> None:
-    """What was measured there, and what is inferred from other platforms."""
+    """Print what was measured there, and what is inferred from other platforms."""
     from latcast.predictors.card import TRAINING_LINEAGES
 
     found = _coefficients(device)
@@ -251,7 +251,7 @@ def _print_known(predictor: PlatformPredictor, device: DeviceForecast) -> None:
 
 
 _CASES = {
-    "same_lineages": "networks that nobody ran, of lineages that it may have run",
+    "same_lineages": "networks not run there, of lineages that may have run there",
     "networks_of_others": "networks that others ran",
 }
 """Figures of a card on other networks held out than those of unseen lineages."""
@@ -262,7 +262,7 @@ def _interval(found: Interval) -> str:
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:
-    """A line on the short-network correction; empty where there is none."""
+    """Return a line on the short-network correction; empty where there is none."""
     correction = predictor.network.short_networks
     if not correction.exponents:
         return ""
@@ -305,7 +305,7 @@ def models(
     pattern: Pattern = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Published networks that can be named in place of a file; any other network is a file.
+    """List the published networks that can be named in place of a file; any other network is a file.
 
     \b
     Examples:

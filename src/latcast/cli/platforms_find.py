@@ -22,7 +22,7 @@ OF_ITSELF = ("the same device", "the same chip")
 
 
 def print_found(text: str, as_json: bool) -> None:
-    """What a text names, and the platforms that are of it or like it.
+    """Print what a text names, and the platforms that are of it or like it.
 
     Raises:
         LatcastError: It names nothing.
@@ -48,7 +48,7 @@ def print_found(text: str, as_json: bool) -> None:
 
 
 def _print_named(found: Sequence[FoundDevice]) -> None:
-    """The devices or chips that are called so, and the names of those that are called nearly so."""
+    """Print the devices or chips of this name, and the nearest other names."""
     shown = [each for each in found if each.exact][:MOST_FOUND] or found
     for place, each in enumerate(shown):
         if place:
@@ -67,7 +67,7 @@ def _print_named(found: Sequence[FoundDevice]) -> None:
 
 
 def _print_chips(found: Sequence[FoundDevice]) -> None:
-    """A line each."""
+    """Print a line for each."""
     rows = [
         (each.name, _chip_names(each) if each.kind == "device" else chip.id, str(chip.year or ""), *_parts(chip))
         for each in found
@@ -107,7 +107,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _chip_rows(chip: Chip) -> list[tuple[str, str]]:
-    """What is known of a chip, a row a part."""
+    """Print what is known of a chip, a row a part."""
     names = [chip.name] if chip.name.lower() == chip.id else [chip.name, chip.id]
     made = [chip.vendor, str(chip.year or ""), _counted(chip.process_nm, "nm")]
     rows = [

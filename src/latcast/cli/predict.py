@@ -90,7 +90,7 @@ MOST_WARNED = 20
 
 
 def warn_of(predictions: Sequence[Prediction]) -> None:
-    """The warnings of predictions, a line each; of many their number and the first."""
+    """Print the warnings of predictions, a line each; of many their number and the first."""
     warned = [found for found in predictions if found.warnings]
     if len(warned) > MOST_WARNED:
         first = warned[0]
@@ -105,7 +105,7 @@ def warn_of(predictions: Sequence[Prediction]) -> None:
 
 
 def print_predictions(predictions: list[Prediction]) -> None:
-    """A line for each."""
+    """Print a line for each."""
     heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
     print_table(
         "",
@@ -122,7 +122,7 @@ LARGE_MODULE, MOST_MODULES = 0.2, 24
 
 
 def print_parts(found: Prediction, by: str) -> None:
-    """What the kernels of each type or module take together, and the overhead."""
+    """Print the latency of the kernels of each type or module, and the overhead."""
     total_ms = found.latency_ms or 1.0  # a network of views alone takes no time
     names = [kernel.kernel_type for kernel in found.kernels] if by == "type" else _modules(found)
     sums: dict[str, float] = {}
@@ -145,7 +145,7 @@ def print_parts(found: Prediction, by: str) -> None:
 
 
 def _modules(found: Prediction) -> list[str]:
-    """The module that each kernel is shown under: large ones by the modules in them."""
+    """Return the module that each kernel is shown under: large modules are split into those inside them."""
     paths = [kernel.module.split(".") if kernel.module else [] for kernel in found.kernels]
     depths = [min(1, len(path)) for path in paths]
     while True:
@@ -161,7 +161,7 @@ def _modules(found: Prediction) -> list[str]:
 
 
 def print_top(found: Prediction, count: int) -> None:
-    """The kernels that take longest, and what limits them."""
+    """Print the kernels that take longest, and what limits them."""
     total_ms = found.latency_ms or 1.0
     modules = any(kernel.module for kernel in found.kernels)
     print_table(

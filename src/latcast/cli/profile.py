@@ -100,7 +100,7 @@ def command(
 
 
 def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Path:
-    """Saves a new bundle where the user says, or in the user's folder unless a better one is there; says which was kept."""
+    """Save a new bundle where the user says, or in the user's folder unless a better one is there; print which was kept."""
     from latcast.predictors.bundle_index import keep_bundle
 
     indexed = keep_bundle(predictor, output, replace=replace)
@@ -109,13 +109,13 @@ def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Pa
 
 
 def say_which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> None:
-    """A warning where a bundle of the platform was there before."""
+    """Warn where a bundle of the platform was there before."""
     if indexed.before is not None:
         warn(which_was_kept(predictor, indexed))
 
 
 def which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> str:
-    """One line on a new bundle and the one that was there before."""
+    """Return one line on a new bundle and the one that was there before."""
     from latcast.predictors.card import evidence
 
     new, old = evidence(predictor.card), evidence(indexed.before or {})
@@ -128,7 +128,7 @@ def which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> str:
 
 
 def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:
-    """A new bundle for scripts."""
+    """Return the JSON of a new bundle."""
     from latcast.predictors.card import FIELDS, FIGURES
 
     card = {key: predictor.card.get(key) for key in (*FIELDS, *FIGURES, "held_out_by")}
@@ -136,7 +136,7 @@ def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:
 
 
 def summarise(predictor: PlatformPredictor, bundle: Path) -> None:
-    """A new bundle for people, in a few lines."""
+    """Print a new bundle in a few lines."""
     card = predictor.card
     print(f"{predictor.platform.id}: trained on {card['trained_on']}")
     if card.get("mape") is None:
@@ -152,7 +152,7 @@ def summarise(predictor: PlatformPredictor, bundle: Path) -> None:
 
 
 def _print_kernel_errors(errors: Mapping[str, Mapping[str, Any]]) -> None:
-    """How kernel predictors did on the fixed test sets, before these were learned from too."""
+    """Print the errors of kernel predictors on the fixed test sets, before these were trained on too."""
     rows = [
         [name, str(figures["kernels"]), percent(figures["mape"]), percent(figures["within_10"], 0)]
         for name, figures in errors.items()

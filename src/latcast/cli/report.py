@@ -29,7 +29,7 @@ def report(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """A report on a model as one HTML file: where its time goes, on which platform, how sure that is, what would help.
+    """Write a report on a model as one HTML file: where its time goes, on which platform, how sure that is, what would help.
 
     \b
     Examples:

@@ -91,7 +91,7 @@ def share(
 
 
 def _summarise(records: list[Measurement], size_bytes: int, where: str) -> None:
-    """What it is, on standard error."""
+    """Describe the measurements on standard error."""
     platforms = Counter(item.platform for item in records)
     warn(f"{len(records)} measurements, {size_bytes / 1e3:.0f} kB before compression, {where}")
     for platform, count in sorted(platforms.items()):
@@ -100,10 +100,10 @@ def _summarise(records: list[Measurement], size_bytes: int, where: str) -> None:
 
 
 def _ask(records: list[Measurement], to: str) -> None:
-    """Shows one record as it would be sent, and asks.
+    """Show one record as it would be sent, and ask.
 
     Raises:
-        HubError: The answer is no, or there is nobody to ask.
+        HubError: The answer is no, or there is no terminal to ask on.
     """
     if not sys.stdin.isatty():
         raise HubError("there is no terminal to ask on; look with --dry-run, then send with --yes")

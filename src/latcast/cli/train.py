@@ -93,7 +93,7 @@ def evaluate(
 
 
 def _warn_left_out(texts: Sequence[str]) -> None:
-    """A line for each of the first, and how many there are of very many."""
+    """Print a line for each of the first, and the number of the rest."""
     for text in texts[:MOST_NAMED]:
         warn(f"left out: {text}")
     if len(texts) > MOST_NAMED:

@@ -13,19 +13,16 @@ from typing import cast
 from latcast.errors import ModelError
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node, Shape, Tensor
-from latcast.graph.operators import lookup, view_among
+from latcast.graph.operators import Kind, lookup, names_of, operators, view_among
 from latcast.graph.passes.reshape_inputs import fitted_reshape
 from latcast.graph.passes.rewire import rewire
 
 # Activation functions
 
-_ACTIVATION_OPERATORS: Mapping[str, str] = {
-    "HardSwish": "hard_swish", "Swish": "silu", "Gelu": "gelu", "Mish": "mish", "Elu": "elu", "Celu": "celu", "Selu": "selu",
-    "LeakyRelu": "leaky_relu", "PRelu": "prelu", "Softplus": "softplus",
-}  # fmt: skip
-"""Operators that a ReLU can take the place of; sigmoids and their like are left, as they are gates more often."""
+_ACTIVATION_OPERATORS = {row.op_type: row.kernel_class for row in operators() if row.softens_relu}
+"""Operator to its name here; sigmoids and other gates are left out."""
 
-_ACTIVATION_IDIOMS = ("gelu", "hard_swish", "mish", "silu")
+_ACTIVATION_IDIOMS = tuple(sorted(idiom for row in operators() if row.softens_relu for idiom in row.idioms))
 
 
 def activations(graph: Graph) -> dict[str, list[tuple[Node, ...]]]:
@@ -60,7 +57,7 @@ def with_relu(graph: Graph, function: str) -> Graph:
 
 # Normalisation
 
-_TAKES_BATCH_NORM = frozenset({"Conv", "ConvTranspose", "Gemm"})
+_TAKES_BATCH_NORM = names_of(operators(Kind.PRODUCT)) - {"MatMul"}
 
 
 def foldable_batch_norms(graph: Graph) -> list[Node]:
@@ -129,16 +126,14 @@ def with_small_kernels(graph: Graph, *, depthwise: bool) -> Graph:
 
 # Channels
 
-_UNARY = frozenset({
-    "AveragePool", "BatchNormalization", "Cast", "Celu", "Clip", "Dropout", "Elu", "Erf", "Exp", "Gelu", "GlobalAveragePool",
-    "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "LpPool", "MaxPool", "Mish", "Neg", "PRelu", "Relu",
-    "Selu", "Sigmoid", "Softplus", "Sqrt", "Swish", "Tanh",
-})  # fmt: skip
-"""Operators whose result has the channels of their first input, whatever these are."""
+_UNARY = names_of(row for row in operators() if row.keeps_channels)
 
-_BINARY = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
+_BINARY = names_of(row for row in operators() if row.split_by_constant)
 
 _DENSE = frozenset({"Conv", "ConvTranspose"})
+
+_FLATTENS = (names_of(operators(Kind.PRODUCT)) - _DENSE) | {"Flatten", "Reshape"}
+"""Operators that read channels as features, whose number follows from theirs."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +178,7 @@ def channel_groups(graph: Graph) -> list[ChannelGroup]:
                     ties.join(name, result)
         elif node.op_type == "Concat":
             fixed.add(result)  # it has what its parts have
-        elif node.op_type not in ("Flatten", "Gemm", "MatMul", "Reshape"):
+        elif node.op_type not in _FLATTENS:
             fixed.update((*node.outputs, *maps))
     groups: dict[str, list[str]] = {}
     for tensor in ties.members(makers):
@@ -266,7 +261,7 @@ def with_channels(graph: Graph, channels: Mapping[str, int]) -> Graph:
     return replace(graph, tensors=tensors, weights=frozenset(weights), constants=constants).with_nodes(nodes)
 
 
-_FITS = _UNARY | _BINARY | _DENSE | {"Concat", "Flatten", "Gemm", "MatMul", "ReduceMean", "Reshape"}
+_FITS = _UNARY | _BINARY | _DENSE | _FLATTENS | {"Concat", "ReduceMean"}
 
 
 def _fitted(

@@ -8,11 +8,11 @@ from math import prod
 
 from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import AttributeValue, Graph, Shape, Tensor
-from latcast.graph.operators import graph_macs, lookup, view_among
+from latcast.graph.operators import graph_macs, lookup, names_of, operators, view_among
 from latcast.graph.operators.elementwise import infer_same
 from latcast.graph.operators.table import no_flops
 
-_ELEMENTWISE = frozenset({"Add", "Mul", "Sub", "Div"})
+_ELEMENTWISE = names_of(row for row in operators() if row.arithmetic)
 
 
 @dataclass(frozen=True)

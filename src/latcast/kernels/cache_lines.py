@@ -13,7 +13,7 @@ SHARPNESS = 4.0
 
 
 def missed(reads: np.ndarray, stride: np.ndarray, cache: tuple[int, int]) -> np.ndarray:
-    """Share of reads whose line is gone when the next pass comes, (kernels,).
+    """Return the share of reads whose line is gone when the next pass comes, (kernels,).
 
     A line serves sixteen reads if it is still there when the next ones come; a stride that is a multiple of a power of two
     brings all lines into a few sets of the cache.

@@ -61,7 +61,7 @@ class OperatorRule:
     source: str = ""
 
     def of_version(self, version: tuple[int, ...]) -> bool:
-        """Whether it holds for a version; an unknown one (no numbers) is taken for the latest."""
+        """Return whether it holds for a version; an unknown one (no numbers) is taken for the latest."""
         return not version or (version >= self.since and (not self.until or version < self.until))
 
 
@@ -103,7 +103,7 @@ class Delegate:
     device: str = ""
 
     def at(self, *, version: str = "", precision: str = "fp32", device: str = "") -> Delegate:
-        """The delegate of one version on a platform: rules of other versions are gone.
+        """Return the delegate of one version on a platform, without rules of other versions.
 
         Args:
             version: As in platform ids; where it is empty or has no numbers, the latest is meant.
@@ -116,12 +116,12 @@ class Delegate:
 
     @cached_property
     def idioms(self) -> tuple[str, ...]:
-        """The idioms that rules name."""
+        """Return the idioms that rules name."""
         named = frozenset().union(*(rule.operators for rule in (*self.takes, *self.refuses)))
         return tuple(sorted(name for name in named if name[0].islower()))
 
     def takes_operator(self, graph: Graph, node: Node, name: str = "") -> bool | None:
-        """Whether it takes a node; None where no rule that names it holds.
+        """Return whether it takes a node; None where no rule that names it holds.
 
         Args:
             graph: The network.
@@ -153,7 +153,7 @@ class Delegate:
 
     @classmethod
     def from_json(cls, name: str, data: Any) -> Delegate:
-        """Reads the file of a delegate.
+        """Read the file of a delegate.
 
         Raises:
             BundleError: A newer schema, a field that is missing or of a wrong kind, or a condition that this latcast does not
@@ -202,7 +202,7 @@ def _rule(name: str, data: Mapping[str, Any]) -> OperatorRule:
 
 
 def version_number(text: str) -> tuple[int, ...]:
-    """``"2.17.0"`` as (2, 17, 0); empty where a version does not begin with a number."""
+    """Return (2, 17, 0) for ``"2.17.0"``; empty where a version does not begin with a number."""
     found = re.match(r"\d+(?:\.\d+)*", text)
     return tuple(int(part) for part in found.group().split(".")) if found else ()
 
@@ -267,7 +267,7 @@ def _classes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
 
 
 def _axes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    """The axes of a reduction (all where it names none) or the one axis, counted from the front."""
+    """Return whether the axes of a reduction (all where it names none), counted from the front, are allowed."""
     rank = len(graph.shape(node.inputs[0])) or 1
     try:
         given = view_of(graph, node).ints_from("axes", 1) if "axis" not in node.attributes else None
@@ -280,7 +280,7 @@ def _axes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
 
 
 def _alone(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    """Whether the first input is not made by an operator of these types for this reader only: what is, is folded into it."""
+    """Return False where an operator of these types makes the first input for this reader only, and is folded into it."""
     producer = graph.producers.get(node.inputs[0])
     return producer is None or producer.op_type not in wanted or graph.sole_reader(node.inputs[0]) is None
 
@@ -319,13 +319,13 @@ DELEGATES: Registry[Delegate] = Registry("delegate", {}, group="latcast.delegate
 
 @cache
 def shipped_delegates() -> tuple[str, ...]:
-    """Names of the files that latcast has itself, sorted."""
+    """Return the names of the files that latcast has itself, sorted."""
     return tuple(sorted(item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json")))
 
 
 @cache
 def load_delegate(name: str) -> Delegate:
-    """A delegate by its name, with the rules of all versions; :meth:`Delegate.at` chooses one.
+    """Return a delegate by its name, with the rules of all versions; :meth:`Delegate.at` chooses one.
 
     Raises:
         UnknownNameError: There is none of this name.
@@ -341,7 +341,7 @@ def load_delegate(name: str) -> Delegate:
 
 @cache
 def delegate_of(platform: Platform) -> Delegate | None:
-    """The delegate that serves a platform, of its version; None where latcast has no rules for it."""
+    """Return the delegate that serves a platform, of its version; None where latcast has no rules for it."""
     for name in (*shipped_delegates(), *DELEGATES):
         delegate = load_delegate(name)
         if any(fnmatchcase(platform.id, pattern) for pattern in delegate.platforms):

@@ -78,7 +78,7 @@ PYTORCH_METAL: Mapping[str, str] = {
 
 
 def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) -> list[str]:
-    """What the backend that the rules select for would record for each kernel, without the numbers it gives to operators.
+    """Return the name that the rules' backend would record for each kernel, without the numbers it gives to operators.
 
     TFLite's delegate writes all linked operators ("convolution_2d_linked_:_add_linked_:_relu"), except behind Winograd,
     whose record names the first of its three steps. Without a selection it is the kernel's type.
@@ -105,7 +105,7 @@ def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) 
 
 
 def _words(graph: Graph, nodes: Sequence[Node], idiom_of: Mapping[str, Idiom]) -> list[str]:
-    """Classes of a kernel's operators in order, an idiom as one word."""
+    """Return the classes of a kernel's operators in order, an idiom as one word."""
     found: list[str] = []
     for node in nodes:
         idiom = idiom_of.get(node.name)
@@ -117,7 +117,7 @@ def _words(graph: Graph, nodes: Sequence[Node], idiom_of: Mapping[str, Idiom]) -
 
 
 def _delegate_name(kernel_type: str, words: Sequence[str]) -> str:
-    """The delegate's name of a kernel of these operators."""
+    """Return the delegate's name of a kernel of these operators."""
     own = TFLITE_GPU.get(kernel_type)
     if kernel_type == "conv.winograd" and own is not None:
         return own

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import lookup, snake_case
 
 Configuration = tuple[int, ...]
 """Values of a kernel type's fields, in their order."""
@@ -62,7 +61,7 @@ class KernelTable:
 
     @classmethod
     def of(cls, kernels: Sequence[Sequence[Kernel]]) -> KernelTable:
-        """Collects the kernels of each network; free kernels are left out."""
+        """Collect the kernels of each network, without free kernels."""
         by_type: dict[str, dict[Configuration, int]] = {}
         places: list[tuple[int, str, int]] = []
         for network, found in enumerate(kernels):
@@ -86,7 +85,7 @@ class KernelTable:
 
     @property
     def kernel_types(self) -> list[str]:
-        """Type of each distinct kernel."""
+        """Return the type of each distinct kernel."""
         return [name for name, rows in self.configurations.items() for _ in range(len(rows))]
 
     def same_networks(self) -> np.ndarray:
@@ -96,7 +95,7 @@ class KernelTable:
         return np.asarray(first[:, None] == first)
 
     def sum_by_network(self, values: np.ndarray) -> np.ndarray:
-        """Adds up a value of each distinct kernel over the occurrences in each network.
+        """Add up a value of each distinct kernel over the occurrences in each network.
 
         Args:
             values: (distinct kernels,) or (distinct kernels, columns).
@@ -110,15 +109,6 @@ class KernelTable:
         return np.stack(columns, axis=1)
 
 
-_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-@cache
-def snake_case(op_type: str) -> str:
-    """``"GlobalAveragePool"`` -> ``"global_average_pool"``, ``"PRelu"`` -> ``"p_relu"``, ``"LSTM"`` -> ``"lstm"``."""
-    return _WORD_START.sub("_", op_type).lower()
-
-
 LINEAR_OF_IMAGES, LAYER_NORM_OF_IMAGES = "linear_of_images", "layer_normalization_of_images"
 
 OF_IMAGES: Mapping[str, str] = {"linear": LINEAR_OF_IMAGES, "layer_normalization": LAYER_NORM_OF_IMAGES}
@@ -126,33 +116,33 @@ OF_IMAGES: Mapping[str, str] = {"linear": LINEAR_OF_IMAGES, "layer_normalization
 
 
 def operator_class(graph: Graph, node: Node) -> str:
-    """The word that fusion rules use for this operator.
+    """Return the word that fusion rules use for this operator.
 
     Convolutions split into ``conv``, ``depthwise_conv`` and ``grouped_conv``; products with a weight are ``linear``, of two
     activations ``matmul``; an addition of a weight vector is ``bias_add``, of two activations ``add``; a scalar constant
     makes ``add_scalar``; ``Clip`` is ``relu6`` where its bounds are 0 and 6; ``Swish`` is ``silu``, as its spelling in two
     operators is. Any other operator is its name in snake case.
     """
-    op_type = node.op_type
-    if op_type in ("Conv", "ConvInteger"):
+    row = lookup(node.op_type)
+    name = snake_case(node.op_type) if row is None else row.kernel_class
+    if name == "conv":
         groups = int(node.attributes.get("group", 1))  # type: ignore[arg-type]
         if groups == 1:
             return "conv"
         return "depthwise_conv" if groups == graph.tensors[node.inputs[0]].shape[1] else "grouped_conv"
-    if op_type in ("Gemm", "MatMul", "MatMulInteger"):
+    if name == "linear":
         return "linear" if node.inputs[1] in graph.weights or node.inputs[0] in graph.weights else "matmul"
-    if op_type in ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"):
-        name = op_type.lower()
+    if row is not None and row.split_by_constant:
         others = [i for i in node.inputs if i in graph.weights or i in graph.constants]
         if not others:
             return name
         if graph.tensors[others[0]].elements == 1:
             return f"{name}_scalar"
-        return "bias_add" if op_type == "Add" else f"{name}_weight"
-    if op_type == "Clip":
+        return "bias_add" if name == "add" else f"{name}_weight"
+    if name == "clip":
         bounds = [graph.constants.get(i) for i in node.inputs[1:]]
         values = [None if value is None else float(value.reshape(-1)[0]) for value in bounds]
         if not values and "max" in node.attributes:
             values = [float(node.attributes.get("min", "-inf")), float(node.attributes["max"])]  # type: ignore[arg-type]
         return "relu6" if values == [0.0, 6.0] else "clip"
-    return "silu" if op_type == "Swish" else snake_case(op_type)
+    return name

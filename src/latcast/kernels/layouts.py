@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from latcast.errors import BundleError
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.kernels.kernel import Kernel
 
 TO_LAST, TO_FIRST, TO_FIRST_STRIDED = (
@@ -47,12 +47,12 @@ BEFORE_RIGHT_OPERAND = "transpose_before_right_operand"
 """A transpose of rows and heads whose result is only read by one of :data:`OF_RIGHT_OPERAND`: a product may read through both."""
 
 LAYOUT_CLASSES = (TO_CHANNELS_FIRST, FROM_IMAGE, OF_LEFT_OPERAND, OF_RIGHT_OPERAND, BEFORE_RIGHT_OPERAND)
-"""What :func:`layout_class` tells apart."""
+"""Results of :func:`layout_class`."""
 
-VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+VIEWS = names_of(row for row in operators() if row.kind is Kind.VIEW or row.passes)
 """Operators that read the same memory by another shape."""
 
-_ELEMENTWISE = frozenset({*UNARY_FLOPS, *BINARY_FLOPS})
+_ELEMENTWISE = names_of(operators(Kind.UNARY, Kind.BINARY))
 
 REORDERS, TRANSPOSES = "reorders", "transposes"
 """What a runtime inserts: reorders where an operator wants another layout, as OpenVINO, or transposes around such operators that
@@ -85,7 +85,7 @@ class LayoutRules:
 
     @classmethod
     def from_json(cls, data: Any, source: str) -> LayoutRules:
-        """Reads what :meth:`to_json` wrote.
+        """Read the JSON that :meth:`to_json` wrote.
 
         Raises:
             BundleError: Something else was found.
@@ -144,7 +144,7 @@ def layouts(
     rules: LayoutRules,
     on_integers: frozenset[str] = frozenset(),
 ) -> Layouts:
-    """How the images of a network lie under the rules.
+    """Return the layouts of a network's images under the rules.
 
     A tensor without pixels, or of one channel, lies alike either way. So does one that is made of such tensors alone.
 
@@ -192,7 +192,7 @@ class _Walk(ABC):
         same."""
 
     def layouts(self) -> Layouts:
-        """Visits all operators."""
+        """Visit all operators."""
         graph = self.graph
         self.last.update((name, False) for name in graph.inputs if self.followed(name))
         made_by = {node.name: node.outputs for node in graph.nodes}
@@ -211,16 +211,16 @@ class _Walk(ABC):
         return Layouts(tuple(self._reorders.values()), frozenset(self._read_last), frozenset(self.cancelled))
 
     def followed(self, tensor: str) -> bool:
-        """Whether the layout of a tensor is kept track of."""
+        """Return whether the layout of a tensor is kept track of."""
         return self.image(tensor)
 
     def image(self, tensor: str) -> bool:
-        """Whether it lies differently with its channels last."""
+        """Return whether it lies differently with its channels last."""
         shape = self.graph.shape(tensor)
         return len(shape) == 4 and shape[1] > 1 and prod(shape[2:]) > 1 and tensor not in self.graph.static_names
 
     def wanted(self, name: str, images: Sequence[str]) -> bool | None:
-        """How an operator of a class wants the images that it reads; None where it takes them as they are."""
+        """Return the layout in which an operator of a class reads images; None for any."""
         if name in self.rules.channels_last:
             return True
         if name not in self.rules.either:
@@ -229,7 +229,7 @@ class _Walk(ABC):
         return any(known) if known else None
 
     def lay_out(self, tensors: Iterable[str], channels_last: bool, reader: str | None) -> None:
-        """Lays tensors out as a reader wants them, each once."""
+        """Lay tensors out as a reader wants them, each once."""
         for tensor in filter(self.image, tensors):
             if channels_last and reader is not None:
                 self._read_last.add(reader)
@@ -254,12 +254,12 @@ class _Reorders(_Walk):
         return True if self._behind_rows(node) else layout
 
     def _beside_rows(self, node: Node) -> bool:
-        """Whether an operator makes an image rows that are transposed at once: the copy and the transpose cancel."""
+        """Return whether an operator makes an image rows that are transposed at once: the copy and the transpose cancel."""
         readers = [reader for output in node.outputs for reader in self.graph.consumers.get(output, ())]
         return node.op_type in VIEWS and bool(readers) and all(self.classes[reader.name] == FROM_IMAGE for reader in readers)
 
     def _behind_rows(self, node: Node) -> bool:
-        """Whether an operator makes an image of rows of channels that were transposed."""
+        """Return whether an operator makes an image of rows of channels that were transposed."""
         maker = self.graph.producers.get(node.inputs[0]) if node.op_type in VIEWS else None
         return maker is not None and maker.op_type == "Transpose" and maker.attributes.get("perm") == ROWS
 
@@ -273,7 +273,7 @@ class _Transposes(_Walk):
     """
 
     def followed(self, tensor: str) -> bool:
-        """Those of one pixel are counted too."""
+        """Return whether a tensor is followed; a 1x1 map counts."""
         shape = self.graph.shape(tensor)
         return len(shape) == 4 and shape[1] > 1 and tensor not in self.graph.static_names
 
@@ -302,7 +302,7 @@ class _Transposes(_Walk):
         return None
 
     def _pays(self, node: Node, name: str) -> bool:
-        """Whether moving the transposes before an operator behind it turns fewer axes, those of size 1 not counted.
+        """Return whether moving the transposes before an operator behind it turns fewer axes, those of size 1 not counted.
 
         What need not be turned any more counts for it; what must be turned now, and the result where nothing behind it wants
         its channels last, against it.
@@ -321,7 +321,7 @@ class _Transposes(_Walk):
 
     @cached_property
     def _leading(self) -> frozenset[str]:
-        """Tensors from which operators that take either layout lead to one that wants its channels last, or to a transpose."""
+        """Return the tensors from which operators of either layout lead to one with channels last, or to a transpose."""
         found: set[str] = set()
         for node in reversed(self.graph.nodes):
             fused, name = node.name in self.fused, self.classes[node.name]
@@ -335,7 +335,7 @@ _WALKS: Mapping[str, type[_Walk]] = {REORDERS: _Reorders, TRANSPOSES: _Transpose
 
 
 def with_reorders(graph: Graph, kernels: Sequence[Kernel], found: Layouts, rules: LayoutRules) -> tuple[Kernel, ...]:
-    """Kernels with the reorders as kernels of their own, each before the one for whose sake it runs, those of outputs last.
+    """Return kernels with the reorders as separate kernels, each before the one that needs it, those of outputs last.
 
     Those of types that the rules tell apart are described as they run on images with their channels last.
     """
@@ -354,7 +354,7 @@ def with_reorders(graph: Graph, kernels: Sequence[Kernel], found: Layouts, rules
 
 
 def _on_channels_last(graph: Graph, kernel: Kernel) -> Kernel:
-    """A kernel as it runs on an image with its channels last: a reduction over other axes, or a variant of its type."""
+    """Return a kernel as it runs on an image with its channels last: a reduction over other axes, or a variant."""
     if kernel.kernel_type != "reduce":
         return replace(kernel, kernel_type=f"{kernel.kernel_type}.{CHANNELS_LAST}")
     batch, channels, *pixels = graph.shape(graph.nodes[graph.positions[kernel.nodes[0]]].inputs[0])
@@ -380,7 +380,7 @@ def _kernel(graph: Graph, found: Reorder, rules: LayoutRules) -> Kernel:
 
 
 def layout_class(graph: Graph, node: Node) -> str | None:
-    """What a transpose does to the layout of images or of a product's operand, or None.
+    """Return the class of a transpose that only changes the layout of images or of a product's operand, or None.
 
     :data:`TO_CHANNELS_FIRST`: channels from last to second, of an image, or of rows that a convolution reads as an image;
     :data:`FROM_IMAGE`: an image becomes rows of channels, which one operator or a chain of elementwise ones reads. Where others
@@ -422,7 +422,7 @@ def _product_class(graph: Graph, node: Node, order: tuple[Any, ...]) -> str | No
 
 
 def _readers(graph: Graph, node: Node) -> Iterator[Node]:
-    """Operators that read a result, as it is or through views of it."""
+    """Return the operators that read a result or views of it."""
     for output in node.outputs:
         for reader in graph.consumers.get(output, ()):
             if reader.op_type in VIEWS:

@@ -13,7 +13,7 @@ from math import prod
 from typing import cast
 
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.kernels.delegates import load_delegate
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.memory_planners import (
@@ -57,16 +57,16 @@ class Memory:
 
     @property
     def total_bytes(self) -> int:
-        """Weights, and what is held for activations: what a device must have free."""
+        """Return weights and memory held for activations: the bytes that a device must have free."""
         return self.reserved_bytes + self.weights_bytes
 
     def to_json(self) -> dict[str, int | str]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {**self.__dict__, "total_bytes": self.total_bytes}
 
 
 def memory_of(graph: Graph, rules: FusionRules, precision: str = "fp32", kernels: Sequence[Kernel] | None = None) -> Memory:
-    """Memory that a network takes where a runtime with these rules runs it.
+    """Return the memory that a network takes where a runtime with these rules runs it.
 
     Args:
         graph: The network.
@@ -102,7 +102,7 @@ def memory_of(graph: Graph, rules: FusionRules, precision: str = "fp32", kernels
 
 
 def _planner(rules: FusionRules, precision: str) -> str:
-    """See :class:`Memory`. ONNX Runtime's 8-bit kernels take memory that no plan holds; rules that select kernels are a GPU's."""
+    """Return the planner (:class:`Memory`); ONNX Runtime's 8-bit kernels use memory outside plans, GPUs select kernels."""
     if rules.runtime == "onnxruntime" and precision != "int8":
         return "pattern"
     return "greedy" if rules.runtime in ("litert", "tflite") and not rules.selection else "alive"
@@ -115,7 +115,7 @@ def _bytes(graph: Graph, name: str, float_bytes: float) -> int:
 
 
 def steps_of(graph: Graph, kernels: Iterable[Kernel], float_bytes: float, planner: str) -> list[Step]:
-    """What a runtime does one after the other, as its planner sees it."""
+    """Return the steps of a runtime in order, as its planner sees them."""
     node_of = {node.name: node for node in graph.nodes}
     segment_of = _segments(graph) if planner == "greedy" else {}
     order = {name: place for place, name in enumerate(segment_of)}
@@ -147,7 +147,7 @@ def steps_of(graph: Graph, kernels: Iterable[Kernel], float_bytes: float, planne
 
 
 def _segments(graph: Graph) -> dict[str, int | None]:
-    """Node to the part of the network that XNNPACK runs it in, None where it does not, in the order in which they run."""
+    """Return node to the part of the network that XNNPACK runs it in (None for others), in the order in which they run."""
     found = partition(graph, load_delegate("tflite-xnnpack").at()).segments
     return {
         name: None if segment.unit == CPU else place for place, segment in enumerate(found) for name in segment.nodes
@@ -155,7 +155,7 @@ def _segments(graph: Graph) -> dict[str, int | None]:
 
 
 def _normalisation(node: Node, reads: tuple[str, ...], writes: Mapping[str, Result], segment: int | None) -> list[Step]:
-    """TFLite's operators of a layer normalisation: what is left without the mean, its squares, and their quotient."""
+    """Return TFLite's steps of a layer normalisation: the centred values, their squares, and the quotient."""
     result = next(iter(writes.values()))
     centred, squares = f"{node.name} centred", f"{node.name} squares"
     return [
@@ -178,7 +178,7 @@ class _Blocked:
         self.copied: dict[str, str] = {}
 
     def steps(self, step: Step, nodes: Sequence[Node]) -> list[Step]:
-        """A kernel's step, behind the copies that it needs."""
+        """Return a kernel's step, behind the copies that it needs."""
         wanted = self._wanted(nodes)
         found, renamed = [], {}
         for name in step.reads:
@@ -204,7 +204,7 @@ class _Blocked:
         return shape, prod(shape) * int(self.graph.tensors[name].size_bytes // max(self.graph.tensors[name].elements, 1))
 
     def _plain_input(self, node: Node, name: str) -> bool:
-        """Whether a kernel reads this input in the plain layout: a convolution of few channels."""
+        """Return whether a kernel reads this input in the plain layout: a convolution of few channels."""
         return (
             node.op_type == "Conv"
             and name == node.inputs[0]
@@ -213,7 +213,7 @@ class _Blocked:
         )
 
     def _wanted(self, nodes: Sequence[Node]) -> bool:
-        """Whether a kernel works on blocks."""
+        """Return whether a kernel works on blocks."""
         node = nodes[0]
         reads = self.graph.activation_inputs(node)
         if not reads or any(len(self.graph.shape(name)) != 4 for name in (*reads, node.outputs[0])):
@@ -236,7 +236,7 @@ class _Blocked:
         return there and len(nodes) == 1 and node.op_type in _FOLLOWERS
 
 
-_BLOCKED_POOLS = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
+_BLOCKED_POOLS = names_of(row for row in operators(Kind.POOL, Kind.GLOBAL_POOL) if row.combines)
 
 _FOLLOWERS = frozenset(
     {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "BatchNormalization", "Resize", "Upsample"}
@@ -246,7 +246,7 @@ _POOLS = frozenset({"MaxPool", "AveragePool"})
 
 
 def _padded_elements(graph: Graph, node: Node) -> int:
-    """Elements of what a pool reads, where TFLite pads it by an operator of its own; 0 where it does not.
+    """Return the elements of a pool's padded input, where TFLite pads it by a separate operator; else 0.
 
     XNNPACK pads inside convolutions. TFLite's pools pad as little as keeps ``ceil(input / stride)`` outputs, more of it behind.
     """
@@ -265,17 +265,18 @@ def _padded_elements(graph: Graph, node: Node) -> int:
     return 0 if fits else shape[0] * shape[1] * (shape[2] + pads[0] + pads[2]) * (shape[3] + pads[1] + pads[3])
 
 
-_UNARY = frozenset(UNARY_FLOPS) | {"BatchNormalization", "Softmax"}
+_UNARY = names_of(operators(Kind.UNARY)) | {"BatchNormalization", "Softmax"}
 
+_ELEMENTWISE = _UNARY | names_of(operators(Kind.BINARY))
 
 _WRITTEN_OVER = (_UNARY | {"Add", "Sub"}) - {"BatchNormalization"}
 """Operators that ONNX Runtime lets write over an input, unless it fused them into one of its own."""
 
 
 def _overwritten(graph: Graph, nodes: Sequence[Node], planner: str) -> tuple[str, ...]:
-    """Inputs over which a kernel may write its result, the preferred first."""
+    """Return the inputs over which a kernel may write its result, the preferred first."""
     first = nodes[0].op_type
-    if planner == "greedy" and first in _UNARY | frozenset(BINARY_FLOPS):
+    if planner == "greedy" and first in _ELEMENTWISE:
         return tuple(graph.activation_inputs(nodes[0]))
     if planner == "pattern":
         if len(nodes) == 1 and first in _WRITTEN_OVER:

@@ -24,7 +24,7 @@ _SLOT_BYTES = 256
 
 
 def aligned(size: int, to: int = ALIGNMENT) -> int:
-    """The next multiple."""
+    """Return the next multiple."""
     return -(-size // to) * to
 
 
@@ -78,7 +78,7 @@ def _reader_counts(steps: Sequence[Step]) -> dict[str, int]:
 
 
 def blocks_of(steps: Sequence[Step], outside: frozenset[str]) -> list[Block]:
-    """Blocks of all results, those of the caller left out."""
+    """Return the blocks of all results but those of the caller."""
     last, readers = _last_reads(steps), _reader_counts(steps)
     place: dict[str, int] = {}
     blocks: list[list[int]] = []
@@ -101,7 +101,7 @@ def blocks_of(steps: Sequence[Step], outside: frozenset[str]) -> list[Block]:
 
 
 def delegated_bytes(steps: Sequence[Step], outside: frozenset[str]) -> int:
-    """Memory of a delegate and of the interpreter around it: one of them keeps what only it reads, the other the rest."""
+    """Return the memory of a delegate and of the interpreter around it: each tensor is kept by one of them."""
     parts: dict[int, list[Step]] = {}
     around: list[Step] = []
     for step in steps:
@@ -121,14 +121,14 @@ def delegated_bytes(steps: Sequence[Step], outside: frozenset[str]) -> int:
 
 
 def _joined(steps: Sequence[Step], crossing: frozenset[str]) -> Step:
-    """The steps as one, of which only what crosses is seen."""
+    """Return the steps as one that reads and writes only what crosses."""
     made = {name: result for step in steps for name, result in step.writes.items()}
     reads = dict.fromkeys(name for step in steps for name in step.reads if name in crossing and name not in made)
     return Step(tuple(reads), {name: result for name, result in made.items() if name in crossing})
 
 
 def greedy_bytes(blocks: Iterable[Block], alignment: int = ALIGNMENT) -> int:
-    """Size of an arena in which the largest blocks are placed first, each into the smallest gap between those alive beside it.
+    """Return the size of an arena that takes the largest blocks first, each in the smallest gap between live ones.
 
     >>> greedy_bytes([Block(64, 0, 1), Block(128, 1, 2), Block(64, 2, 3)])
     192
@@ -145,7 +145,7 @@ def greedy_bytes(blocks: Iterable[Block], alignment: int = ALIGNMENT) -> int:
 
 
 def _smallest_gap(taken: Iterable[tuple[int, int]], size: int, end: int | None) -> int:
-    """Where the smallest gap that fits begins; behind all where none does.
+    """Return where the smallest gap that fits begins, or the end.
 
     Args:
         taken: (start, end) in use, sorted.
@@ -164,7 +164,7 @@ def _smallest_gap(taken: Iterable[tuple[int, int]], size: int, end: int | None) 
 
 
 def alive_bytes(blocks: Iterable[Block]) -> int:
-    """What is alive at once at most.
+    """Return the most bytes that are alive at once.
 
     >>> alive_bytes([Block(64, 0, 1), Block(128, 1, 2), Block(64, 2, 3)])
     192
@@ -181,7 +181,7 @@ def alive_bytes(blocks: Iterable[Block]) -> int:
 
 
 def pattern_bytes(steps: Sequence[Step], outside: frozenset[str]) -> tuple[int, int]:
-    """Size of ONNX Runtime's plan, and of the regions that its arena takes for the first run and for the plan."""
+    """Return the size of ONNX Runtime's plan, and of the regions that its arena takes for the first run and for the plan."""
     events = _events(steps, outside)
     taken: dict[int, tuple[int, int]] = {}
     peak = 0
@@ -205,7 +205,7 @@ def pattern_bytes(steps: Sequence[Step], outside: frozenset[str]) -> tuple[int, 
 
 
 def _events(steps: Sequence[Step], outside: frozenset[str]) -> list[tuple[int, int]]:
-    """(block, bytes) where a block is taken, (block, 0) where it is given back, in order.
+    """Return (block, bytes) where a block is taken, (block, 0) where it is given back, in order.
 
     A block that a later result of equal size takes over stays taken in between, as ONNX Runtime decides before it runs.
     """
@@ -269,7 +269,7 @@ class Arena:
         """(start, bytes) of free pieces; regions do not touch."""
 
     def take(self, size_bytes: int) -> tuple[int, int]:
-        """(start, bytes) of a block."""
+        """Return (start, bytes) of a block."""
         size = aligned(size_bytes, _SLOT_BYTES)
         fitting = [piece for piece in self._free if piece[1] >= size]
         if not fitting:
@@ -282,7 +282,7 @@ class Arena:
         return start, length
 
     def give_back(self, block: tuple[int, int]) -> None:
-        """Joins a block with the free pieces that it touches."""
+        """Join a block with the free pieces that it touches."""
         start, length = block
         for piece in [each for each in self._free if start in (each[0] + each[1],) or each[0] == start + length]:
             self._free.remove(piece)

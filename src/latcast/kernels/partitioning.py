@@ -83,7 +83,7 @@ class Fallback:
     confidence: str
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {**vars(self), "on_cpu": list(self.on_cpu)}
 
 
@@ -107,12 +107,12 @@ class Partitioning:
 
     @property
     def partitions(self) -> tuple[Segment, ...]:
-        """The segments that the delegate runs."""
+        """Return the segments that the delegate runs."""
         return tuple(segment for segment in self.segments if segment.unit != CPU)
 
     @cached_property
     def on_cpu(self) -> frozenset[str]:
-        """Names of the nodes that fall back."""
+        """Return the names of the nodes that fall back."""
         return frozenset(name for segment in self.segments if segment.unit == CPU for name in segment.nodes)
 
     @property
@@ -125,12 +125,12 @@ class Partitioning:
 
     @property
     def crossing_ms(self) -> float:
-        """An estimate: a synchronisation for each crossing, and the copy of its bytes. No predicted latency holds it."""
+        """Estimate a synchronisation for each crossing, and the copy of its bytes; predicted latencies leave it out."""
         copied_ms = self.crossing_bytes / (self.delegate.copy_gb_per_s * 1e6)
         return len(self.crossings) * self.delegate.synchronisation_ms + copied_ms
 
     def sentence(self) -> str:
-        """What falls back and what that means, for people; empty where nothing does."""
+        """Return a sentence on what falls back and what that costs; empty where nothing does."""
         if not self.on_cpu:
             return ""
         unit, title = self.delegate.unit, self.delegate.title
@@ -152,7 +152,7 @@ class Partitioning:
         return text + ("; these rules are uncertain" if self.delegate.confidence == "low" else "")
 
     def summary(self) -> Fallback:
-        """The counts, without the names of nodes: small enough to keep for a million networks."""
+        """Return the counts without the names of nodes, small enough to keep for a million networks."""
         return Fallback(
             name=self.delegate.name,
             unit=self.delegate.unit.lower(),
@@ -177,7 +177,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def partition(graph: Graph, delegate: Delegate) -> Partitioning:
-    """Where each operator of a network runs, in time linear in its size.
+    """Return where each operator of a network runs, in time linear in its size.
 
     Args:
         graph: The network.
@@ -199,7 +199,7 @@ def partition(graph: Graph, delegate: Delegate) -> Partitioning:
 
 
 def _taken(graph: Graph, delegate: Delegate) -> set[str]:
-    """Names of the nodes that a delegate takes."""
+    """Return the names of the nodes that a delegate takes."""
     verdicts: dict[str, bool] = {}
     for idiom in choose_idioms(graph, delegate.idioms):
         verdict = delegate.takes_operator(graph, idiom.nodes[-1], idiom.name)
@@ -225,14 +225,14 @@ def _reader_is_in(taken: Collection[str], graph: Graph, node: Node) -> bool:
 
 
 def _chosen(segments: Sequence[Segment], delegate: Delegate) -> frozenset[str]:
-    """Nodes of the partitions that a delegate keeps: the largest ones, of no fewer operators than the least."""
+    """Return the nodes of the partitions that a delegate keeps: the largest ones with enough operators."""
     kept = [segment for segment in segments if segment.unit != CPU and len(segment.nodes) >= delegate.least_operators]
     kept = sorted(kept, key=lambda segment: -len(segment.nodes))[: delegate.most_partitions]
     return frozenset(name for segment in kept for name in segment.nodes)
 
 
 def _segments(graph: Graph, on_unit: Collection[str], unit: str) -> tuple[Segment, ...]:
-    """Gathers what is ready for one unit until nothing more is, then for the other."""
+    """Gather all that is ready for one unit, then for the other, in turn."""
     if len(on_unit) == len(graph.nodes):
         return (Segment(unit, tuple(node.name for node in graph.nodes)),) if graph.nodes else ()
     producers, positions = graph.producers, graph.positions

@@ -32,7 +32,7 @@ class QuantisationRules:
 
     @classmethod
     def from_json(cls, data: Any, source: str) -> QuantisationRules:
-        """Reads what :meth:`to_json` wrote.
+        """Read the JSON that :meth:`to_json` wrote.
 
         Raises:
             BundleError: Something else was found.
@@ -51,7 +51,7 @@ class QuantisationRules:
 def with_conversions(
     graph: Graph, kernels: Iterable[Kernel], classes: Mapping[str, str], rules: QuantisationRules
 ) -> tuple[Kernel, ...]:
-    """Kernels of types that the rules tell apart as variants of them (:data:`FLOATING`) where they run between conversions.
+    """Return kernels with those between conversions as variants (:data:`FLOATING`), where the rules name their type.
 
     Args:
         graph: The network.

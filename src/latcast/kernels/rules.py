@@ -119,7 +119,7 @@ class FusionRules:
 
     @classmethod
     def from_json(cls, data: Any, source: str = "fusion rules") -> FusionRules:
-        """Reads rules.
+        """Read rules.
 
         Raises:
             BundleError: A newer schema, an unknown field, one of a wrong kind, or rules to extend that are not shipped or extend
@@ -168,7 +168,7 @@ class FusionRules:
 
 
 def _extended(data: Mapping[str, Any], source: str, extending: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """Rules with what they take over from those that they extend."""
+    """Return rules with all that they take over from those that they extend."""
     base = data.get("extends")
     if base is None:
         return data
@@ -192,7 +192,7 @@ def _with_quantisation(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_selection(selection: str, source: str) -> None:
-    """Refuses a selection that this latcast does not have; a family may still be left open."""
+    """Refuse a selection that this latcast does not have; a family may still be left open."""
     backend, _, family = selection.partition(":")
     try:
         if family:
@@ -204,14 +204,14 @@ def _check_selection(selection: str, source: str) -> None:
 
 
 def _names(values: Any) -> list[str]:
-    """A list of texts as it is; anything else (one text would fall apart into its letters) is refused."""
+    """Return a list of texts; refuse anything else, as one text would fall apart into its letters."""
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise TypeError(f"expected a list of names, found {values!r}")
     return values
 
 
 def load_rules(source: str | os.PathLike[str]) -> FusionRules:
-    """Shipped rules by a runtime's name, or rules from a JSON file.
+    """Load shipped rules by a runtime's name, or rules from a JSON file.
 
     Raises:
         UnknownNameError: No rules are shipped under this name and no such file exists.
@@ -233,7 +233,7 @@ def load_rules(source: str | os.PathLike[str]) -> FusionRules:
 
 
 def _shipped(name: str) -> Mapping[str, Any]:
-    """Shipped rules as they were written."""
+    """Return shipped rules as they were written."""
     plugged = None if name in _own_rules() else FUSION_RULES.find(name)
     document: Mapping[str, Any] = (
         json.loads(_FOLDER.joinpath(f"{name}.json").read_text()) if plugged is None else plugged.to_json()
@@ -254,12 +254,12 @@ def _own_rules() -> frozenset[str]:
 
 @cache
 def shipped_rules() -> frozenset[str]:
-    """Names of the rules that are shipped, with latcast or with another distribution."""
+    """Return the names of the rules shipped with latcast or another distribution."""
     return _own_rules() | frozenset(FUSION_RULES)
 
 
 def unit_kind(unit: str) -> str:
-    """What computes: ``gpu``, ``webgpu``, ``wasm``..., or ``cpu`` for ``cpu4`` and core sets of a device (``2large``)."""
+    """Return the kind of a unit: ``gpu``, ``webgpu``, ``wasm``..., or ``cpu`` for ``cpu4`` and core sets (``2large``)."""
     return Unit.parse(unit).kind
 
 
@@ -271,7 +271,7 @@ INSTRUCTION_SETS: Mapping[str, frozenset[str]] = {
 
 
 def instruction_set(unit: str, cpu_flags: str = "") -> str:
-    """The newest instruction set that a runtime uses on a CPU; empty where nothing tells.
+    """Return the newest instruction set that a runtime uses on a CPU; empty where it is not known.
 
     Args:
         unit: As in platform ids; a qualifier says that a process saw no newer one (``cpu1+avx2``).
@@ -289,7 +289,7 @@ def instruction_set(unit: str, cpu_flags: str = "") -> str:
 def rules_for(
     runtime: str, precision: str, unit: str = "cpu1", device: str = "", gpu_family: str = "", cpu_flags: str = ""
 ) -> FusionRules:
-    """Shipped rules of a runtime: the most special file that there is.
+    """Return the shipped rules of a runtime: the most special file.
 
     Files are looked for by runtime, kind of unit, GPU family or instruction set, and precision, from ``tflite-gpu-apple-fp16``
     over ``tflite-gpu``, ``tflite-int8`` to ``tflite``, or from ``openvino-cpu-avx2-fp32``. Where a file names a backend whose
@@ -339,5 +339,5 @@ _SAME_DELEGATE = {("litert", "gpu"): "tflite"}
 
 
 def platform_rules(platform: Platform, gpu_family: str = "", cpu_flags: str = "") -> FusionRules:
-    """Shipped rules of a platform; see :func:`rules_for`."""
+    """Return the shipped rules of a platform; see :func:`rules_for`."""
     return rules_for(platform.runtime, platform.precision, platform.unit, platform.device, gpu_family, cpu_flags)

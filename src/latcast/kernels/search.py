@@ -25,7 +25,7 @@ from latcast.kernels.types import describe, kernel_graph, kernel_type
 
 
 def chosen_idioms(graph: Graph, rules: FusionRules) -> dict[str, Idiom]:
-    """Operator's name to the idiom that it is part of, for those that the rules run as one kernel."""
+    """Return operator's name to its idiom, for idioms that the rules run as one kernel."""
     limits: Mapping[str, int] = {}
     if rules.selection and "depthwise_pointwise" in rules.patterns:
         limits = selection_of(rules.selection).thresholds.get("depthwise_pointwise", {})
@@ -42,8 +42,10 @@ HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "
 
 
 def may_share_a_kernel(rules: FusionRules, classes: Iterable[str]) -> bool:
-    """Whether the rules fuse each operator of :data:`HEAVY` into the one before it: the type of another kernel with several would
-    not describe what is computed."""
+    """Return whether the rules fuse each operator of :data:`HEAVY` into the one before it.
+
+    The type of another kernel with several of them would not describe its work.
+    """
     return all(rules.fuses(*pair) for pair in pairwise(name for name in classes if name in HEAVY))
 
 
@@ -106,7 +108,7 @@ class _Search:
         return sorted(groups, key=lambda group: group.order)
 
     def _absorbing(self, members: Sequence[Node], second: str) -> _Group | None:
-        """The kernel that takes these operators in, or None."""
+        """Return the kernel that takes these operators in, or None."""
         graph, rules = self.graph, self.rules
         inputs = self._outside_inputs(members)
         candidates = inputs
@@ -143,7 +145,7 @@ class _Search:
         return group.first in HEAVY and any(self.classes[node.name] == name for node in group.nodes[group.own_count :])
 
     def _outside_inputs(self, members: Sequence[Node]) -> list[str]:
-        """Activations that the operators read from elsewhere, each once."""
+        """Return the activations that the operators read from elsewhere, each once."""
         names = [name for node in members for name in node.inputs if name not in self.inert]
         if len(members) == 1:
             return names if len(names) < 2 else list(dict.fromkeys(names))
@@ -151,7 +153,7 @@ class _Search:
         return [name for name in dict.fromkeys(names) if name not in inside]
 
     def _first_for_delegate(self, node: Node, inputs: Sequence[str]) -> list[str]:
-        """The only input whose kernel TFLite's delegate may fuse an operator into; none where another comes too late.
+        """Return the only input whose kernel TFLite's delegate may fuse an operator into; empty where another comes too late.
 
         Of a sum or product of equal shapes the operand written last is put first, of unequal ones the larger.
         """
@@ -172,7 +174,7 @@ class _Search:
         return -1 if group is None else group.order
 
     def _may_leave(self, last: Node, members: Sequence[Node]) -> bool:
-        """Whether a kernel that ends in ``last`` may take the operators in, given who else reads its result."""
+        """Return whether a kernel that ends in ``last`` may take the operators in, given who else reads its result."""
         readers = [name for output in last.outputs for name in self.readers.get(output, ())]
         if len(readers) == 1:
             return True  # the operators at hand
@@ -184,7 +186,7 @@ class _Search:
         return readers[0 if self.rules.multi_outbound == 1 else -1] in inside
 
     def _needs(self, tensors: Iterable[str], target: _Group) -> bool:
-        """Whether computing the tensors takes a result of the kernel ``target``."""
+        """Return whether computing the tensors takes a result of the kernel ``target``."""
         waiting = [group for name in tensors if (group := self.group_of.get(name)) is not None]
         seen: set[int] = set()
         while waiting:
@@ -198,7 +200,7 @@ class _Search:
         return False
 
     def _in_execution_order(self, groups: Iterable[_Group]) -> Sequence[_Group]:
-        """Kernels whose inner results others read too: each after all those it reads."""
+        """Return kernels whose inner results others read too, each after all that it reads."""
         listed = sorted(groups, key=lambda group: group.order)
         whole = [
             Node(
@@ -213,7 +215,7 @@ class _Search:
 
 
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
-    """The kernels that a runtime with these rules executes, in execution order.
+    """Return the kernels that a runtime with these rules executes, in execution order.
 
     Every operator of the graph lands in exactly one kernel; reorders, where the rules speak of layouts, compute none.
 
@@ -242,7 +244,7 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
 
 
 def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel | None:
-    """The kernel that a runtime made of just these operators, wherever the rules would have drawn its borders.
+    """Return the kernel of just these operators, wherever the rules would draw its borders.
 
     Args:
         graph: The network.
@@ -268,7 +270,7 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
 
 
 def _selected(kernel: Kernel, selection: Selection) -> Kernel:
-    """The kernel that the backend runs for it."""
+    """Return the kernel that the backend selects."""
     if kernel.free:
         return kernel
     name, configuration = selection.kernel(kernel.kernel_type, kernel.configuration)
@@ -289,12 +291,12 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
 
 
 def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
-    """Each operator's class by its name, as :func:`_class_of` tells it."""
+    """Return each operator's class by its name (:func:`_class_of`)."""
     return {node.name: _class_of(graph, rules, node) for node in graph.nodes}
 
 
 def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
-    """An operator's class. Transposes are told apart by what they do to a layout where the rules call that free, operators of
+    """Return an operator's class. Transposes are split by what they do to a layout where the rules call that free, operators of
     :data:`OF_IMAGES` by their axes where the rules have pairs of their own for them."""
     name = operator_class(graph, node)
     if node.op_type == "Transpose":
@@ -314,7 +316,7 @@ class SingleKernels:
         self._found: dict[tuple[str, Configuration], tuple[Kernel, ...]] = {}
 
     def busy(self, type_name: str, configuration: Configuration) -> tuple[Kernel, ...]:
-        """The kernels, but for free ones and reorders, that the network of a kernel really falls into.
+        """Return the kernels that the network of one kernel really falls into, without free ones and reorders.
 
         Raises:
             LatcastError: There is no such kernel, see :func:`kernel_graph`.

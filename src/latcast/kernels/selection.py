@@ -40,7 +40,7 @@ class KernelSelection(Protocol):
     """Names the kernel that a backend runs for kernels of one type, from their sizes alone."""
 
     def __call__(self, kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
-        """The kernels' types after selection.
+        """Return the kernels' types after selection.
 
         Args:
             kernel_type: What fusion found ("conv").
@@ -71,14 +71,14 @@ class GpuFamily:
 
 
 def family_names() -> list[str]:
-    """All families, sorted."""
+    """Return all families, sorted."""
     folder = _FOLDER.joinpath("gpu_families")
     return sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
 
 
 @cache
 def family_named(name: str) -> GpuFamily:
-    """A family by its name, or by that of a GPU or an architecture in it.
+    """Return a family by its name, or by that of a GPU or an architecture in it.
 
     Args:
         name: ``adreno6xx``; ``adreno-6xx``, ``mali-valhall``; or what a driver calls the GPU: ``Adreno (TM) 640``.
@@ -98,7 +98,7 @@ def family_named(name: str) -> GpuFamily:
 
 @cache
 def family_in(text: str) -> GpuFamily | None:
-    """The family of the GPU that a text names, the most special one; None where it names none.
+    """Return the most special family of the GPU that a text names; None where it names none.
 
     Example:
         >>> from latcast.kernels.selection import family_in
@@ -111,13 +111,13 @@ def family_in(text: str) -> GpuFamily | None:
 
 @cache
 def device_families() -> Mapping[str, str]:
-    """Device to the family of its GPU."""
+    """Return device to the family of its GPU."""
     families: dict[str, str] = json.loads(_FOLDER.joinpath("gpu_devices.json").read_text())["families"]
     return families
 
 
 def family_of_device(device: str) -> GpuFamily | None:
-    """The family of a device's GPU, None where it is not known.
+    """Return the family of a device's GPU, None where it is not known.
 
     It is as ``gpu_devices.json`` lists it; else as the user says (:data:`FAMILY_VARIABLE`); else as the table of chips has it for
     the device, or for the chip that its name is.
@@ -149,7 +149,7 @@ def is_pointwise(c: Columns) -> np.ndarray:
 
 
 def covers_map(c: Columns) -> np.ndarray:
-    """A pooling window that is the whole map."""
+    """Return whether a pooling window is the whole map."""
     whole = (c["kernel_h"] == c["in_h"]) & (c["kernel_w"] == c["in_w"])
     return whole & (c["out_h"] == 1) & (c["out_w"] == 1)
 
@@ -276,12 +276,12 @@ def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) 
 
 
 def conv_as_linear(c: Columns) -> list[np.ndarray]:
-    """A 1x1 convolution on a 1x1 map: a row an image."""
+    """Return columns of 1x1 convolutions on 1x1 maps as linear layers of a row an image."""
     return [c["batch"], c["in_channels"], c["out_channels"]]
 
 
 def pool_as_reduce(c: Columns) -> list[np.ndarray]:
-    """A window as large as the map: every channel of every image becomes one number."""
+    """Return columns of pools over whole maps as reductions: every channel of every image becomes one number."""
     return [c["batch"] * c["channels"], c["in_h"] * c["in_w"], np.ones_like(c["batch"])]
 
 
@@ -293,7 +293,7 @@ RETYPINGS: Mapping[tuple[str, str], Callable[[Columns], list[np.ndarray]]] = {
 
 
 def retype(name: str, other: str, configurations: np.ndarray) -> np.ndarray:
-    """Configurations of one type as those of another; what is fused behind stays.
+    """Return configurations of one type as those of another, with the same operators fused behind.
 
     Args:
         name: The kernels' type.
@@ -346,7 +346,7 @@ class Selection:
         self._chosen: dict[tuple[str, Configuration], tuple[str, Configuration]] = {}
 
     def names(self, kernel_type_name: str, configurations: np.ndarray) -> np.ndarray:
-        """Types that the backend runs kernels of one type as.
+        """Return the types that the backend runs kernels of one type as.
 
         Args:
             kernel_type_name: What fusion found.
@@ -361,7 +361,7 @@ class Selection:
         return SELECTIONS.get(self.backend)(kernel_type_name, columns, self.thresholds)
 
     def kernel(self, kernel_type_name: str, configuration: Configuration) -> tuple[str, Configuration]:
-        """Type and configuration of one kernel after selection."""
+        """Return the type and configuration of one kernel after selection."""
         key = (kernel_type_name, configuration)
         found = self._chosen.get(key)
         if found is None:
@@ -373,7 +373,7 @@ class Selection:
 
 @cache
 def selection_of(text: str) -> Selection:
-    """The selection that fusion rules name: ``backend`` or ``backend:family``.
+    """Return the selection that fusion rules name: ``backend`` or ``backend:family``.
 
     Raises:
         UnknownNameError: No such backend or GPU family.

@@ -41,7 +41,7 @@ POOLED = "any"
 """The class that estimates kernels of no class of their own: fitted on everything."""
 
 PARTED: Mapping[str, str] = {"softmax strided": "softmax", **{name: "copy" for name in COPY_CLASSES if name != "copy"}}
-"""Fine classes to those that they were parts of in bundles made before they were told apart."""
+"""Fine classes to the coarser one that stands in for them where a profile has no sample of theirs."""
 
 _COARSE_PREFIXES = (
     ("conv 1x1", "conv 1x1"), ("conv 3x3", "conv kxk"), ("conv kxk", "conv kxk"), ("conv first", "conv first"),
@@ -60,8 +60,7 @@ _COARSER = {
     "layer norm of_images": "layer norm",
     **dict.fromkeys(("conv winograd6", "conv grouped winograd", "conv grouped winograd6"), "conv winograd"),
 }  # fmt: skip
-"""Coarse classes to those that stood for them in bundles made before they were told apart, or stand for them where a profile has
-none of them."""
+"""Coarse classes to those that stand in for them where nothing was learned of theirs."""
 
 
 def coarse_class(name: str) -> str:

@@ -69,14 +69,9 @@ are two to four times as large as of the third that lie inside, with a fifth of 
 GROWTHS = (0.0, *(2.0 ** np.arange(-1, 5.5, 0.5)).tolist())
 """Growths among which the one of a platform is learned (:func:`learned_growth`)."""
 
-RANGE, SIZES, VARIANCE = "range", "sizes", "variance"
-"""How novelty is counted: by the share of a latency from kernels outside the range trained on; by the part of their variance that
-those trained on leave, each kernel by its share of the latency; by the root of that, a deviation as errors are. On published
-phones nine in ten errors are below 5 % where a hundredth of the variance is left, 15 % where three are, and 20 % from a tenth to
-a half."""
-
-OF_SIZES = frozenset({SIZES, VARIANCE})
-"""Those that rest on how unlike a kernel's sizes are the nearest trained on."""
+RANGE, VARIANCE = "range", "variance"
+"""How novelty is counted: by the share of a latency from kernels outside the range trained on; or by the root of the share of
+their variance that the kernels trained on leave open, a deviation as errors are."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +146,7 @@ class Interval:
         networks: How many held-out networks calibrated it.
         outside_growth: How much wider (in logarithms) a prediction gets whose latency rests entirely on novel kernels or such
             without a predictor; in proportion for less.
-        novelty: How novelty is counted, :data:`RANGE`, :data:`SIZES` or :data:`VARIANCE`.
+        novelty: How novelty is counted, :data:`RANGE` or :data:`VARIANCE`.
         length: How the length of a network widens or narrows it.
     """
 
@@ -200,11 +195,14 @@ class Interval:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Interval:
-        """Raises ValueError for a novelty of an unknown kind or a length that no fit gives; bundles that name neither mean the
-        range, and that all lengths are alike."""
-        novelty = data.get("novelty", RANGE)
-        if novelty not in (RANGE, SIZES, VARIANCE):
-            raise ValueError(f"found an interval that grows by '{novelty}', expected {RANGE}, {SIZES} or {VARIANCE}")
+        """Read an interval; without a length, all lengths are alike.
+
+        Raises:
+            ValueError: A novelty of an unknown kind, or a length that no fit gives.
+        """
+        novelty = data["novelty"]
+        if novelty not in (RANGE, VARIANCE):
+            raise ValueError(f"found an interval that grows by '{novelty}', expected {RANGE} or {VARIANCE}")
         length = Length(**{name: float(value) for name, value in data.get("length", {}).items()})
         if not (0 <= length.exponent <= LONGEST_EXPONENT and 0 < length.shortest_ms <= length.longest_ms < np.inf):
             raise ValueError(f"found an interval that changes with the length by {length}, expected an exponent from 0 to 0.5")

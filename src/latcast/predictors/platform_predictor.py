@@ -22,7 +22,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
-from latcast.predictors.intervals import LEVEL_DEVIATIONS, OF_SIZES, Interval
+from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
 from latcast.records import Platform
@@ -205,12 +205,12 @@ class PlatformPredictor:
             every = np.ones(len(rows), dtype=bool)
             unfamiliar = Familiarity(outside=every, covered=~every, unknown=~every)
             found.append(unfamiliar if predictor is None else predictor.familiarity(rows))
-            if self.interval.novelty in OF_SIZES:
+            if self.interval.novelty == VARIANCE:
                 novelties.append(every.astype(float) if predictor is None else predictor.novelty(rows))
         covered, unknown, outside = (
             np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside")
         )
-        novel = np.concatenate(novelties) if self.interval.novelty in OF_SIZES else outside
+        novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
         sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel], axis=1))
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(

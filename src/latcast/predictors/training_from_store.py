@@ -23,8 +23,8 @@ from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import (
     FOLDS,
     NETWORKS_OUTSIDE_GROWTH,
-    OF_SIZES,
     OUTSIDE_GROWTH,
+    VARIANCE,
     HeldOut,
     calibration_networks,
     conformal_interval,
@@ -203,7 +203,7 @@ def trained_with_card(
         rough = learn_from == "networks" or unit_kind(platform.unit) == "gpu"
         growth = NETWORKS_OUTSIDE_GROWTH if rough else OUTSIDE_GROWTH
         with_relatives = None
-        if predictor.interval.novelty in OF_SIZES:
+        if predictor.interval.novelty == VARIANCE:
             alone = [sample.reference.key for sample in data.networks]
             with_relatives = cross_predict(
                 data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone

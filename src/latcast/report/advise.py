@@ -70,7 +70,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class KernelGain:
-    """What the kernels of one type take on two platforms: ``first_ms`` on the fastest, ``other_ms`` on the other."""
+    """Latency of the kernels of one type on two platforms: ``first_ms`` on the fastest, ``other_ms`` on the other."""
 
     kernel_type: str
     first_ms: float
@@ -145,7 +145,7 @@ class Advice:
         return f"{text}, fastest with probability {found:.2f}>" if found is not None else f"{text}>"
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on; probabilities are from 0 to 1."""
+        """Return the JSON form that scripts rely on; probabilities are from 0 to 1."""
         return {
             "model": self.model, "on": list(self.on), "sure_percent": self.sure_percent,
             "platforms": [asdict(each) for each in self.choices], "decisions": [asdict(each) for each in self.decisions],
@@ -159,7 +159,7 @@ def advise(
     sure_percent: float = SURE_PERCENT,
     **options: Unpack[ModelKeywords],
 ) -> Advice:
-    """Which platforms of a device are fastest for a network, and how sure that is.
+    """Rank the platforms of a device by a network's latency, and say how sure the ranking is.
 
     Errors of the forecasts on platforms of one device are correlated (:mod:`latcast.predictors.joint_platforms`), so that their
     ratio is known better than either latency.
@@ -216,7 +216,7 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
     """Advice from predictions of one network, with their kernels.
 
     Raises:
-        LatcastError: There is no prediction, or the probability is none.
+        LatcastError: There is no prediction, or the probability is outside 0 to 1.
     """
     if not predictions:
         raise LatcastError("found no prediction, expected at least one to choose from")
@@ -261,8 +261,8 @@ class _Ranked(NamedTuple):
 
 
 def _decisions(found: _Ranked) -> Iterator[Decision]:
-    """The fastest platform against the fastest of each other device and kind of unit; then, of each unit of its device, the
-    fastest platform against those of another precision, other threads, another runtime."""
+    """Compare the fastest platform with the fastest of each other device and kind of unit of its device; then the fastest of each
+    unit with those of another precision, other threads, another runtime."""
     traits = found.traits
     mine = traits[0]
     devices = _firsts([each.device for each in traits])
@@ -284,7 +284,7 @@ def _firsts(values: Sequence[str]) -> list[int]:
 
 
 def _alternatives(traits: Sequence[Traits], leader: int, trait: str) -> list[int]:
-    """Of each other value of a trait the platform that is most like the leader, the fastest of these.
+    """Return, for each other value of a trait, the platform most like the leader; of several the fastest.
 
     Of threads and core sets it is the best alternative alone: a device has a dozen. Platforms that differ in more than what is
     decided are left out (:data:`MOST_DIFFERENT`).
@@ -316,7 +316,7 @@ def _decision(found: _Ranked, question: str, trait: str, first: int, other: int)
 
 
 def _gains(a: Prediction, b: Prediction) -> Iterator[KernelGain]:
-    """By type, variants that a runtime selects with their type."""
+    """Return latencies by kernel type; variants that a runtime selects count with their type."""
     sums: dict[str, list[float]] = {}
     for place, found in enumerate((a, b)):
         for name, latency_ms in found.by_type().items():
@@ -338,7 +338,7 @@ def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Itera
             yield f"{said}: {', '.join(listed)}"
     for found in (a, b):
         if found.level is None:
-            yield f"nobody calibrated the interval of {found.platform}"
+            yield f"the interval of {found.platform} is not calibrated"
         part = found.fallback
         if part is not None and part.operators_on_cpu:
             yield (

@@ -39,11 +39,11 @@ class KernelChange:
 
     @property
     def difference_ms(self) -> float:
-        """What the kernel takes in B more than in A, milliseconds."""
+        """Milliseconds that the kernel takes in B beyond A."""
         return (self.b.latency_ms if self.b else 0.0) - (self.a.latency_ms if self.a else 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {
             "change": self.change,
             "kernel_type": self.kernel_type,
@@ -174,5 +174,5 @@ def _line(change: KernelChange) -> str:
 
 
 def _of_fusion(field: str) -> bool:
-    """Whether a number of a configuration counts what is fused, which the operators say better."""
+    """Return whether a field of a configuration counts fused operators, which are listed by name."""
     return field.startswith("fused_")

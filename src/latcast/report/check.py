@@ -32,7 +32,7 @@ MOST_LIKELY = 50.0
 """Percent: above it a limit is more likely exceeded than kept."""
 
 LIKELY_GROWN = 65.0
-"""Percent, for growth: found are growths of twice the limit, not those that keep to it (``python -m benchmarks edits``)."""
+"""Percent, for growth: found are growths of twice the limit, not those that keep to it."""
 
 LATENCY, GROWTH, MEMORY = "latency", "growth", "memory"
 
@@ -67,12 +67,12 @@ class Check:
 
     Attributes:
         model, platform: What was checked.
-        tier: Of the budget; "" where it is none of a budget.
+        tier: Of the budget; "" without a budget file.
         kind: What is limited: "latency" (milliseconds), "growth" (percent of the base) or "memory" (megabytes).
         limit, value: Of the kind; the value is predicted.
         probability: That the limit is exceeded, from 0 to 1; memory is taken for certain.
         latency_ms, low_ms, high_ms: The prediction, with its interval.
-        level: Percent of latencies that should lie in the interval; None where nobody calibrated it.
+        level: Percent of latencies that should lie in the interval; None without calibration.
         passed: Whether the check is passed.
         base, base_ms: What growth is measured against.
         growth_low_percent, growth_high_percent: Interval of the growth.
@@ -96,7 +96,7 @@ class Check:
     growth_high_percent: float | None = None
 
     def sentence(self) -> str:
-        """What was found, in words."""
+        """Say in words what was found."""
         verdict = "within" if self.passed else "over"
         likely = f"{100 * self.probability:.0f} % likely to be over it"
         if self.kind == MEMORY:
@@ -116,12 +116,12 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """All checks.
+    """The results of all checks.
 
     Attributes:
         checks: One a limit, model and platform.
         refused: Model to why it was not checked, or not to the end: it cannot be read, or no limit is for it.
-        bundles: Platform to the SHA-256 of its bundle; None of one that is no file.
+        bundles: Platform to the SHA-256 of its bundle; None for a predictor in memory.
         fail_above: Percent; a check fails where its limit is exceeded with a larger probability.
         version: latcast's.
 
@@ -144,7 +144,7 @@ class CheckReport:
         return not self.refused and all(each.passed for each in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on; probabilities are from 0 to 1."""
+        """Return the JSON form that scripts rely on; probabilities are from 0 to 1."""
         return {
             "latcast": self.version,
             "passed": self.passed,
@@ -155,7 +155,7 @@ class CheckReport:
         }
 
     def to_markdown(self) -> str:
-        """A table, for a comment or a summary."""
+        """Return a Markdown table, for a comment or a summary."""
         failed = sum(not each.passed for each in self.checks)
         title = f"{failed} of {len(self.checks)} checks failed" if failed else f"{len(self.checks)} checks passed"
         if self.refused:
@@ -201,19 +201,19 @@ class CheckReport:
 
 
 def _xml(text: str) -> str:
-    """Without the characters that XML cannot hold."""
+    """Return a text without the characters that XML cannot hold."""
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
 
 def _escaped(text: str, further: str = "") -> str:
-    """As GitHub's workflow commands ask for."""
+    """Escape a text as GitHub's workflow commands require."""
     for sign in "%\r\n" + further:
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
 
 
 def read_budget(path: str | os.PathLike[str]) -> tuple[Tier, ...]:
-    """The tiers of a budget file: TOML with a table ``[tiers.NAME]`` for each.
+    """Read the tiers of a budget file: TOML with a table ``[tiers.NAME]`` for each.
 
     Raises:
         LatcastError: The file cannot be read, or holds something else.
@@ -260,7 +260,7 @@ def check(
     fail_above: float | None = None,
     **options: Unpack[ModelKeywords],
 ) -> CheckReport:
-    """Checks models against a budget, or against a base that they may not outgrow.
+    """Check models against a budget, or against a base that they may not outgrow.
 
     A check fails where the limit is exceeded with a probability above ``fail_above``. At 50, the default for a budget, that is
     where the predicted latency is above the limit. At 95 only what is surely above fails; at 5 only what is surely below passes.
@@ -329,14 +329,14 @@ def check(
 
 
 def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
-    """Raises :class:`LatcastError` where no tier holds for a model."""
+    """Raise :class:`LatcastError` where no tier holds for a model."""
     if not any(tier.holds_for(graph.name) for tier in tiers):
         known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
         raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
 
 
 def _named(tier: Tier) -> list[On]:
-    """The platforms of a tier, each once."""
+    """Return the platforms of a tier, each once."""
     try:
         return resolve_platforms(tier.platforms, unmeasured_platform)
     except LatcastError as problem:
@@ -389,7 +389,7 @@ def _report(
 
 
 def _digest(name: On) -> str | None:
-    """SHA-256 of the files of a bundle; None of a predictor in memory, and of one that is no bundle of its own."""
+    """SHA-256 of the files of a bundle; None of a predictor in memory or without a bundle of its own."""
     path = name if isinstance(name, PlatformPredictor | PooledPlatform) else resolve_platform(name)
     if not isinstance(path, Path):
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelDifference:
-    """What the kernels of one type take in A and in B.
+    """Latency of the kernels of one type in A and in B.
 
     Attributes:
         kernel_type: Their type.
@@ -55,9 +55,9 @@ class Comparison:
         a_ms, b_ms: Predicted latencies.
         difference_ms: ``b_ms - a_ms``: below 0 where B is faster.
         low_ms, high_ms: Interval of the difference, of the level of the predictions'; both 0 where networks are identical.
-        faster_probability: That B is faster than A, from 0 to 1; 0.5 where the networks are identical, None where nobody
-            calibrated the interval.
-        level: Percent of differences that should lie in the interval; None where nobody calibrated it.
+        faster_probability: That B is faster than A, from 0 to 1; 0.5 where the networks are identical, None without
+            a calibrated interval.
+        level: Percent of differences that should lie in the interval; None without calibration.
         kernels: Of A and B, aligned; what they do not add up to is overhead.
     """
 
@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def kernel_types(self) -> tuple[KernelDifference, ...]:
-        """What kernels of each type take, the largest difference first."""
+        """Latencies by kernel type, the largest difference first."""
         found: dict[str, list[float]] = {}
         for each in self.kernels:
             for side, kernel in enumerate((each.a, each.b)):
@@ -107,7 +107,7 @@ class Comparison:
         return tuple(sorted(listed, key=lambda each: -abs(each.difference_ms)))
 
     def diff(self) -> str:
-        """The comparison as a text like a diff: which kernels came, went and changed, with what each takes.
+        """Return a text like a diff: which kernels came, went and changed, with the latency of each.
 
         Example:
             >>> import latcast
@@ -147,7 +147,7 @@ class Comparison:
         return drawn(figure, path)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on; the probability is from 0 to 1."""
+        """Return the JSON form that scripts rely on; the probability is from 0 to 1."""
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
             "kernels": [each.to_json() for each in self.kernels],
@@ -179,7 +179,7 @@ def compare(
     on: On | Sequence[On] = (),
     **options: Unpack[ModelKeywords],
 ) -> Comparison | list[Comparison]:
-    """Compares two networks on a platform, or one network on several platforms.
+    """Compare two networks on a platform, or one network on several platforms.
 
     Args:
         a, b: As :func:`latcast.predict` takes them; without ``b``, ``a`` is compared with itself on other platforms.

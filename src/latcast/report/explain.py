@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 LEAST_SAVED_PERCENT = 0.5
-"""Part of the latency below which a change is no hint."""
+"""Least part of the latency that a hint must save."""
 
 MOST_GROUPS = 32
 """Groups of channels that are tried, those first whose kernels take longest."""
@@ -44,7 +44,7 @@ class Hint:
         difference_percent: The same in percent of the latency before.
         low_ms, high_ms: Interval of the difference, of the prediction's level; both below 0.
         operators: Names of the operators that change.
-        operators_on_cpu: How many operators fewer fall back to the CPU, below 0, or more; 0 where there is no delegate.
+        operators_on_cpu: Change in the number of operators that fall back to the CPU; 0 where there is no delegate.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Hint:
     operators_on_cpu: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {**asdict(self), "operators": list(self.operators)}
 
 
@@ -108,7 +108,7 @@ class Explanation:
         return drawn(figure, path)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         found = self.prediction
         return {
             **found.to_json(breakdown=True),
@@ -142,7 +142,7 @@ def explain(
     on: On | Sequence[On],
     **options: Unpack[ModelKeywords],
 ) -> Explanation | list[Explanation]:
-    """Why a network takes as long as it does, and which changes would make it faster.
+    """Explain why a network takes as long as it does, and which changes would make it faster.
 
     Changes that are tried: ReLU in the place of other activation functions, batch normalisations folded into the weights before
     them, 3x3 kernels in the place of larger ones, channels rounded to multiples of 4 to 32, a smaller image. What they cost in
@@ -180,7 +180,7 @@ def explain(
 
 
 def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callable[[Shapes], Graph] | None = None) -> Explanation:
-    """The same for a graph and one platform.
+    """Explain the latency of a graph on one platform; see :func:`explain`.
 
     Args:
         graph: The network.
@@ -224,7 +224,7 @@ class _Change:
 
 
 def _hint(change: _Change, before: Prediction, after: Prediction, correlation: float) -> Hint | None:
-    """None where the difference is no larger than what is not known of it, or where it hardly matters."""
+    """Return the hint; None where the difference is within its uncertainty, or too small to matter."""
     low_ms, high_ms = joint_of(before, after, correlation).difference_ms()
     difference_ms = after.latency_ms - before.latency_ms
     if high_ms >= 0 or before.latency_ms <= 0 or -difference_ms < LEAST_SAVED_PERCENT / 100 * before.latency_ms:
@@ -284,7 +284,7 @@ def _channel_changes(graph: Graph, base: Prediction) -> Iterator[_Change]:
 
 
 def _spent_ms(graph: Graph, group: edits.ChannelGroup, kernel_of: dict[str, KernelLatency]) -> float:
-    """What the kernels take that read or make the feature maps of a group."""
+    """Return the latency of the kernels that read or write the feature maps of a group."""
     touching = {
         kernel_of[node.name].name: kernel_of[node.name].latency_ms
         for tensor in group.tensors

@@ -36,7 +36,7 @@ def report(
     path: str | os.PathLike[str],
     **options: Unpack[ModelKeywords],
 ) -> Path:
-    """Writes a report on a network: where its time goes on platforms, how sure that is, and what would make it faster.
+    """Write a report on a network: where its time goes on platforms, how sure that is, and what would make it faster.
 
     Args:
         model, shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
@@ -62,7 +62,7 @@ def report(
 
 
 def check_reportable() -> None:
-    """For commands that work long before they write a report.
+    """Raise if a report cannot be written there; for commands that work long before they write it.
 
     Raises:
         MissingExtraError: Jinja is not installed.
@@ -71,7 +71,7 @@ def check_reportable() -> None:
 
 
 def write_report(explanations: Sequence[Explanation], path: str | os.PathLike[str]) -> Path:
-    """Writes a report on one network that is explained already; see :func:`report`."""
+    """Write a report on one network that is explained already; see :func:`report`."""
     file = Path(path)
     try:
         file.write_text(rendered(explanations), encoding="utf-8")
@@ -81,7 +81,7 @@ def write_report(explanations: Sequence[Explanation], path: str | os.PathLike[st
 
 
 def rendered(explanations: Sequence[Explanation]) -> str:
-    """The report's HTML.
+    """Return the report's HTML.
 
     Raises:
         LatcastError: There is nothing to report on.
@@ -136,7 +136,7 @@ class Cell:
 
 
 def icicle(found: Prediction) -> Cell:
-    """The kernels of a prediction as a tree by module path, small neighbours as one cell; the overhead is a cell of its own."""
+    """Return the kernels of a prediction as a tree by module path, small neighbours as one cell, and the overhead as another."""
     root = Cell(found.model, found.latency_ms)
     for kernel in found.kernels:
         if kernel.latency_ms <= 0:
@@ -157,7 +157,7 @@ def icicle(found: Prediction) -> Cell:
 
 
 def _short_name(kernel: KernelLatency) -> str:
-    """What is not said by the module: the type."""
+    """Return a kernel's label within its module: its type."""
     return kernel.kernel_type if kernel.module else kernel.name
 
 
@@ -207,7 +207,7 @@ def _shares(cell: Cell, whole_ms: float) -> None:
 
 
 def connections(explanation: Explanation) -> list[tuple[int, int]]:
-    """Which kernels read the results of which, by their places in the prediction, each pair once, in order."""
+    """Return which kernels read the results of which, by their places in the prediction, each pair once, in order."""
     kernels = explanation.prediction.kernels
     kernel_of = {name: place for place, kernel in enumerate(kernels) for name in kernel.nodes}
     graph = explanation.graph
@@ -223,7 +223,7 @@ def connections(explanation: Explanation) -> list[tuple[int, int]]:
 
 
 def _lanes(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Connections that leave out kernels, each with the lane in which it is drawn: no two in one lane overlap."""
+    """Return connections that skip kernels, each with the lane in which it is drawn: those in one lane do not overlap."""
     ends: list[int] = []
     found = []
     for first, last in sorted(pairs, key=lambda pair: (pair[0], pair[1] - pair[0])):
@@ -263,7 +263,7 @@ def _drawing(explanation: Explanation) -> dict[str, Any]:
 
 
 def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
-    """What the template shows of one platform."""
+    """Return what the template shows of one platform."""
     found = explanation.prediction
     whole_ms = found.latency_ms or 1.0
     slowest_ms = max((kernel.latency_ms for kernel in found.kernels), default=0.0) or 1.0

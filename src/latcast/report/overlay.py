@@ -25,10 +25,10 @@ KEY = "latcast"
 
 
 def check_overlay(path: Path, model: str) -> None:
-    """For commands that work long before they write an overlay.
+    """Raise if an overlay cannot be written there; for commands that work long before they write it.
 
     Raises:
-        LatcastError: No overlay has this suffix, or the model is no file of the format that is annotated.
+        LatcastError: No overlay has this suffix, or the model's format cannot be annotated.
     """
     if path.suffix not in (".json", ".onnx"):
         raise LatcastError(f"--overlay {path} is neither a .json file (Model Explorer) nor an .onnx file (Netron)")
@@ -39,7 +39,7 @@ def check_overlay(path: Path, model: str) -> None:
 
 
 def write_overlay(found: Prediction, graph: Graph, path: str | os.PathLike[str], model: str) -> Path:
-    """Writes latencies in the form that the file's suffix names.
+    """Write latencies in the form that the file's suffix names.
 
     Args:
         found: With its kernels.
@@ -85,7 +85,7 @@ def node_data(found: Prediction, graph: Graph) -> dict[str, Any]:
 
 
 def annotated(found: Prediction, content: bytes) -> bytes:
-    """An ONNX file with the latency in the metadata and the description of each node, and the prediction in the model's metadata.
+    """Write an ONNX file: latencies in the metadata and description of each node, the prediction in the model's metadata.
 
     Netron shows a node's description and metadata where the node is selected, the model's where nothing is. Weights in other
     files stay there.

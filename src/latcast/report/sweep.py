@@ -49,7 +49,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """One network on one platform over a size.
+    """Latencies of one network on one platform over a size.
 
     Attributes:
         model: What the user called it.
@@ -98,7 +98,7 @@ class Sweep:
         return drawn(curves(at, series, title=sweeps[0].model, below=sweeps[0].varies), path)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {
             "model": self.model,
             "platform": self.platform,
@@ -205,7 +205,7 @@ def _on_platform(
 
 
 class Resizing:
-    """One network for inputs of several shapes.
+    """A network for inputs of several shapes.
 
     A file or a named network is read again for each shape, as a graph does not know which of its numbers were worked out from a
     size; where that is refused, and of what is a graph already, the graph is given the other shapes as far as it can be.
@@ -229,7 +229,7 @@ class Resizing:
         return read_model(self._model, self._options)
 
     def __call__(self, shapes: Shapes) -> Graph:
-        """The network for inputs of these shapes.
+        """Return the network for inputs of these shapes.
 
         Raises:
             ModelError: It cannot take them.
@@ -247,7 +247,7 @@ class Resizing:
 
 
 def swept_shapes(shapes: Iterable[str | Shapes]) -> list[tuple[int, Shapes]]:
-    """The shapes of a sweep, each with the size that varies.
+    """Yield the shapes of a sweep, each with the size that varies.
 
     Args:
         shapes: Texts, one an input (see :func:`sweep`), or shapes.

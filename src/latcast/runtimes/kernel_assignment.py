@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.records import ExecutedKernel
 
-VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+VIEWS = names_of(row for row in operators() if row.kind is Kind.VIEW or row.passes)
 """Operators that change no value; where one is not a kernel of its own it was eliminated."""
 
 

@@ -15,11 +15,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from latcast.graph.ir import Graph, Node, Shape
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.runtimes.kernel_assignment import VIEWS, Assignment, dynamic_nodes
 
-_MOVERS = VIEWS | {
-    "Concat", "Split", "Slice", "Gather", "Transpose", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Cast",
-}  # fmt: skip
+_MOVERS = VIEWS | {"Cast"} | names_of(operators(Kind.MOVEMENT))
 """Operators that only move elements."""
 
 _FOLLOWERS = frozenset({"BatchNormalization", "Relu", "Clip"})

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from latcast.graph.ir import Graph
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.writers.onnx_qdq import original_tensor
 from latcast.runtimes.kernel_assignment import Assignment
 
 _INPUTS = frozenset({"Input", "Parameter"})
 
 _OUTPUTS = frozenset({"Output", "Result"})
+
+_MOVERS = {"Transpose", "Split"} | names_of(operators(Kind.VIEW))
 
 _OPERATOR_OF_LAYER: Mapping[str, str] = {
     "Multiply": "Mul", "Add": "Add", "Subtract": "Sub", "Divide": "Div", "Transpose": "Transpose", "Convolution": "Conv",
@@ -119,7 +122,7 @@ def _computing_readers(types: Mapping[str, str], primitive: Primitive) -> list[P
     waiting = list(primitive.readers)
     while waiting:
         reader = waiting.pop()
-        if all(types[name] in ("Reshape", "Transpose", "Split", "Squeeze", "Unsqueeze") for name in reader.nodes):
+        if all(types[name] in _MOVERS for name in reader.nodes):
             waiting.extend(reader.readers)
         elif reader not in found:
             found.append(reader)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
-from latcast.graph.operators.table import node_parameters
+from latcast.graph.operators import node_macs, node_parameters
 from latcast.graph.size import NetworkSize, size_of
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
@@ -245,7 +245,7 @@ def _stored_size(reference: Reference, present: Sequence[int], wanted: Sequence[
 
 def _filter_elements(graph: Graph) -> int:
     """Learned values of convolutions and matrix products; position embeddings, which grow with an image, are none."""
-    return sum(node_parameters(graph, node) for node in graph.nodes if node.op_type in ("Conv", "Gemm", "MatMul"))
+    return sum(node_parameters(graph, node) for node in graph.nodes if node_macs(graph, node))
 
 
 def _sizes(shape: Sequence[int]) -> str:

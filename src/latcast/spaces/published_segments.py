@@ -70,7 +70,7 @@ SEGMENTS_KEPT = 512
 """Segments that are kept as built, of 25 kB on average: a profile of five minutes draws 170, of ten 330."""
 
 COVERING = Path(__file__).with_name("covering_segments.json")
-"""Segments that widen most what a profile has seen, in the order in which they do (``python -m benchmarks covering`` chooses)."""
+"""Segments that widen most what a profile has seen, in the order in which they do."""
 
 EDITIONS = 2
 """Lists in :data:`COVERING` that have no segment in common: seeds that follow each other do not get the same."""

@@ -7,7 +7,7 @@ fold them when they load a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -18,64 +18,14 @@ from latcast.graph.ir import AttributeValue, Graph, Node, Tensor
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
-from latcast.graph.operators.movement import REDUCTIONS
 from latcast.graph.passes.rewire import live_nodes
 
 Array = np.ndarray[Any, Any]
 LoadValue = Callable[[str], "Array | None"]
 InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
 
-_TRANSPARENT = frozenset({"Identity", "Dropout"})
-"""Operators that pass their first input through in inference."""
-
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
-
-SEMANTIC_INPUTS: Mapping[str, frozenset[int]] = {
-    **{name: frozenset({1}) for name in REDUCTIONS},
-    "Clip": frozenset({1, 2}),
-    "CumSum": frozenset({1}),
-    "DFT": frozenset({1, 2}),
-    "DequantizeLinear": frozenset({1, 2}),
-    "Dropout": frozenset({1, 2}),
-    "Expand": frozenset({1}),
-    "NonMaxSuppression": frozenset({2, 3, 4}),
-    "OneHot": frozenset({1, 2}),
-    "Pad": frozenset({1, 2, 3}),
-    "QuantizeLinear": frozenset({1, 2}),
-    "Range": frozenset({0, 1, 2}),
-    "Reshape": frozenset({1}),
-    "Resize": frozenset({1, 2, 3}),
-    "Slice": frozenset({1, 2, 3, 4}),
-    "Split": frozenset({1}),
-    "Squeeze": frozenset({1}),
-    "Tile": frozenset({1}),
-    "TopK": frozenset({1}),
-    "Trilu": frozenset({1}),
-    "Unsqueeze": frozenset({1}),
-    "Upsample": frozenset({1}),
-}
-"""Operator to the inputs whose values decide shapes or meaning; a graph keeps these as constants."""
-
-LEARNED_INPUTS: Mapping[str, frozenset[int]] = {
-    "BatchNormalization": frozenset({1, 2, 3, 4}),
-    "Conv": frozenset({1, 2}),
-    "ConvInteger": frozenset({1}),
-    "ConvTranspose": frozenset({1, 2}),
-    "GRU": frozenset({1, 2, 3}),
-    "Gather": frozenset({0}),
-    "Gemm": frozenset({1, 2}),
-    "GroupNormalization": frozenset({1, 2}),
-    "InstanceNormalization": frozenset({1, 2}),
-    "LSTM": frozenset({1, 2, 3, 7}),
-    "LayerNormalization": frozenset({1, 2}),
-    "MatMul": frozenset({0, 1}),
-    "MatMulInteger": frozenset({0, 1}),
-    "PRelu": frozenset({1}),
-    "RMSNormalization": frozenset({1}),
-    "RNN": frozenset({1, 2, 3}),
-}
-"""Operator to the inputs that are weights even where they are small or made of integers."""
 
 _MALFORMED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
 
@@ -257,7 +207,8 @@ class Assembly:
         for name in inputs:
             if name and name not in self.tensors:
                 raise ModelError(f"node '{node.name}' ({node.op_type}) reads '{name}', which no node, input or weight provides")
-        if node.op_type in _TRANSPARENT and not any(node.outputs[1:]):
+        entry = lookup(node.op_type)
+        if entry is not None and entry.passes and not any(node.outputs[1:]):
             self.alias(node.outputs[0], inputs[0])
             return
         node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
@@ -270,7 +221,6 @@ class Assembly:
                     if output:
                         self.add_value(output, value)
                 return
-        entry = lookup(node.op_type)
         # Another domain's operator must not be taken for the one of the same name.
         foreign = entry is not None and node.domain not in ("", entry.domain)
         entry = None if foreign else entry
@@ -298,7 +248,7 @@ class Assembly:
         try:
             tensors = entry.infer(view)
         except ModelError:
-            self._explain_missing_value(node)
+            self._explain_missing_value(entry, node)
             raise
         except _MALFORMED as error:
             raise view.fail(f"the operator is malformed ({error})") from error
@@ -306,8 +256,8 @@ class Assembly:
             raise view.fail(f"it has {len(node.outputs)} outputs, {len(tensors)} were expected")
         return tensors[: len(node.outputs)]
 
-    def _explain_missing_value(self, node: Node) -> None:
-        for position in sorted(SEMANTIC_INPUTS.get(node.op_type, ())):
+    def _explain_missing_value(self, row: Operator, node: Node) -> None:
+        for position in sorted(row.constants):
             name = node.inputs[position] if position < len(node.inputs) else ""
             if name in self._stored and self.value(name) is None:
                 raise ModelError(
@@ -380,8 +330,8 @@ class Assembly:
         constants: dict[str, Array] = {}
         weights: set[str] = set()
         for node in nodes:
-            semantic = SEMANTIC_INPUTS.get(node.op_type, ())
-            learned = LEARNED_INPUTS.get(node.op_type, ())
+            row = lookup(node.op_type)
+            semantic, learned = (row.constants, row.learned) if row is not None else (frozenset(), frozenset())
             for position, name in enumerate(node.inputs):
                 if name not in self._static or name in constants:
                     continue

@@ -15,7 +15,7 @@ from latcast.graph.importers.ncnn import Attributes, Conversion
 from latcast.graph.importers.ncnn_file import NOT_GIVEN
 from latcast.graph.importers.ncnn_movement import MOVEMENT
 from latcast.graph.ir import Shape
-from latcast.graph.writers.ncnn.elementwise import BINARY_OPS, OWN_LAYERS, PARAMETRIC, UNARY_OPS
+from latcast.graph.writers.ncnn.elementwise import BINARY_OPS, OWN_LAYERS, UNARY_OPS
 from latcast.graph.writers.ncnn.linear import REDUCTIONS
 
 Convert = Callable[[Conversion], Any]
@@ -297,11 +297,10 @@ def _same(op_type: str) -> Convert:
     return lambda c: c.result(op_type, [c.input()], shape=c.shape())
 
 
-def _with_attributes(op_type: str, names: Sequence[tuple[str, float]]) -> Convert:
+def _with_attributes(op_type: str, defaults: Mapping[str, float]) -> Convert:
     def convert(c: Conversion) -> None:
-        c.result(
-            op_type, [c.input()], {name: c.number(key, default) for key, (name, default) in enumerate(names)}, shape=c.shape()
-        )
+        attributes: Attributes = {name: c.number(key, default) for key, (name, default) in enumerate(defaults.items())}
+        c.result(op_type, [c.input()], attributes, shape=c.shape())
 
     return convert
 
@@ -347,12 +346,10 @@ def _channel_shape(count: int, shape: Shape) -> Shape:
 
 
 _SQUARE, _RECIPROCAL_ROOT = 4, 6
-_UNARY: Mapping[int, str] = {
-    **{number: name for name, number in UNARY_OPS.items()}, 11: "Tan", 12: "Asin", 13: "Acos", 14: "Atan", 16: "Tanh",
-}  # fmt: skip
+_UNARY: Mapping[int, str] = {**{number: name for name, number in UNARY_OPS.items()}, 16: "Tanh"}
 _BINARY: Mapping[int, tuple[str, bool]] = {
-    **{exchanged: (name, True) for name, (_, exchanged) in BINARY_OPS.items() if name != "Sum"},
-    **{forward: (name, False) for name, (forward, _) in BINARY_OPS.items() if name != "Sum"},
+    **{exchanged: (name, True) for name, (_, exchanged) in BINARY_OPS.items()},
+    **{forward: (name, False) for name, (forward, _) in BINARY_OPS.items()},
 }
 """Parameter 0 of BinaryOp to the operator, and whether its operands are exchanged."""
 
@@ -514,8 +511,7 @@ def _detections(key: int) -> Convert:
 CONVERSIONS: Mapping[str, Convert] = {
     **dict.fromkeys(("Convolution", "ConvolutionDepthWise", "Convolution1D", "ConvolutionDepthWise1D"), _convolution),
     **dict.fromkeys(("Deconvolution", "DeconvolutionDepthWise"), _deconvolution),
-    **{layer: _same(name) for name, layer in OWN_LAYERS.items() if layer != "ReLU"},
-    **{layer: _with_attributes(name, names) for name, (layer, names) in PARAMETRIC.items() if layer not in ("ReLU", "HardSwish")},
+    **{layer: _with_attributes(name, numbers) for name, (layer, numbers) in OWN_LAYERS.items()},
     **MOVEMENT,
     "AbsVal": _same("Abs"),
     "BatchNorm": _batch_norm,

@@ -16,8 +16,8 @@ import numpy as np
 
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
+from latcast.graph.operators import OperatorView, lookup
 from latcast.graph.operators.contraction import attention_sizes
-from latcast.graph.operators.table import OperatorView
 
 Attributes = dict[str, AttributeValue]
 Expand = Callable[[Node, Assembly], "list[Node] | None"]
@@ -72,19 +72,14 @@ def _qlinear_concat(node: Node, assembly: Assembly) -> list[Node]:
 
 # Fused operators
 
-_ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "LeakyRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-    "Elu": ("alpha",),
-}
-
 
 def _end(build: _Steps, x: str) -> list[Node]:
     """Lets a fused convolution or product end with its activation."""
     node = build.node
     kind = str(node.attributes.get("activation", ""))
     given = cast("tuple[float, ...]", node.attributes.get("activation_params", ()))
-    names = _ACTIVATION_PARAMETERS.get(kind, ())
+    row = lookup(kind)
+    names = () if row is None else tuple(row.attributes)
     parameters: Attributes = dict(zip(names, given, strict=False))
     parameters |= {name: node.attributes[f"activation_{name}"] for name in names if f"activation_{name}" in node.attributes}
     bounds = [build.assembly.constant(bound, "float32") for bound in given] if kind == "Clip" else []

@@ -13,9 +13,8 @@ from typing import cast
 
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.ir import AttributeValue, Node
-from latcast.graph.operators import OperatorView, lookup
+from latcast.graph.operators import Kind, OperatorView, lookup, operators
 from latcast.graph.operators.linear import spatial_pads
-from latcast.graph.operators.movement import REDUCTIONS
 
 Attributes = dict[str, AttributeValue]
 Normaliser = Callable[[Node, Assembly, int], Node]
@@ -346,7 +345,8 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
 _NORMALISERS: Mapping[str, Normaliser] = {
     "DFT": _dft,
     "GridSample": _grid_sample,
-    **dict.fromkeys(REDUCTIONS, _reduce),
+    **{row.op_type: _reduce for row in operators(Kind.REDUCTION)},
+    **{row.op_type: _keep(**row.attributes) for row in operators() if row.attributes},
     "ArgMax": _with_axis(0),
     "ArgMin": _with_axis(0),
     "AveragePool": _pool,
@@ -357,14 +357,11 @@ _NORMALISERS: Mapping[str, Normaliser] = {
     "Conv": _conv,
     "ConvInteger": _conv,
     "ConvTranspose": _conv_transpose,
-    "Elu": _keep(alpha=1.0),
     "Flatten": _flatten,
     "Gather": _with_axis(0),
     "Gelu": _drop_defaults(approximate="none"),
     "Gemm": _gemm,
-    "HardSigmoid": _keep(alpha=0.2, beta=0.5),
     "LayerNormalization": _layer_norm,
-    "LeakyRelu": _keep(alpha=0.01),
     "LogSoftmax": _softmax,
     "LpPool": _pool,
     "MaxPool": _pool,

@@ -12,7 +12,7 @@ from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.importers.tflite_conversion import Attributes, Conversion
 from latcast.graph.importers.tflite_movement import MOVEMENT
 from latcast.graph.ir import Node
-from latcast.graph.operators import OperatorView
+from latcast.graph.operators import Kind, OperatorView, operators
 from latcast.graph.operators.linear import spatial_pads
 
 Convert = Callable[[Conversion], Any]
@@ -271,75 +271,47 @@ def _scale_and_zero(c: Conversion, index: int, dtype: str) -> list[str]:
 
 CONVERSIONS: Mapping[str, Convert] = {
     **MOVEMENT,
-    "ABS": _unary("Abs"),
-    "ADD": _binary("Add", "AddOptions"),
+    **{row.tflite: _unary(row.op_type) for row in operators(Kind.UNARY) if row.tflite},
+    **{row.tflite: _reduce(row.op_type) for row in operators(Kind.REDUCTION) if row.tflite},
+    **{
+        row.tflite: _binary(row.op_type, f"{row.op_type}Options" if row.arithmetic else "")
+        for row in operators(Kind.BINARY)
+        if row.tflite
+    },
     "ADD_N": _same_inputs("Sum"),
     "ARG_MAX": _arg("ArgMax"),
     "ARG_MIN": _arg("ArgMin"),
     "AVERAGE_POOL_2D": _pool("AveragePool"),
     "BATCH_MATMUL": _batch_matmul,
-    "CEIL": _unary("Ceil"),
     "CONV_2D": _conv,
-    "COS": _unary("Cos"),
     "CUMSUM": _cumsum,
     "DEPTHWISE_CONV_2D": _depthwise_conv,
     "DEQUANTIZE": _dequantize,
-    "DIV": _binary("Div", "DivOptions"),
     "ELU": _unary("Elu", alpha=1.0),
-    "EQUAL": _binary("Equal"),
-    "EXP": _unary("Exp"),
-    "FLOOR": _unary("Floor"),
     "FLOOR_DIV": _floor_division,
     "FLOOR_MOD": _binary("Mod"),
     "FULLY_CONNECTED": _fully_connected,
     "GELU": _gelu,
-    "GREATER": _binary("Greater"),
-    "GREATER_EQUAL": _binary("GreaterOrEqual"),
-    "HARD_SWISH": _unary("HardSwish"),
     "L2_NORMALIZATION": _l2_normalization,
     "L2_POOL_2D": _pool("LpPool"),
     "LEAKY_RELU": _leaky_relu,
-    "LESS": _binary("Less"),
-    "LESS_EQUAL": _binary("LessOrEqual"),
     "LOCAL_RESPONSE_NORMALIZATION": _local_response_normalization,
-    "LOG": _unary("Log"),
-    "LOGICAL_AND": _binary("And"),
-    "LOGICAL_NOT": _unary("Not"),
-    "LOGICAL_OR": _binary("Or"),
-    "LOGISTIC": _unary("Sigmoid"),
     "LOG_SOFTMAX": _softmax("LogSoftmax"),
-    "MAXIMUM": _binary("Max"),
     "MAX_POOL_2D": _pool("MaxPool"),
-    "MEAN": _reduce("ReduceMean"),
-    "MINIMUM": _binary("Min"),
-    "MUL": _binary("Mul", "MulOptions"),
-    "NEG": _unary("Neg"),
     "NOT_EQUAL": _negated("Equal"),
-    "POW": _binary("Pow"),
     "PRELU": _same_inputs("PRelu"),
     "QUANTIZE": _quantize,
     "REDUCE_ALL": _reduce("ReduceMin"),
     "REDUCE_ANY": _reduce("ReduceMax"),
-    "REDUCE_MAX": _reduce("ReduceMax"),
-    "REDUCE_MIN": _reduce("ReduceMin"),
-    "REDUCE_PROD": _reduce("ReduceProd"),
-    "RELU": _unary("Relu"),
     "RELU6": _bounded(0.0, 6.0),
     "RELU_0_TO_1": _bounded(0.0, 1.0),
     "RELU_N1_TO_1": _bounded(-1.0, 1.0),
-    "ROUND": _unary("Round"),
     "RSQRT": _reciprocal_root,
     "SELECT": _same_inputs("Where"),
     "SELECT_V2": _same_inputs("Where"),
-    "SIGN": _unary("Sign"),
-    "SIN": _unary("Sin"),
     "SOFTMAX": _softmax("Softmax"),
-    "SQRT": _unary("Sqrt"),
     "SQUARE": _square,
     "SQUARED_DIFFERENCE": _squared_difference,
-    "SUB": _binary("Sub", "SubOptions"),
-    "SUM": _reduce("ReduceSum"),
-    "TANH": _unary("Tanh"),
     "TRANSPOSE_CONV": _transpose_conv,
 }
 """Builtin operators by their name in the schema."""

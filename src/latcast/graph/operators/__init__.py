@@ -1,4 +1,7 @@
-"""What each operator does to shapes and how much it computes. Importing the package fills the table."""
+"""The table of operators: what each does to shapes, how much it computes, and what else is known of it.
+
+Importing the package fills the table.
+"""
 
 from latcast.graph.operators import (
     contraction,
@@ -8,6 +11,7 @@ from latcast.graph.operators import (
     selection,
 )
 from latcast.graph.operators.table import (
+    Kind,
     Operator,
     OperatorView,
     define,
@@ -15,16 +19,20 @@ from latcast.graph.operators.table import (
     graph_macs,
     known_operators,
     lookup,
+    names_of,
     node_bytes,
     node_flops,
     node_macs,
     node_parameters,
+    operators,
+    snake_case,
     unknown_operators,
     view_among,
     view_of,
 )
 
 __all__ = [
+    "Kind",
     "Operator",
     "OperatorView",
     "contraction",
@@ -36,11 +44,14 @@ __all__ = [
     "linear",
     "lookup",
     "movement",
+    "names_of",
     "node_bytes",
     "node_flops",
     "node_macs",
     "node_parameters",
+    "operators",
     "selection",
+    "snake_case",
     "unknown_operators",
     "view_among",
     "view_of",

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from latcast.graph.ir import Shape, Tensor
-from latcast.graph.operators.table import OperatorView, define
-
-_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+from latcast.graph.operators.table import Operator, OperatorView, define
 
 
 def _sequence(view: OperatorView) -> tuple[int, int, int, int]:
-    """Steps, batch, directions and hidden size of a recurrent layer."""
+    """Return steps, batch, directions and hidden size of a recurrent layer."""
     x, recurrence = view.shape(0), view.shape(2)
     batch_first = view.int_attribute("layout", 0)
     steps, batch = (x[1], x[0]) if batch_first else (x[0], x[1])
     return steps, batch, recurrence[0], recurrence[2]
 
 
-def infer_recurrent(view: OperatorView) -> list[Tensor]:
+def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
     steps, batch, directions, hidden = _sequence(view)
-    gates = _GATES[view.node.op_type]
     if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
         raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
     if view.int_attribute("layout", 0):
@@ -38,10 +36,10 @@ def macs_recurrent(view: OperatorView) -> int:
     return steps * batch * (prod(view.shape(1)) + prod(view.shape(2)))
 
 
-def flops_recurrent(view: OperatorView) -> int:
-    """Two per multiply-accumulate; the gates' activations and products are 10 per hidden value and gate."""
+def flops_recurrent(gates: int, view: OperatorView) -> int:
+    """Count two per multiply-accumulate, and 10 per hidden value and gate for the gates' activations and products."""
     steps, batch, directions, hidden = _sequence(view)
-    return 2 * macs_recurrent(view) + 10 * _GATES[view.node.op_type] * steps * batch * directions * hidden
+    return 2 * macs_recurrent(view) + 10 * gates * steps * batch * directions * hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +62,12 @@ class AttentionSizes:
 
     @property
     def sharing(self) -> int:
-        """Query heads that look at the same head of keys."""
+        """Return how many query heads read the same head of keys."""
         return self.query_heads // self.key_heads
 
 
 def attention_sizes(view: OperatorView) -> AttentionSizes:
-    """Sizes of an attention on three axes (batch, tokens, heads x size) or four (batch, heads, tokens, size).
+    """Return the sizes of an attention on axes (batch, tokens, heads x size) or (batch, heads, tokens, size).
 
     Raises:
         ModelError: The inputs do not fit each other.
@@ -121,7 +119,7 @@ def macs_attention(view: OperatorView) -> int:
 
 
 def flops_attention(view: OperatorView) -> int:
-    """Two per multiply-accumulate, and a softmax (6) over the scores after scaling them (1)."""
+    """Count two per multiply-accumulate, and a softmax (6) over the scores after scaling them (1)."""
     s = attention_sizes(view)
     return 2 * macs_attention(view) + 7 * s.batch * s.query_heads * s.queries * s.keys
 
@@ -139,7 +137,7 @@ class LinearAttentionSizes:
 
 
 def linear_attention_sizes(view: OperatorView) -> LinearAttentionSizes:
-    """Sizes of an attention through a state of (key size, value size), on (batch, tokens, heads x size).
+    """Return the sizes of an attention through a state of (key size, value size), on (batch, tokens, heads x size).
 
     Raises:
         ModelError: The inputs do not fit each other.
@@ -165,21 +163,21 @@ def infer_linear_attention(view: OperatorView) -> list[Tensor]:
 
 
 def macs_linear_attention(view: OperatorView) -> int:
-    """A token reads the state with each query head and adds to it with each key head; the delta rules read it there as well."""
+    """Count for each token a read of the state by each query head and an update by each key head; delta rules read it again."""
     s = linear_attention_sizes(view)
     updates = 2 if "delta" in view.str_attribute("update_rule", "gated_delta") else 1
     return s.batch * s.tokens * s.key_size * s.value_size * (s.query_heads + updates * s.key_heads)
 
 
 def flops_linear_attention(view: OperatorView) -> int:
-    """Two per multiply-accumulate, and where it is gated a product for each element of the state."""
+    """Count two per multiply-accumulate, and where it is gated a product for each element of the state."""
     s = linear_attention_sizes(view)
     gates = s.key_heads * s.key_size * s.value_size if "gated" in view.str_attribute("update_rule", "gated_delta") else 0
     return 2 * macs_linear_attention(view) + s.batch * s.tokens * gates
 
 
 def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[str, int]]:
-    """Index names of each operand and of the result, and the size of each index.
+    """Return the index names of each operand and of the result, and the size of each index.
 
     The dimensions under an ellipsis become indices of their own, named by their place from the right.
     """
@@ -222,13 +220,13 @@ def infer_einsum(view: OperatorView) -> list[Tensor]:
 
 
 def macs_einsum(view: OperatorView) -> int:
-    """The loop nest over all indices, for a product of two operands or more."""
+    """Count the loop nest over all indices once for each operand beyond the first."""
     operands, _, sizes = _einsum_terms(view)
     return prod(sizes.values()) * (len(operands) - 1)
 
 
 def einsum_sizes(view: OperatorView) -> tuple[int, int, int, int] | None:
-    """Batch, rows, inner and columns of a contraction of two operands; None where it is none of two, or repeats an index.
+    """Return batch, rows, inner and columns of a contraction; None unless it has two operands and repeats no index.
 
     An index that only one operand has and the result has not is summed beforehand and counts as inner.
     """
@@ -242,7 +240,7 @@ def einsum_sizes(view: OperatorView) -> tuple[int, int, int, int] | None:
 
 
 def flops_einsum(view: OperatorView) -> int:
-    """Two per multiply-accumulate; a single operand is at most summed, one per element."""
+    """Count two per multiply-accumulate; of a single operand one per element, as for a sum."""
     operands, _, sizes = _einsum_terms(view)
     return 2 * macs_einsum(view) if len(operands) > 1 else prod(sizes.values())
 
@@ -252,12 +250,21 @@ def infer_rotary_embedding(view: OperatorView) -> list[Tensor]:
 
 
 def flops_rotary_embedding(view: OperatorView) -> int:
-    """Two products and a sum for every element."""
+    """Count two products and a sum for every element."""
     return 3 * view.outputs[0].elements
 
 
-define("LSTM", "GRU", "RNN", infer=infer_recurrent, flops=flops_recurrent, macs=macs_recurrent)
-define("Attention", infer=infer_attention, flops=flops_attention, macs=macs_attention)
-define("LinearAttention", infer=infer_linear_attention, flops=flops_linear_attention, macs=macs_linear_attention)
-define("Einsum", infer=infer_einsum, flops=flops_einsum, macs=macs_einsum)
-define("RotaryEmbedding", infer=infer_rotary_embedding, flops=flops_rotary_embedding)
+def _recurrent(op_type: str, gates: int, learned: frozenset[int]) -> Operator:
+    infer, flops = partial(infer_recurrent, gates), partial(flops_recurrent, gates)
+    return Operator(op_type, infer, flops, macs_recurrent, learned=learned)
+
+
+define(
+    _recurrent("LSTM", 4, frozenset({1, 2, 3, 7})),
+    _recurrent("GRU", 3, frozenset({1, 2, 3})),
+    _recurrent("RNN", 1, frozenset({1, 2, 3})),
+    Operator("Attention", infer_attention, flops_attention, macs_attention),
+    Operator("LinearAttention", infer_linear_attention, flops_linear_attention, macs_linear_attention),
+    Operator("Einsum", infer_einsum, flops_einsum, macs_einsum),
+    Operator("RotaryEmbedding", infer_rotary_embedding, flops_rotary_embedding),
+)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from latcast.graph.operators.elementwise import CAST_TYPES
-from latcast.graph.operators.table import OperatorView
+from latcast.graph.operators.table import Kind, OperatorView, names_of, operators
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[[OperatorView, list[Any]], "Array | Sequence[Array]"]
@@ -321,10 +321,7 @@ _FUNCTIONS: Mapping[str, Evaluate] = {
     "Trilu": _trilu,
 }
 
-_BROADCASTING = frozenset({
-    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Clip", "Where",
-    "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor",
-})  # fmt: skip
+_BROADCASTING = {"Clip", *names_of(operators(Kind.BINARY))}.intersection(_FUNCTIONS)
 """Operators that bring their inputs to one shape."""
 
 EVALUATED = frozenset(_FUNCTIONS)

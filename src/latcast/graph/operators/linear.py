@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from latcast.graph.ir import Tensor
-from latcast.graph.operators.table import InferShapes, OperatorView, define
+from latcast.graph.operators.table import InferShapes, Kind, Operator, OperatorView, define
 
 
 def _of_axes(view: OperatorView, name: str, count: int, default: int) -> tuple[int, ...]:
-    """An attribute with a number for each axis, or for each end of an axis."""
+    """Return an attribute with a number for each axis, or for each end of an axis."""
     numbers = view.ints(name, (default,) * count)
     if len(numbers) != count:
         raise view.fail(f"'{name}' has {len(numbers)} numbers; expected {count}")
@@ -23,7 +24,7 @@ def spatial_pads(
     strides: tuple[int, ...],
     dilations: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Padding at the begin of each axis, then at the end, with ``auto_pad`` worked out."""
+    """Return the padding at the begin of each axis, then at the end, with ``auto_pad`` worked out."""
     rank = len(sizes)
     mode = view.str_attribute("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
@@ -42,7 +43,7 @@ def spatial_pads(
 def window_output(
     view: OperatorView, sizes: tuple[int, ...], kernel: tuple[int, ...], *, ceil_mode: bool = False
 ) -> tuple[int, ...]:
-    """Output sizes of a sliding window (ONNX Conv, MaxPool)."""
+    """Return the output sizes of a sliding window (ONNX Conv, MaxPool)."""
     rank = len(sizes)
     strides = _of_axes(view, "strides", rank, 1)
     dilations = _of_axes(view, "dilations", rank, 1)
@@ -106,7 +107,7 @@ def infer_gemm(view: OperatorView) -> list[Tensor]:
 
 
 def broadcast(view: OperatorView, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """NumPy broadcasting of shapes."""
+    """Return the common shape by NumPy's broadcasting."""
     if shapes and shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
@@ -134,7 +135,7 @@ def infer_matmul(view: OperatorView) -> list[Tensor]:
 
 
 def macs(view: OperatorView) -> int:
-    """Multiply-accumulates of a convolution or a matrix product; grouped convolutions count per group."""
+    """Count multiply-accumulates of a convolution or a matrix product; grouped convolutions count per group."""
     op_type = view.node.op_type
     if op_type in ("Conv", "ConvInteger"):
         w = view.shape(1)
@@ -149,18 +150,18 @@ def macs(view: OperatorView) -> int:
 
 
 def flops_linear(view: OperatorView) -> int:
-    """Two per multiply-accumulate, one per output for a bias."""
+    """Count two per multiply-accumulate, one per output for a bias."""
     bias = view.outputs[0].elements if view.has_input(2) else 0
     return 2 * macs(view) + bias
 
 
 def flops_integer(view: OperatorView) -> int:
-    """Inputs 2 and 3 of the integer products are zero points, not a bias."""
+    """Count two per multiply-accumulate: inputs 2 and 3 of integer products are zero points, not a bias."""
     return 2 * macs(view)
 
 
 def as_int32(infer: InferShapes) -> InferShapes:
-    """The integer products accumulate in 32 bits."""
+    """Return the inference of a product of integers, which accumulates in 32 bits."""
 
     def infer_int32(view: OperatorView) -> list[Tensor]:
         return [Tensor(tensor.shape, "int32") for tensor in infer(view)]
@@ -187,7 +188,7 @@ def infer_global_pool(view: OperatorView) -> list[Tensor]:
 
 
 def flops_pool(view: OperatorView) -> int:
-    """One per element of every window."""
+    """Count one per element of every window."""
     return view.outputs[0].elements * prod(view.ints("kernel_shape", ()))
 
 
@@ -195,11 +196,25 @@ def flops_global_pool(view: OperatorView) -> int:
     return prod(view.shape())
 
 
-define("Conv", infer=infer_conv, flops=flops_linear, macs=macs)
-define("ConvTranspose", infer=infer_conv_transpose, flops=flops_linear, macs=macs)
-define("Gemm", infer=infer_gemm, flops=flops_linear, macs=macs)
-define("MatMul", infer=infer_matmul, flops=flops_linear, macs=macs)
-define("ConvInteger", infer=as_int32(infer_conv), flops=flops_integer, macs=macs)
-define("MatMulInteger", infer=as_int32(infer_matmul), flops=flops_integer, macs=macs)
-define("MaxPool", "AveragePool", "LpPool", infer=infer_pool, flops=flops_pool)
-define("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", infer=infer_global_pool, flops=flops_global_pool)
+_product = partial(Operator, flops=flops_linear, macs=macs, kind=Kind.PRODUCT)
+_integers = partial(Operator, flops=flops_integer, macs=macs, kind=Kind.QUANTISED)
+_pool = partial(Operator, infer=infer_pool, flops=flops_pool, kind=Kind.POOL, keeps_channels=True)
+_global_pool = partial(Operator, infer=infer_global_pool, flops=flops_global_pool, kind=Kind.GLOBAL_POOL, keeps_channels=True)
+_WEIGHT_AND_BIAS, _EITHER_SIDE = frozenset({1, 2}), frozenset({0, 1})
+
+define(
+    _product("Conv", infer_conv, learned=_WEIGHT_AND_BIAS, channels=True),
+    _product("ConvTranspose", infer_conv_transpose, learned=_WEIGHT_AND_BIAS, channels=True),
+    _product("Gemm", infer_gemm, word="linear", learned=_WEIGHT_AND_BIAS, last_axes=True),
+    _product("MatMul", infer_matmul, word="linear", learned=_EITHER_SIDE, last_axes=True),
+    Operator("ConvInteger", as_int32(infer_conv), flops_integer, macs, word="conv", kind=Kind.QUANTISED, learned=frozenset({1})),
+    Operator(
+        "MatMulInteger", as_int32(infer_matmul), flops_integer, macs, word="linear", kind=Kind.QUANTISED, learned=_EITHER_SIDE
+    ),
+    _pool("MaxPool", combines="max", channels=True, dequantises_late=True),
+    _pool("AveragePool", combines="mean", channels=True),
+    _pool("LpPool"),
+    _global_pool("GlobalAveragePool", combines="mean", channels=True),
+    _global_pool("GlobalMaxPool", combines="max", channels=True),
+    _global_pool("GlobalLpPool"),
+)

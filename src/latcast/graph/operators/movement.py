@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from latcast.graph.ir import Shape, Tensor
-from latcast.graph.operators.table import OperatorView, define
+from latcast.graph.operators.table import Kind, Operator, OperatorView, define
 
 
 def infer_reduce(view: OperatorView) -> list[Tensor]:
@@ -84,7 +85,7 @@ def infer_pad(view: OperatorView) -> list[Tensor]:
 
 
 def resolve_reshape(view: OperatorView, x: Shape, target: tuple[int, ...]) -> Shape:
-    """Works out the zeros (copy) and the -1 (whatever is left) of a reshape target."""
+    """Work out the zeros (copy) and the -1 (the rest) of a reshape target."""
     copied = not view.int_attribute("allowzero", 0)
     shape = [x[a] if size == 0 and copied and a < len(x) else size for a, size in enumerate(target)]
     if -1 in shape:
@@ -178,7 +179,7 @@ def infer_space_to_depth(view: OperatorView) -> list[Tensor]:
 
 
 def infer_resize(view: OperatorView) -> list[Tensor]:
-    """Sizes as given, or the input's times the scales, rounded down in single precision as runtimes do."""
+    """Return the sizes given, or the input's times the scales, rounded down in single precision as runtimes do."""
     import numpy as np
 
     x = view.shape()
@@ -215,24 +216,39 @@ def flops_reduce(view: OperatorView) -> int:
     return prod(view.shape())
 
 
-REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-              "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")  # fmt: skip
+_FIRST = frozenset({1})
+_reduction = partial(Operator, infer=infer_reduce, flops=flops_reduce, kind=Kind.REDUCTION, constants=_FIRST)
+_movement = partial(Operator, kind=Kind.MOVEMENT)
+_view = partial(Operator, kind=Kind.VIEW, dequantises_late=True)
 
-define(*REDUCTIONS, infer=infer_reduce, flops=flops_reduce)
-define("ArgMax", "ArgMin", infer=infer_arg, flops=flops_reduce)
-define("Concat", infer=infer_concat)
-define("Split", infer=infer_split)
-define("Slice", infer=infer_slice)
-define("Pad", infer=infer_pad)
-define("Reshape", infer=infer_reshape)
-define("Flatten", infer=infer_flatten)
-define("Transpose", infer=infer_transpose)
-define("Squeeze", infer=infer_squeeze)
-define("Unsqueeze", infer=infer_unsqueeze)
-define("Expand", infer=infer_expand)
-define("Tile", infer=infer_tile)
-define("Gather", infer=infer_gather)
-define("GatherElements", infer=infer_like_second)
-define("DepthToSpace", infer=infer_depth_to_space)
-define("SpaceToDepth", infer=infer_space_to_depth)
-define("Resize", "Upsample", infer=infer_resize, flops=flops_resize)
+define(
+    _reduction("ReduceMean", combines="mean", tflite="MEAN", ncnn=3),
+    _reduction("ReduceSum", tflite="SUM", ncnn=0),
+    _reduction("ReduceMax", combines="max", tflite="REDUCE_MAX", ncnn=4),
+    _reduction("ReduceMin", tflite="REDUCE_MIN", ncnn=5),
+    _reduction("ReduceProd", tflite="REDUCE_PROD", ncnn=6),
+    _reduction("ReduceL1", combines="magnitudes", ncnn=7),
+    _reduction("ReduceL2", combines="squares", ncnn=8),
+    _reduction("ReduceSumSquare", combines="squares", ncnn=2),
+    _reduction("ReduceLogSum", ncnn=9),
+    _reduction("ReduceLogSumExp", ncnn=10),
+    Operator("ArgMax", infer_arg, flops_reduce),
+    Operator("ArgMin", infer_arg, flops_reduce),
+    _view("Reshape", infer_reshape, constants=_FIRST),
+    _view("Flatten", infer_flatten),
+    _view("Squeeze", infer_squeeze, constants=_FIRST),
+    _view("Unsqueeze", infer_unsqueeze, constants=_FIRST),
+    _movement("Concat", infer_concat),
+    _movement("Split", infer_split, constants=_FIRST, sized="axes"),
+    _movement("Slice", infer_slice, constants=frozenset({1, 2, 3, 4}), sized="axes", picks=True, dequantises_late=True),
+    _movement("Pad", infer_pad, constants=frozenset({1, 2, 3}), sized="everywhere"),
+    _movement("Transpose", infer_transpose, dequantises_late=True),
+    _movement("Expand", infer_expand, constants=_FIRST, sized="everywhere", copies="expand"),
+    _movement("Tile", infer_tile, constants=_FIRST, sized="everywhere", copies="expand"),
+    _movement("Gather", infer_gather, learned=frozenset({0}), sized="axes", picks=True, copies="gather"),
+    _movement("DepthToSpace", infer_depth_to_space, channels=True, copies="rearrange"),
+    _movement("SpaceToDepth", infer_space_to_depth, channels=True, copies="rearrange"),
+    Operator("GatherElements", infer_like_second, picks=True),
+    Operator("Resize", infer_resize, flops_resize, constants=frozenset({1, 2, 3}), channels=True),
+    Operator("Upsample", infer_resize, flops_resize, constants=_FIRST, channels=True),
+)

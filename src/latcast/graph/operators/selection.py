@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, log2, prod
 
 from latcast.graph.ir import Tensor
-from latcast.graph.operators.table import OperatorView, define, no_flops
+from latcast.graph.operators.table import Operator, OperatorView, define
 
 
 def infer_gather_nd(view: OperatorView) -> list[Tensor]:
@@ -22,10 +22,10 @@ def infer_as_first(view: OperatorView) -> list[Tensor]:
 
 
 def axis_of(view: OperatorView, axis: int, rank: int) -> int:
-    """An axis counted from the front.
+    """Return an axis counted from the front.
 
     Raises:
-        ModelError: There is none of this number.
+        ModelError: The axis is out of range.
     """
     if not -rank <= axis < rank:
         raise view.fail(f"axis {axis} is out of range for an input of rank {rank}")
@@ -75,22 +75,22 @@ def infer_range(view: OperatorView) -> list[Tensor]:
 
 
 def flops_first_input(view: OperatorView) -> int:
-    """One per element read."""
+    """Count one per element read."""
     return prod(view.shape())
 
 
 def flops_roi_align(view: OperatorView) -> int:
-    """Four neighbours weighed for every sample: 7 FLOPs an output element, as for a bilinear resize."""
+    """Count 7 per sample: four neighbours weighed, as for a bilinear resize."""
     return 7 * max(1, view.int_attribute("sampling_ratio", 1)) ** 2 * view.outputs[0].elements
 
 
 def neighbours(mode: str, axes: int) -> int:
-    """Elements that are weighed for one sample, by how a grid is sampled and how many axes it has."""
+    """Return how many elements are weighed for one sample of a grid."""
     return (4 if "cubic" in mode else 2 if "linear" in mode else 1) ** axes
 
 
 def flops_grid_sample(view: OperatorView) -> int:
-    """A product for each neighbour and a sum for each but the first; the nearest one is taken as it is (1)."""
+    """Count a product for each neighbour and a sum for each but the first; 1 where the nearest one is copied."""
     count = neighbours(view.str_attribute("mode", "linear"), len(view.shape()) - 2)
     return (2 * count - 1) * view.outputs[0].elements
 
@@ -100,7 +100,7 @@ BOX_FLOPS = 12
 
 
 def boxes_kept(view: OperatorView) -> tuple[int, int, int, int]:
-    """Images, classes, boxes, and how many boxes of a class may stay."""
+    """Return images, classes, boxes, and how many boxes of a class may stay."""
     boxes, scores = view.shape(0), view.shape(1)
     if len(boxes) != 3 or len(scores) != 3 or (boxes[0], boxes[1], 4) != (scores[0], scores[2], boxes[2]):
         raise view.fail("expected boxes of (images, boxes, 4) and scores of (images, classes, boxes)")
@@ -110,19 +110,19 @@ def boxes_kept(view: OperatorView) -> tuple[int, int, int, int]:
 
 
 def infer_non_max_suppression(view: OperatorView) -> list[Tensor]:
-    """As many rows as can stay at most: how many do is for the scores to say."""
+    """Return a row for every box that may stay: the upper bound, as the number depends on the scores."""
     images, classes, _, kept = boxes_kept(view)
     return [Tensor((images * classes * kept, 3), "int64")]
 
 
 def flops_non_max_suppression(view: OperatorView) -> int:
-    """Sorting by score (boxes times their logarithm), then each box that stays against those that wait, at most all."""
+    """Count sorting by score (boxes times their logarithm), then each box that stays against all others."""
     images, classes, boxes, kept = boxes_kept(view)
     return images * classes * (boxes * ceil(log2(max(boxes, 2))) + BOX_FLOPS * boxes * kept)
 
 
 def dft_sizes(view: OperatorView) -> tuple[int, int]:
-    """The axis of a discrete Fourier transform, and its points."""
+    """Return the axis of a discrete Fourier transform, and its points."""
     x = view.shape()
     if len(x) < 2 or x[-1] not in (1, 2):
         raise view.fail("expected real or complex numbers, with a last axis of 1 or 2")
@@ -138,7 +138,7 @@ def dft_sizes(view: OperatorView) -> tuple[int, int]:
 
 
 def infer_dft(view: OperatorView) -> list[Tensor]:
-    """One-sided, a transform gives one half and its inverse takes one half and gives real numbers."""
+    """Return the spectrum; one-sided, a transform gives one half, and its inverse takes one half and gives real numbers."""
     x = view.shape()
     axis, points = dft_sizes(view)
     onesided, inverse = view.int_attribute("onesided", 0), view.int_attribute("inverse", 0)
@@ -148,7 +148,7 @@ def infer_dft(view: OperatorView) -> list[Tensor]:
 
 
 def flops_dft(view: OperatorView) -> int:
-    """5 N log2 N for each transform, the convention of FFTW, and half of it where one side is real."""
+    """Count 5 N log2 N for each transform, the convention of FFTW, and half of it where one side is real."""
     x = view.shape()
     axis, points = dft_sizes(view)
     transforms = prod(x[:-1]) // x[axis]
@@ -156,13 +156,21 @@ def flops_dft(view: OperatorView) -> int:
     return ceil((2.5 if real else 5) * points * log2(max(points, 2)) * transforms)
 
 
-define("GatherND", infer=infer_gather_nd)
-define("ScatterND", "ScatterElements", "Scatter", "Trilu", "ReverseSequence", infer=infer_as_first)
-define("CumSum", infer=infer_as_first, flops=flops_first_input)
-define("TopK", infer=infer_top_k, flops=flops_first_input)
-define("OneHot", infer=infer_one_hot)
-define("GridSample", infer=infer_grid_sample, flops=flops_grid_sample)
-define("RoiAlign", infer=infer_roi_align, flops=flops_roi_align)
-define("NonMaxSuppression", infer=infer_non_max_suppression, flops=flops_non_max_suppression)
-define("DFT", infer=infer_dft, flops=flops_dft)
-define("Range", infer=infer_range, flops=no_flops)
+_AXIS = frozenset({1})
+
+define(
+    Operator("GatherND", infer_gather_nd, picks=True),
+    Operator("ScatterND", infer_as_first),
+    Operator("ScatterElements", infer_as_first),
+    Operator("Scatter", infer_as_first),
+    Operator("Trilu", infer_as_first, constants=_AXIS),
+    Operator("ReverseSequence", infer_as_first),
+    Operator("CumSum", infer_as_first, flops_first_input, constants=_AXIS),
+    Operator("TopK", infer_top_k, flops_first_input, constants=_AXIS),
+    Operator("OneHot", infer_one_hot, constants=frozenset({1, 2})),
+    Operator("GridSample", infer_grid_sample, flops_grid_sample, sized="everywhere"),
+    Operator("RoiAlign", infer_roi_align, flops_roi_align),
+    Operator("NonMaxSuppression", infer_non_max_suppression, flops_non_max_suppression, constants=frozenset({2, 3, 4})),
+    Operator("DFT", infer_dft, flops_dft, constants=frozenset({1, 2})),
+    Operator("Range", infer_range, constants=frozenset({0, 1, 2}), sized="everywhere"),
+)

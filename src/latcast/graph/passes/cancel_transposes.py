@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from latcast.graph.ir import Graph, Node, Shape, Tensor
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.passes.permuted_operators import Permutation, permuted_operator, permuted_reduction
 from latcast.graph.passes.rewire import rewire
 
 CHANNELS_LAST: Permutation = (0, 2, 3, 1)
 """The order of axes that makes a channels-last tensor of a channels-first one."""
 
-_RESHAPING = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+_RESHAPING = names_of(operators(Kind.VIEW))
 
 
 def cancel_transposes(graph: Graph, *, views: Collection[str] = ()) -> Graph:

@@ -19,16 +19,15 @@ from typing import cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node, Tensor
-from latcast.graph.operators import lookup, view_of
-from latcast.graph.operators.elementwise import UNARY_FLOPS, is_quantized
+from latcast.graph.operators import Kind, lookup, names_of, operators, view_of
+from latcast.graph.operators.elementwise import is_quantized
 from latcast.graph.operators.table import no_flops
 from latcast.graph.passes.rewire import rewire
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
-_QUANTIZERS = frozenset({_QUANTIZE, _DEQUANTIZE, "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"})
+_QUANTIZERS = names_of(operators(Kind.QUANTISED))
 
-_CARRIERS = frozenset({*UNARY_FLOPS, "MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice", "PRelu"})
-"""Operators that may stand between an integer operator and the quantisation of its result."""
+_CARRIERS = names_of(row for row in operators() if row.dequantises_late)
 
 
 def fold_quantization(graph: Graph) -> Graph:

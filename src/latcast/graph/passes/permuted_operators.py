@@ -9,15 +9,16 @@ from typing import Any, cast
 import numpy as np
 
 from latcast.graph.ir import Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
-from latcast.graph.operators.movement import REDUCTIONS
+from latcast.graph.operators import Kind, names_of, operators
 
 Array = np.ndarray[Any, Any]
 Permutation = tuple[int, ...]
 """``order[a]`` is the axis of the tensor before the transpose that is axis ``a`` after it."""
 
-_UNARY = frozenset(UNARY_FLOPS) - {"CastLike"}
-_ALONG_AXIS = frozenset({"Softmax", "LogSoftmax", "Hardmax", "LpNormalization"})
+_UNARY = names_of(operators(Kind.UNARY)) - {"CastLike"}
+_BINARY = names_of(operators(Kind.BINARY))
+_REDUCTIONS = names_of(operators(Kind.REDUCTION))
+_ALONG_AXIS = names_of(row for row in operators() if row.along_axis)
 _QUANTIZERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
@@ -52,7 +53,7 @@ def permuted_operator(node: Node, order: Permutation, constants: Mapping[str, Ar
     op_type = node.op_type
     if op_type in _UNARY:
         return PermutedOperator(node)
-    if op_type in BINARY_FLOPS:
+    if op_type in _BINARY:
         return PermutedOperator(node, elementwise=frozenset(range(len(node.inputs))), broadcasts=True)
     if op_type == "Concat":
         moved = _with_axis(node, order, default=0)
@@ -80,7 +81,7 @@ def permuted_reduction(node: Node, order: Permutation) -> tuple[Node, Permutatio
         None where the operator is no reduction over given axes.
     """
     rank = len(order)
-    if node.op_type in REDUCTIONS and len(node.inputs) == 1 and "axes" in node.attributes:
+    if node.op_type in _REDUCTIONS and len(node.inputs) == 1 and "axes" in node.attributes:
         axes = {order[axis % rank] for axis in cast("tuple[int, ...]", node.attributes["axes"])}
         moved = replace(node, attributes={**node.attributes, "axes": tuple(sorted(axes))})
     elif node.op_type in ("ArgMax", "ArgMin"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.passes.rewire import rewire
 
 IsIdentity = Callable[[Graph, Node], bool]
@@ -133,7 +134,7 @@ _TESTS: Mapping[str, IsIdentity] = {
 }
 
 
-_RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+_RESHAPING = names_of(operators(Kind.VIEW))
 
 
 def merge_reshapes(graph: Graph) -> Graph:

@@ -16,15 +16,12 @@ import numpy as np
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph, Node, Shape, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
-from latcast.graph.operators import OperatorView, lookup, view_among
+from latcast.graph.operators import Kind, OperatorView, lookup, names_of, operators, view_among
 
-_SIZED = frozenset({"Expand", "GridSample", "Pad", "Range", "Tile"})
-"""Operators whose constants may have been worked out from a size, on whatever axis."""
+_SIZED, _SIZED_ALONG_AXES = (names_of(row for row in operators() if row.sized == where) for where in ("everywhere", "axes"))
+"""Operators whose constants may have been worked out from a size, on any axis or on those that they cut."""
 
-_SIZED_ALONG_AXES = frozenset({"Gather", "Slice", "Split"})
-"""Operators whose constants may have been worked out from the size of the axes that they cut."""
-
-_WINDOWED = frozenset({"AveragePool", "LpPool", "MaxPool"})
+_WINDOWED = names_of(operators(Kind.POOL))
 
 
 def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:

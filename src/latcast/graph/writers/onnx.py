@@ -16,6 +16,7 @@ import numpy as np
 from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
 from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.ir import AttributeValue, Graph, Node
+from latcast.graph.operators import Kind, operators
 from latcast.graph.weights import synthetic_weights
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ _INPUT_OF_ATTRIBUTE: Mapping[tuple[str, str], tuple[int, str]] = {
     ("Slice", "ends"): (2, "int64"),
     ("Slice", "axes"): (3, "int64"),
     ("TopK", "k"): (1, "int64"),
-    **{(f"Reduce{kind}", "axes"): (1, "int64")
-       for kind in ("Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")},
+    **{(row.op_type, "axes"): (1, "int64") for row in operators(Kind.REDUCTION)},
 }  # fmt: skip
 """Attributes that newer versions take as an input: operator and attribute to position and type."""
 

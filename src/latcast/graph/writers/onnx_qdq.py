@@ -15,28 +15,24 @@ import numpy as np
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
 from latcast.graph.writers.ranges import activation_ranges, int8_weights, int32_bias
 
-INTEGER_OPERATORS = frozenset(
-    {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Sigmoid",
-     "LeakyRelu"}
-)  # fmt: skip
+_MATRIX_OPERATORS = names_of(operators(Kind.PRODUCT))
+
+INTEGER_OPERATORS = _MATRIX_OPERATORS | {
+    "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Sigmoid", "LeakyRelu",
+}  # fmt: skip
 """Operators computed on integers, each with an output scale of its own."""
 
-_MATRIX_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_MOVERS = names_of(row for row in operators() if row.passes or row.kind in (Kind.VIEW, Kind.MOVEMENT)) - {"Concat"}
 
-SAME_SCALE_OPERATORS = frozenset(
-    {"MaxPool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Split", "Gather",
-     "Pad", "Resize", "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Identity", "Dropout"}
-)  # fmt: skip
+SAME_SCALE_OPERATORS = _MOVERS | {"Resize", "MaxPool", "GlobalMaxPool"}
 """Operators that move or select values: the scale of the input holds for the outputs."""
 
-ACTIVATIONS = frozenset(
-    {"Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Tanh", "Elu", "Gelu", "Swish", "Mish",
-     "Softplus"}
-)  # fmt: skip
+ACTIVATIONS = names_of(row for row in operators() if row.activation)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import Kind, names_of, operators
 
 SAMPLE_SIZE = 512
 HEADROOM = 1.5
@@ -68,18 +69,13 @@ _BINARY: Mapping[str, Callable[[Sample, Sample], Sample]] = {
     "Pow": lambda a, b: np.power(np.abs(a), np.clip(b, -4.0, 4.0)),
 }
 
-_BOUNDS: Mapping[str, tuple[float, float]] = {
-    "Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0), "Tanh": (-1.0, 1.0), "Erf": (-1.0, 1.0),
-}  # fmt: skip
-"""Operators whose results cannot leave an interval."""
+_BOUNDS = {row.op_type: row.bounds for row in operators() if row.bounds is not None}
 
-_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-_NORMALISATIONS = frozenset(
-    {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization", "LpNormalization"}
-)
-_MEANS = frozenset({"GlobalAveragePool", "AveragePool", "ReduceMean"})
-_MAXIMA = frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax"})
-_NORMS: Mapping[str, Callable[[Sample], Sample]] = {"ReduceL1": np.abs, "ReduceL2": np.square, "ReduceSumSquare": np.square}
+_PRODUCTS = names_of(operators(Kind.PRODUCT))
+_NORMALISATIONS = names_of(operators(Kind.NORMALISATION))
+_MEANS, _MAXIMA = (names_of(row for row in operators() if row.combines == how) for how in ("mean", "max"))
+_TERMS: Mapping[str, Callable[[Sample], Sample]] = {"magnitudes": np.abs, "squares": np.square}
+_NORMS = {row.op_type: _TERMS[row.combines] for row in operators() if row.combines in _TERMS}
 """Operator to what it adds up."""
 
 

@@ -18,7 +18,7 @@ _ACTIVATION_OF_FLOPS = ("relu", "relu6", "relu6", "hard_sigmoid", "hard_swish")
 
 
 def kernel_graph(type_name: str, parameters: Mapping[str, Any]) -> Graph:
-    """A graph that holds the kernel with this configuration and nothing else, to be timed in isolation (nn-Meter §5).
+    """Build a graph that holds the kernel with this configuration and nothing else, to time it in isolation (nn-Meter §5).
 
     ``fused_inputs`` adds as many activations behind it (in front of :data:`SUMS_IN_FRONT`); what ``fused_flops`` holds
     beyond them, and beyond the bias of a product of several rows, becomes an activation function of about so many FLOPs:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """Elements before an axis, along it and behind it."""
+    """Return the elements before an axis, along it and behind it."""
     axis %= max(len(shape), 1)
     return prod(shape[:axis]), shape[axis] if shape else 1, prod(shape[axis + 1 :])
 
 
 def extract_cum_sum(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """The summed axis, those before and those behind it as one each; the last axis where a file leaves it open."""
+    """Return the sizes before, along and behind the summed axis; the last axis where a file leaves it open."""
     node = nodes[0]
     axis = graph.constants.get(node.inputs[1])
     return _around(graph.shape(node.inputs[0]), -1 if axis is None else int(axis.reshape(-1)[0]))
@@ -41,14 +41,14 @@ def build_cum_sum(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_top_k(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """The searched axis, those before and those behind it as one each, and how many are taken."""
+    """Return the sizes before, along and behind the searched axis, and how many elements are taken."""
     node = nodes[0]
     shape, axis = graph.shape(node.inputs[0]), cast(int, node.attributes.get("axis", -1))
     return *_around(shape, axis), graph.shape(next(name for name in node.outputs if name))[axis]
 
 
 def top_k_quantities(c: Columns) -> Quantities:
-    """Values and places are written."""
+    """Count values and places as written."""
     elements, taken = c["outer"] * c["searched"] * c["inner"], c["outer"] * c["taken"] * c["inner"]
     return Quantities(elements, elements, 2 * taken, 0 * elements)
 
@@ -59,7 +59,7 @@ def build_top_k(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_dft(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """How many transforms of how many points, with the numbers of each point read and written (1 real, 2 complex)."""
+    """Return transforms, points, and numbers of each point read and written (1 real, 2 complex)."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     axis, points = dft_sizes(view_of(graph, node))
@@ -67,7 +67,7 @@ def extract_dft(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def dft_quantities(c: Columns) -> Quantities:
-    """5 N log2 N for each transform, half of it where one side is real."""
+    """Count 5 N log2 N for each transform, half of it where one side is real."""
     real = np.minimum(c["read_each"], c["written_each"]) <= c["points"]
     flops = np.where(real, 2.5, 5.0) * c["points"] * np.log2(np.maximum(c["points"], 2)) * c["transforms"]
     transforms = c["transforms"]
@@ -75,7 +75,7 @@ def dft_quantities(c: Columns) -> Quantities:
 
 
 def dft_features(c: Columns) -> Mapping[str, np.ndarray]:
-    """Powers of two have the fast algorithm."""
+    """Return whether points are a power of two, which have the fast algorithm."""
     points = c["points"].astype(np.int64)
     return {"power_of_two": ((points & (points - 1)) == 0).astype(np.float64), "squared": c["transforms"] * c["points"] ** 2}
 
@@ -94,7 +94,7 @@ def extract_nms(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def nms_quantities(c: Columns) -> Quantities:
-    """As many boxes stay as may, which only the scores can say."""
+    """Count as many boxes as may stay: how many do depends on the scores."""
     boxes, lists = c["boxes"], c["images"] * c["classes"]
     sorting = boxes * np.ceil(np.log2(np.maximum(boxes, 2)))
     flops = lists * (sorting + BOX_FLOPS * boxes * c["kept"])

@@ -22,7 +22,7 @@ FIELDS = (
 
 
 def extract(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Fields of a Conv or ConvTranspose, one-dimensional ones with height 1; a three-dimensional Conv is a ``conv_3d``."""
+    """Return the fields of a Conv or ConvTranspose, 1-D ones with height 1; a 3-D Conv is a ``conv_3d``."""
     node, tensors = nodes[0], graph.tensors
     x, w, y = tensors[node.inputs[0]].shape, tensors[node.inputs[1]].shape, tensors[node.outputs[0]].shape
     rank = len(x) - 2
@@ -60,7 +60,7 @@ def transposed_quantities(c: Columns) -> Quantities:
 
 
 def features(c: Columns) -> Mapping[str, np.ndarray]:
-    """What blocked implementations really compute: channels rounded up to the vector, tiles, transforms (Winograd)."""
+    """Return the work of blocked implementations: channels rounded up to the vector, tiles, transforms (Winograd)."""
     group_in = c["in_channels"] / c["groups"]
     group_out = c["out_channels"] / c["groups"]
     pixels = c["batch"] * c["out_h"] * c["out_w"]
@@ -97,7 +97,7 @@ VOLUME_FIELDS = (
 
 
 def extract_volume(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Fields of a three-dimensional Conv."""
+    """Return the fields of a three-dimensional Conv."""
     node = nodes[0]
     x, w, y = (graph.shape(name) for name in (*node.inputs[:2], node.outputs[0]))
     strides = cast("tuple[int, ...]", node.attributes.get("strides", (1, 1, 1)))
@@ -105,7 +105,7 @@ def extract_volume(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def volume_quantities(c: Columns) -> Quantities:
-    """As :func:`quantities`, with a third axis."""
+    """Return the same as :func:`quantities`, with a third axis."""
     taps = c["kernel_d"] * c["kernel_h"] * c["kernel_w"] * c["in_channels"] / c["groups"]
     outputs = c["batch"] * c["out_channels"] * c["out_d"] * c["out_h"] * c["out_w"]
     inputs = c["batch"] * c["in_channels"] * c["in_d"] * c["in_h"] * c["in_w"]
@@ -118,7 +118,7 @@ def volume_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def _unaligned(c: Columns) -> np.ndarray:
-    """Suffix of kernels whose channels are no multiple of 4: blocked layouts refuse them, and a slow path runs instead."""
+    """Return the suffix of kernels whose channels are not a multiple of 4, for which a slow path runs."""
     odd = (c["in_channels"] % 4 != 0) | (c["out_channels"] % 4 != 0)
     return np.where(odd, " unaligned", "")
 
@@ -151,12 +151,12 @@ def depthwise_class(c: Columns) -> np.ndarray:
 
 
 def grouped_class(c: Columns) -> np.ndarray:
-    """Groups of a single channel apart: a generic path that loops over channels inside does nothing but begin loops."""
+    """Return classes with groups of a single channel separate: a loop over channels inside them costs only its start."""
     return np.where(c["in_channels"] == c["groups"], "conv grouped single", "conv grouped").astype(object)
 
 
 def padding(size: int, out: int, window: int, stride: int, *, at_least: int = 0) -> tuple[int, int]:
-    """Pixels before and after an axis of ``size`` with which a window gives ``out`` positions.
+    """Return the pixels before and after an axis of ``size`` with which a window gives ``out`` positions.
 
     The least symmetric amount (from ``at_least`` on, where the positions stay the same), as PyTorch pads; where none does,
     the odd pixel is at the end.
@@ -176,7 +176,7 @@ def _write(
     axes: str = "hw",
     **others: AttributeValue,
 ) -> str:
-    """A convolution on its own, with pixels before and after each axis."""
+    """Add a convolution on its own, with pixels before and after each axis."""
     channels = (c["out_channels"], c["in_channels"]) if op_type == "Conv" else (c["in_channels"], c["out_channels"])
     kernel = tuple(c[f"kernel_{axis}"] for axis in axes)
     x = builder.input((c["batch"], c["in_channels"], *(c[f"in_{axis}"] for axis in axes)))
@@ -192,7 +192,7 @@ def _write(
 
 
 def build_volume(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """A three-dimensional convolution, padded as its sizes imply."""
+    """Add a three-dimensional convolution, padded as its sizes imply."""
     pads = [padding(c[f"in_{axis}"], c[f"out_{axis}"], c[f"kernel_{axis}"], c[f"stride_{axis}"]) for axis in "dhw"]
     return _write(builder, "Conv", c, pads, "dhw")
 
@@ -202,7 +202,7 @@ def _windows(c: Mapping[str, int]) -> dict[str, int]:
 
 
 def build(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
-    """A convolution on its own, padded as its sizes imply."""
+    """Add a convolution on its own, padded as its sizes imply."""
     c = configuration
     pads = [(0, 0), (0, 0)]
     if c["padded"]:
@@ -214,7 +214,7 @@ def build(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
 
 
 def build_transposed(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
-    """A transposed convolution on its own; where sizes leave it open, as little padding as they allow."""
+    """Add a transposed convolution on its own, with as little padding as its sizes allow."""
     c = configuration
     pads, extra = [], []
     for axis, window in _windows(c).items():

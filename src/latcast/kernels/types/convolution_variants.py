@@ -80,7 +80,7 @@ FETCHED = 64
 
 
 def narrow_quantities(c: Columns) -> Quantities:
-    """Groups narrower than a vector, one after the other on maps whose channels lie last.
+    """Return the work of groups narrower than a vector, one after the other on maps whose channels lie last.
 
     Whole vectors are computed and written, whatever share of their lanes a group has. A group goes over the whole map, and its
     pixels are as far apart as the map has channels: where they are far apart and do not all fit into the sets of the second
@@ -100,13 +100,13 @@ def narrow_quantities(c: Columns) -> Quantities:
 
 
 def narrow_class(c: Columns) -> np.ndarray:
-    """Groups of whole quarters of a vector, and others."""
+    """Return classes with groups of whole quarters of a vector separate from others."""
     odd = (c["in_channels"] / c["groups"] % 4 != 0) | (c["out_channels"] / c["groups"] % 4 != 0)
     return np.where(odd, "conv grouped narrow unaligned", "conv grouped narrow").astype(object)
 
 
 def split_quantities(c: Columns) -> Quantities:
-    """A grouped convolution as one convolution a group, between a split and a concatenation that copy everything."""
+    """Return the work of one convolution a group, between a split and a concatenation that copy everything."""
     plain = quantities(c)
     copied = 2 * (plain.input_elements + plain.output_elements)
     return Quantities(plain.flops, plain.input_elements + copied, plain.output_elements, plain.weight_elements)
@@ -117,13 +117,13 @@ def depthwise_5x5_class(c: Columns) -> np.ndarray:
 
 
 def extract_depthwise_pointwise(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Fields of the depthwise convolution, and the output channels of the 1x1 convolution."""
+    """Return the fields of the depthwise convolution, and the output channels of the 1x1 convolution."""
     first, second = (node for node in nodes if node.op_type == "Conv")
     return (*extract(graph, (first,)), graph.shape(second.outputs[0])[1])
 
 
 def depthwise_pointwise_quantities(c: Columns) -> Quantities:
-    """Both convolutions; the map between them is never written."""
+    """Return the work of both convolutions; the map between them is never written."""
     depthwise = quantities(c)
     pixels = c["batch"] * c["out_h"] * c["out_w"]
     pairs = c["out_channels"] * c["pointwise_channels"]

@@ -1,4 +1,4 @@
-"""Kernels that treat every element alike: activations, arithmetic, normalisation."""
+"""Elementwise kernels: activations, arithmetic, normalisation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import UNARY_FLOPS
-from latcast.kernels.kernel import LAYER_NORM_OF_IMAGES, operator_class, snake_case
+from latcast.graph.operators import Kind, operators
+from latcast.kernels.kernel import LAYER_NORM_OF_IMAGES, operator_class
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -29,7 +29,7 @@ ACTIVATIONS = (
     "relu", "relu6", "clip", "leaky_relu", "sigmoid", "hard_sigmoid", "hard_swish", "silu", "gelu", "tanh", "erf", "mish",
     "elu", "softplus", "sqrt", "exp", "p_relu", "unary",
 )  # fmt: skip
-"""Functions told apart, by code (their index); a new one goes to the end, codes are in bundles."""
+"""Functions by code (their index); a new one goes to the end, as bundles hold codes."""
 
 ARITHMETIC = (
     "add",
@@ -44,25 +44,24 @@ ARITHMETIC = (
     "pow_scalar",
     "arithmetic",
 )
-"""Operations told apart, by code."""
+"""Operations by code."""
 
-_IDIOM_FLOPS = {"silu": 5, "hard_swish": 5, "hard_sigmoid": 4, "mish": 8, "gelu": 8}
-_COPIES = frozenset({"Identity", "Dropout", "Cast", "CastLike"})
-"""Functions of one input that compute nothing: their kernels are of type ``copy``."""
+_IDIOMS = tuple(idiom for row in operators(Kind.UNARY) for idiom in row.idioms)
 
-_UNARY_CLASSES = tuple(snake_case(name) for name in UNARY_FLOPS if snake_case(name) not in ACTIVATIONS and name not in _COPIES)
+_COMPUTING = {row.kernel_class: row for row in operators(Kind.UNARY) if row.each}
+"""Functions of one value by class; those that compute nothing are kernels of type ``copy``."""
 
 
 def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
     if len(nodes) > 1:
-        ending = (idiom for name in _IDIOM_FLOPS for idiom in graph.idioms(name).get(nodes[-1].name, ()))
+        ending = (idiom for name in _IDIOMS for idiom in graph.idioms(name).get(nodes[-1].name, ()))
         return next(ACTIVATIONS.index(idiom.name) for idiom in ending if len(idiom.nodes) == len(nodes))
     name = operator_class(graph, nodes[0])
     return ACTIVATIONS.index(name) if name in ACTIVATIONS else ACTIVATIONS.index("unary")
 
 
 def _channels(shape: Sequence[int]) -> int:
-    """Channels of a map, features of a token or a vector."""
+    """Return the channels of a map, or the features of a token or a vector."""
     if len(shape) >= 4:
         return shape[1]
     return shape[-1] if shape else 1
@@ -73,10 +72,7 @@ def extract_activation(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     return prod(shape), _channels(shape), _activation_code(graph, nodes)
 
 
-_ACTIVATION_COST = np.array(
-    [_IDIOM_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2)) for name in ACTIVATIONS],
-    dtype=np.float64,
-)
+_ACTIVATION_COST = np.array([_COMPUTING[name].each if name in _COMPUTING else 2 for name in ACTIVATIONS], dtype=np.float64)
 
 
 def activation_quantities(c: Columns) -> Quantities:
@@ -93,17 +89,10 @@ def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     channels = c["channels"]
     x = builder.input((1, channels, *square(max(c["elements"] // channels, 1))))
     name = ACTIVATIONS[c["function"]]
-    plain = {
-        "tanh": "Tanh",
-        "erf": "Erf",
-        "elu": "Elu",
-        "softplus": "Softplus",
-        "sqrt": "Sqrt",
-        "exp": "Exp",
-        "unary": "Abs",
-    }
-    if name in plain:
-        return builder.op(plain[name], [x])[0]
+    if name in ("tanh", "erf", "elu", "softplus", "sqrt", "exp"):
+        return builder.op(_COMPUTING[name].op_type, [x])[0]
+    if name == "unary":
+        return builder.op("Abs", [x])[0]
     if name == "clip":
         return builder.clip(x, -1.0, 1.0)
     if name == "p_relu":
@@ -114,7 +103,7 @@ def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def square(pixels: int) -> tuple[int, int]:
-    """Height and width of about so many pixels, as near to a square as divides them."""
+    """Return the height and width of so many pixels, as near to a square as divides them."""
     side = int(pixels**0.5)
     while side > 1 and pixels % side:
         side -= 1
@@ -135,7 +124,7 @@ def arithmetic_quantities(c: Columns) -> Quantities:
 
 
 def arithmetic_class(c: Columns) -> np.ndarray:
-    """Same shapes, or one side broadcast."""
+    """Return classes by whether both sides have one shape or one is broadcast."""
     return np.where(c["small_elements"] == c["elements"], "add", "broadcast").astype(object)
 
 
@@ -154,7 +143,7 @@ def build_arithmetic(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def _broadcast_shapes(elements: int, channels: int, small: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A map of so many elements and channels, and a tensor of ``small`` elements that broadcasts over it.
+    """Return the shapes of a map, and of a tensor of ``small`` elements that broadcasts over it.
 
     It spans the channels and some rows where their product is ``small``, otherwise the last axis; where neither fits (both
     sides were broadcast), it is a scalar.
@@ -184,7 +173,7 @@ def build_batch_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_rows(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows and columns: how many times how many elements are normalised together, whatever axes they lie along."""
+    """Return rows and columns: how many times how many elements are normalised together."""
     node = nodes[-1]
     shape = graph.shape(node.outputs[0])
     axis = cast(int, node.attributes.get("axis", -1)) % max(len(shape), 1)
@@ -208,7 +197,7 @@ def rows_quantities(flops_per_element: int, weights_per_column: int) -> Callable
 
 
 def extract_softmax(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows, columns, and how many elements lie between neighbours of a row: 0 where these lie side by side."""
+    """Return rows, columns, and how many elements lie between neighbours of a row: 0 where these are adjacent."""
     shape = graph.shape(nodes[-1].outputs[0])
     axis = cast(int, nodes[-1].attributes.get("axis", -1)) % max(len(shape), 1)
     inner = prod(shape[axis + 1 :])
@@ -220,7 +209,7 @@ def softmax_class(c: Columns) -> np.ndarray:
 
 
 def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Over the last axis, or over the one before it where neighbours lie apart."""
+    """Add a softmax over the last axis, or over the one before it where neighbours are not adjacent."""
     rows, columns, inner = c["rows"], c["columns"], c["inner"]
     if not inner:
         return builder.softmax(builder.input((1, rows, columns)))
@@ -228,7 +217,7 @@ def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """With the sums in front of it that are fused into it."""
+    """Add a layer normalisation with the sums in front of it that are fused into it."""
     shape = (1, c["rows"], c["columns"])
     x = builder.input(shape)
     for _ in range(c.get("fused_inputs", 0)):
@@ -237,7 +226,7 @@ def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_lrn(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Elements, channels, and how many channels the sum of squares spans."""
+    """Return elements, channels, and how many channels the sum of squares spans."""
     shape = graph.shape(nodes[0].outputs[0])
     return prod(shape), shape[1], cast(int, nodes[0].attributes["size"])
 
@@ -253,8 +242,9 @@ def build_lrn(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 ACTIVATION = add_kernel_type(
     KernelType(
-        "activation", ("elements", "channels", "function"), (*ACTIVATIONS, *_UNARY_CLASSES), extract_activation,
-        activation_quantities, activation_class, channel_remainders, build_activation, kinds={"function": ACTIVATIONS},
+        "activation", ("elements", "channels", "function"), tuple(dict.fromkeys((*ACTIVATIONS, *_COMPUTING))),
+        extract_activation, activation_quantities, activation_class, channel_remainders, build_activation,
+        kinds={"function": ACTIVATIONS},
     )
 )  # fmt: skip
 ARITHMETIC_TYPE = add_kernel_type(

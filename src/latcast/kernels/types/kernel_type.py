@@ -12,8 +12,7 @@ import numpy as np
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
-from latcast.graph.operators.table import node_flops
+from latcast.graph.operators import Kind, lookup, node_flops
 from latcast.kernels.kernel import Configuration, operator_class
 from latcast.registry import Registry, nearest_names
 
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
 FUSED_FIELDS = ("fused_flops", "fused_inputs", "fused_transcendentals")
 """Fields that every type has: FLOPs per output element of the operators fused behind the first, how many further activations
 they read (a residual), and how many of them are transcendental functions, which cost far more than their FLOPs say."""
-
-TRANSCENDENTAL = frozenset(
-    {
-        "Sigmoid", "Tanh", "Erf", "Exp", "Gelu", "Softplus", "Mish", "Swish", "Elu", "Selu", "Celu", "Log",
-        "Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh",
-    }
-)  # fmt: skip
-"""Operators that evaluate an exponential, a logarithm, an error function or a trigonometric function for each element."""
 
 Columns = Mapping[str, np.ndarray]
 """One array a field, each (kernels,)."""
@@ -79,12 +70,12 @@ class KernelType:
         return (*self.own_fields, *FUSED_FIELDS)
 
     def columns(self, configurations: np.ndarray) -> dict[str, np.ndarray]:
-        """Configurations (kernels, fields) as one float array a field."""
+        """Return configurations (kernels, fields) as one float array a field."""
         table = np.asarray(configurations, dtype=np.float64).reshape(-1, len(self.fields))
         return {name: table[:, index] for index, name in enumerate(self.fields)}
 
     def configuration(self, values: Mapping[str, int]) -> Configuration:
-        """A configuration from named values; fields of fusion and added ones default to 0.
+        """Return a configuration from named values; fields of fusion and added ones default to 0.
 
         Raises:
             UnknownNameError: A field is missing or unknown.
@@ -106,7 +97,7 @@ _TYPE_OF_CLASS: dict[str, KernelType] = {}
 
 
 def add_kernel_type(kernel: KernelType) -> KernelType:
-    """Adds a type to the table; a class belongs to one type only."""
+    """Add a type to the table; a class belongs to one type only."""
     KERNEL_TYPES.register(kernel.name, kernel)
     for name in kernel.classes:
         _TYPE_OF_CLASS[name] = kernel
@@ -114,7 +105,7 @@ def add_kernel_type(kernel: KernelType) -> KernelType:
 
 
 def kernel_type(name: str) -> KernelType:
-    """The type of this name, or the variant of a type ("conv.winograd").
+    """Return the type of this name, or the variant of a type ("conv.winograd").
 
     Raises:
         UnknownNameError: No such type.
@@ -148,7 +139,7 @@ def add_kernel_variant(
     features: Callable[[Columns], Mapping[str, np.ndarray]] | None = None,
     classes: tuple[str, ...] = (),
 ) -> KernelType:
-    """Adds a variant to the table: fields and form of its type, under the name ``type.variant``.
+    """Add a variant to the table: fields and form of its type, under the name ``type.variant``.
 
     Args:
         base: The type.
@@ -177,7 +168,7 @@ def add_kernel_variant(
 
 
 def type_of_class(name: str) -> KernelType:
-    """The type of kernels whose first operator is of this class (or that are this idiom); ``other`` where none is.
+    """Return the type of kernels whose first operator is of this class (or that are this idiom), else ``other``.
 
     Kernel types of other distributions are imported when a class is met that latcast has no type for.
     """
@@ -186,13 +177,13 @@ def type_of_class(name: str) -> KernelType:
 
 @cache
 def _plugged_types() -> Mapping[str, KernelType]:
-    """Kernel types of other distributions, by class."""
+    """Return the kernel types of other distributions by class."""
     types = [KERNEL_TYPES.get(name) for name in KERNEL_TYPES.plugged()]
     return {name: kernel for kernel in types for name in kernel.classes}
 
 
 def one_class(name: str) -> Callable[[Columns], np.ndarray]:
-    """For types whose kernels all share one throughput."""
+    """Return a function that gives all kernels one class of throughput."""
 
     def classes(columns: Columns) -> np.ndarray:
         return np.full(len(next(iter(columns.values()))), name, dtype=object)
@@ -221,14 +212,12 @@ class NotThisType(Exception):
 _FOLDED = frozenset({"BatchNormalization"})
 """Operators that disappear into the weights of the convolution before them."""
 
-_FUSED_FLOPS = {**BINARY_FLOPS, **UNARY_FLOPS}
-
 _LIGHT = frozenset({"activation", "arithmetic", "batch_norm", "copy", "transpose"})
 """Types whose operators some runtimes run inside the kernel of a heavier one behind them (a scale before a product)."""
 
 
 def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tuple[int, int, int]:
-    """FLOPs per element of the own operators' result, further activations read, and transcendental functions fused."""
+    """Return FLOPs per element of the own operators' result, further activations read, and transcendental functions fused."""
     behind = nodes[0] is own[0]
     others = nodes[len(own) :] if behind else [node for node in nodes if node is not own[0]]
     cost = costly = 0
@@ -236,11 +225,12 @@ def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tup
     for node in others:
         if node.op_type in _FOLDED:
             continue
-        each = _FUSED_FLOPS.get(node.op_type)
-        if each is None:
-            each = -(-(node_flops(graph, node) or 0) // graph.tensors[own[-1].outputs[0]].elements)
-        cost += each
-        costly += node.op_type in TRANSCENDENTAL
+        row = lookup(node.op_type)
+        if row is not None and row.kind in (Kind.UNARY, Kind.BINARY):
+            cost += row.each
+        else:
+            cost += -(-(node_flops(graph, node) or 0) // graph.tensors[own[-1].outputs[0]].elements)
+        costly += row is not None and row.transcendental
         read.update(node.inputs)
     activations = {name for name in read if graph.is_activation(name)}
     if len(activations) < 2 and behind:
@@ -253,7 +243,7 @@ def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tup
 
 
 def _main_operator(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: int) -> tuple[str, Sequence[Node]]:
-    """Class and nodes that a kernel is described by: the first ones, or a heavier operator that took them in."""
+    """Return the class and nodes that a kernel is described by: the first ones, or a heavier operator that took them in."""
     if len(nodes) > own_count and type_of_class(first_class).name in _LIGHT:
         for node in nodes[own_count:]:
             name = operator_class(graph, node)
@@ -263,7 +253,7 @@ def _main_operator(graph: Graph, first_class: str, nodes: Sequence[Node], own_co
 
 
 def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: int = 1) -> tuple[str, Configuration]:
-    """Type and configuration of a kernel.
+    """Return the type and configuration of a kernel.
 
     Args:
         graph: The network.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def extract_linear(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows, input features, output features of Gemm or MatMul with a weight; a weight on the left gives the features."""
+    """Return rows, input and output features of a product with a weight; a weight on the left gives the features."""
     node = nodes[0]
     y = graph.shape(node.outputs[0])
     a, b = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
@@ -64,12 +64,12 @@ def build_linear(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def has_bias_behind(c: Mapping[str, int]) -> bool:
-    """Whether the first of the fused FLOPs is the sum with a bias."""
+    """Return whether the first of the fused FLOPs is the sum with a bias."""
     return c["rows"] > 1 and c.get("fused_flops", 0) > c.get("fused_inputs", 0)
 
 
 def extract_matmul(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Batch, rows, inner, columns of a product of two activations, perhaps with a scale and a transposition in front."""
+    """Return batch, rows, inner, columns of a product of two activations, perhaps with a scale and a transposition in front."""
     node = nodes[-1]
     a, b, y = (graph.shape(name) for name in (*node.inputs[:2], node.outputs[0]))
     if min(len(a), len(b)) < 2:
@@ -134,7 +134,7 @@ def build_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_einsum(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """A contraction of two operands as the batched product that it is: indices of both and of the result, of one operand and
+    """Return the sizes of the equivalent batched product: indices of both and of the result, of one operand and
     the result, and of operands alone."""
     sizes = einsum_sizes(view_of(graph, nodes[0]))
     if sizes is None:

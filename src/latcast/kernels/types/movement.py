@@ -10,8 +10,8 @@ import numpy as np
 
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import lookup, node_flops
 from latcast.graph.operators.selection import neighbours
-from latcast.graph.operators.table import PICKING, node_flops
 from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
 from latcast.kernels.layouts import LAYOUT_CLASSES
 from latcast.kernels.types.elementwise import square
@@ -36,7 +36,7 @@ def move_quantities(c: Columns) -> Quantities:
 
 
 def extract_concat(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Inputs, elements written, contiguous run of one input (mean), channels out."""
+    """Return inputs, elements written, contiguous run of one input (mean), channels out."""
     node = nodes[0]
     shape = graph.shape(node.outputs[0])
     axis = cast(int, node.attributes.get("axis", 0)) % max(len(shape), 1)
@@ -45,7 +45,7 @@ def extract_concat(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def build_concat(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Along the channels where the run holds them all, otherwise along the last axis."""
+    """Add a Concat along the channels where the run holds them all, otherwise along the last axis."""
     count, elements, channels = c["inputs"], c["elements"], max(c["channels"], 1)
     joined = _joined_runs(c["run"], count, elements, channels)
     outer = max(elements // joined, 1)
@@ -59,7 +59,7 @@ def build_concat(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def _joined_runs(run: int, count: int, elements: int, channels: int = 1) -> int:
-    """The contiguous elements of all inputs together: a mean run was rounded down, the whole divides the elements.
+    """Return the contiguous elements of all inputs together: a mean run was rounded down, the whole divides the elements.
 
     Of several that do, one that holds whole channels is preferred.
     """
@@ -69,12 +69,12 @@ def _joined_runs(run: int, count: int, elements: int, channels: int = 1) -> int:
 
 
 def _parts(size: int, count: int) -> list[int]:
-    """A size in so many nearly equal parts."""
+    """Split a size into so many nearly equal parts."""
     return [size // count + (index < size % count) for index in range(count)]
 
 
 def extract_split(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Outputs, elements written, contiguous run of one output (mean)."""
+    """Return outputs, elements written, contiguous run of one output (mean)."""
     node = nodes[0]
     shape = graph.shape(node.inputs[0])
     axis = cast(int, node.attributes.get("axis", 0)) % max(len(shape), 1)
@@ -87,7 +87,7 @@ def extract_split(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def build_split(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """A Split, or for a single output a Slice of one half."""
+    """Add a Split, or for a single output a Slice of one half."""
     count, run = c["outputs"], max(c["run"], 1)
     if count == 1:
         return builder.slice(builder.input((1, c["elements"] // run, 2, run)), (0,), (1,), (2,))
@@ -97,7 +97,7 @@ def build_split(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_transpose(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Elements; size of the last axis before and after; contiguous run that stays together."""
+    """Return elements; size of the last axis before and after; contiguous run that stays together."""
     node = nodes[0]
     shape = graph.shape(node.inputs[0])
     order = cast("tuple[int, ...]", node.attributes.get("perm", tuple(reversed(range(len(shape))))))
@@ -110,7 +110,7 @@ def extract_transpose(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def build_transpose(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Of the last two axes, or of two axes before the run that stays together."""
+    """Add a Transpose of the last two axes, or of two axes before the run that stays together."""
     run, last_in, last_out = max(c["run"], 1), max(c["last_in"], 1), max(c["last_out"], 1)
     if run > 1:
         shape = (1, *square(max(c["elements"] // run, 1)), run // last_in, last_in)
@@ -124,7 +124,7 @@ FIRST_CACHE = (64, 12)
 
 
 def reorder_features(c: Columns) -> Mapping[str, np.ndarray]:
-    """Share of reads and of writes whose line of the first cache is gone when the next ones come."""
+    """Return the share of reads and of writes whose line of the first cache is gone when the next ones come."""
     return {
         "reads_missed": missed(c["last_out"], c["last_in"], FIRST_CACHE),
         "writes_missed": missed(c["last_in"], c["last_out"], FIRST_CACHE),
@@ -132,7 +132,7 @@ def reorder_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def strided_quantities(c: Columns) -> Quantities:
-    """A line that is gone when the next of its elements is written is moved again."""
+    """Return the work with lines moved again that leave the cache before their next element is written."""
     again = (LINE_ELEMENTS - 1) * reorder_features(c)["writes_missed"]
     return Quantities(0 * c["elements"], c["elements"], c["elements"] * (1 + again), 0 * c["elements"])
 
@@ -150,7 +150,7 @@ def build_shuffle(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_resize(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Maps (channels of all images), their size before and after, and whether neighbours are weighed."""
+    """Return maps (channels of all images), their size before and after, and whether neighbours are weighed."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if len(x) != 4:
@@ -169,7 +169,7 @@ def build_resize(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_grid_sample(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Maps, pixels of each before and after, how pixels between are found, and axes of a map."""
+    """Return maps, pixels of each before and after, the mode of interpolation, and axes of a map."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     mode = str(node.attributes.get("mode", "linear"))
@@ -182,7 +182,7 @@ GRID_MODES = ("nearest", "linear", "cubic")
 
 
 def grid_sample_quantities(c: Columns) -> Quantities:
-    """A product for each neighbour and a sum for each but the first; coordinates are read once for all channels of an image."""
+    """Count a product for each neighbour and a sum for each but the first; all channels of an image share coordinates."""
     weighed = np.array([neighbours(mode, 1) for mode in GRID_MODES])[c["mode"].astype(int)] ** c["axes"]
     outputs = c["channels"] * c["out_pixels"]
     return Quantities((2 * weighed - 1) * outputs, c["channels"] * c["in_pixels"] + c["axes"] * c["out_pixels"], outputs,
@@ -205,18 +205,17 @@ COPY_CLASSES = tuple("copy" if form == "plain" else f"copy {form}" for form in C
 
 _PLAIN, _PAD, _REFLECT_PAD, _EXPAND, _GATHER, _REARRANGE = range(len(COPY_FORMS))
 
-_FORM_OF = {"Expand": _EXPAND, "Tile": _EXPAND, "Gather": _GATHER, "DepthToSpace": _REARRANGE, "SpaceToDepth": _REARRANGE}
-
 
 def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Elements written and read, the form, and the contiguous run that a pad, an expansion or a gather writes in one piece.
+    """Return elements written and read, the form, and the contiguous run that a pad, expansion or gather writes at once.
 
-    What picks reads what it writes, however large the table is.
+    An operator that picks reads only what it writes, however large the table is.
     """
     node = nodes[0]
+    row = lookup(node.op_type)
     out = sum(graph.tensors[name].elements for name in node.outputs if name)
-    read = graph.tensors[node.inputs[0]].elements if node.inputs and node.op_type not in PICKING else out
-    form, run = _FORM_OF.get(node.op_type, _PLAIN), 0
+    read = graph.tensors[node.inputs[0]].elements if node.inputs and not (row and row.picks) else out
+    form, run = COPY_FORMS.index((row.copies if row else "") or "plain"), 0
     if node.op_type == "Pad":
         form = _PAD if node.attributes.get("mode", "constant") == "constant" else _REFLECT_PAD
     if form in (_PAD, _REFLECT_PAD, _EXPAND):
@@ -228,7 +227,7 @@ def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def _run_kept(before: Sequence[int], after: Sequence[int]) -> int:
-    """Contiguous elements of a tensor that stay together as its shape changes: from the last axis that does on."""
+    """Return the contiguous elements of a tensor that stay together from the last axis that changes on."""
     before = (*(1,) * (len(after) - len(before)), *before)
     changed = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
     if not changed:
@@ -245,7 +244,7 @@ def copy_class(c: Columns) -> np.ndarray:
 
 
 def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """A Cast, a Pad, an Expand, a Gather or a SpaceToDepth.
+    """Add a Cast, a Pad, an Expand, a Gather or a SpaceToDepth.
 
     Kernels written down before copies had forms are a Pad where they write more than they read, or else a Cast. Numbers that no
     kernel of the form has are built as one that is near.
@@ -301,13 +300,13 @@ def _padded_map(out: int, size: int, run: int, *, reflects: bool) -> tuple[int, 
 
 
 def _divisors(number: int) -> list[int]:
-    """All of them, the smallest first."""
+    """Return all divisors, the smallest first."""
     small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
     return small + [number // each for each in reversed(small) if each * each != number]
 
 
 def extract_other(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """FLOPs (0 where the operator is unknown), elements in, out and of weights, over all operators."""
+    """Return FLOPs (0 where the operator is unknown), elements in, out and of weights, over all operators."""
     made = {output for node in nodes for output in node.outputs}
     reads = {name for node in nodes for name in node.inputs if name and name not in made}
     flops = sum(node_flops(graph, node) or 0 for node in nodes)

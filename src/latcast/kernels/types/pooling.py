@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.movement import REDUCTIONS
-from latcast.kernels.kernel import snake_case
+from latcast.graph.operators import Kind, operators
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.kernel_type import (
     Columns,
@@ -64,7 +63,7 @@ def build_window(op_type: str) -> Callable[[GraphBuilder, Mapping[str, int]], st
 
 
 def extract_reduce(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Reduced axes as one, those before and after it as one each: (outer, reduced, inner)."""
+    """Return the sizes before, along and behind the reduced axes: (outer, reduced, inner)."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if node.op_type.startswith("Global"):
@@ -112,7 +111,7 @@ add_kernel_variant(AVERAGE_POOL, "channels_last")
 REDUCE = add_kernel_type(
     KernelType(
         "reduce", ("outer", "reduced", "inner"),
-        ("global_average_pool", "global_max_pool", "global_lp_pool", *(snake_case(name) for name in REDUCTIONS)),
+        ("global_average_pool", "global_max_pool", "global_lp_pool", *(row.kernel_class for row in operators(Kind.REDUCTION))),
         extract_reduce, reduce_quantities, reduce_class, no_features, build_reduce,
     )
 )  # fmt: skip
@@ -122,7 +121,7 @@ add_kernel_variant(REDUCE, "floating")
 
 
 def extract_squeeze_excite(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """The map, and the channels it is squeezed to: the outputs of the first of two 1x1 convolutions."""
+    """Return the map's sizes, and the channels it is squeezed to by the first of two 1x1 convolutions."""
     pool = next(node for node in nodes if node.op_type == "GlobalAveragePool")
     reduce = next(node for node in nodes if node.op_type == "Conv")
     shape = graph.shape(pool.inputs[0])
@@ -145,7 +144,7 @@ def squeeze_excite_quantities(c: Columns) -> Quantities:
 
 
 def squeeze_excite_features(c: Columns) -> Mapping[str, np.ndarray]:
-    """The ratio of nn-Meter Table 6, and what vectors of 16 are filled with."""
+    """Return the ratio of nn-Meter Table 6, and how far vectors of 16 are filled."""
     return {"ratio": c["channels"] / np.maximum(c["squeezed"], 1), "channels_mod_16": c["channels"] % 16}
 
 

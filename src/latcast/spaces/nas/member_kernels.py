@@ -1,7 +1,7 @@
 """The kernels of every member of a small space in one table: no member is built to estimate its latency.
 
 NAS-Bench-201 has 15,625 encodings, 9,445 different networks and some forty different kernels, so a table of counts is a few
-ten kilobytes. Tables for the fusion rules that latcast ships are shipped with it (``python -m benchmarks encodings --ship``
+ten kilobytes. Tables for the fusion rules that latcast ships are shipped with it (``python -m benchmarks choose --ship``
 writes them); for other rules a search over the whole space keeps one in the user's cache. A table carries a
 fingerprint of what it was made from; one that does not fit is not used.
 """

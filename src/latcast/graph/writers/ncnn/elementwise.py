@@ -8,35 +8,19 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
+from latcast.graph.operators import Kind, operators
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, plain
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
 
-UNARY_OPS: Mapping[str, int] = {
-    "Abs": 0, "Neg": 1, "Floor": 2, "Ceil": 3, "Sqrt": 5, "Exp": 7, "Log": 8, "Sin": 9, "Cos": 10, "Reciprocal": 15,
-    "Round": 18,
-}  # fmt: skip
+UNARY_OPS = {row.op_type: row.ncnn for row in operators(Kind.UNARY) if isinstance(row.ncnn, int)}
 """Operator to parameter 0 of ncnn's UnaryOp."""
 
-OWN_LAYERS: Mapping[str, str] = {
-    "Relu": "ReLU", "Sigmoid": "Sigmoid", "Tanh": "TanH", "Mish": "Mish", "Softplus": "Softplus", "Erf": "Erf",
-}  # fmt: skip
-"""Operators that are a layer without parameters."""
+OWN_LAYERS = {row.op_type: (row.ncnn, row.attributes) for row in operators(Kind.UNARY) if isinstance(row.ncnn, str)}
+"""Operator to its layer, and to the layer's parameters in order, with ONNX's defaults."""
 
-PARAMETRIC: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
-    "LeakyRelu": ("ReLU", (("alpha", 0.01),)),
-    "Elu": ("ELU", (("alpha", 1.0),)),
-    "Celu": ("CELU", (("alpha", 1.0),)),
-    "Selu": ("SELU", (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875))),
-    "HardSigmoid": ("HardSigmoid", (("alpha", 0.2), ("beta", 0.5))),
-    "HardSwish": ("HardSwish", (("alpha", 1 / 6), ("beta", 0.5))),
-}
-"""Operators that are a layer with their attributes as its parameters, in order, with ONNX's defaults."""
-
-BINARY_OPS: Mapping[str, tuple[int, int]] = {
-    "Add": (0, 0), "Sub": (1, 7), "Mul": (2, 2), "Div": (3, 8), "Max": (4, 4), "Min": (5, 5), "Pow": (6, 9), "Sum": (0, 0),
-}  # fmt: skip
+BINARY_OPS = {row.op_type: row.ncnn for row in operators(Kind.BINARY) if isinstance(row.ncnn, tuple)}
 """Operator to parameter 0 of ncnn's BinaryOp, and the one with the operands exchanged."""
 
 
@@ -55,7 +39,8 @@ def lower_unary(ctx: Lowering, node: Node) -> None:
 
 @lowers(*OWN_LAYERS)
 def lower_own_layer(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, OWN_LAYERS[node.op_type])
+    kind, defaults = OWN_LAYERS[node.op_type]
+    _write_unary(ctx, node, kind, {index: number_of(node, *each) for index, each in enumerate(defaults.items())})
 
 
 @lowers("Clip")
@@ -72,10 +57,10 @@ def lower_clip(ctx: Lowering, node: Node) -> None:
     _write_unary(ctx, node, "Clip", params)
 
 
-@lowers(*PARAMETRIC)
-def lower_parametric(ctx: Lowering, node: Node) -> None:
-    kind, defaults = PARAMETRIC[node.op_type]
-    _write_unary(ctx, node, kind, {index: number_of(node, name, default) for index, (name, default) in enumerate(defaults)})
+@lowers("HardSwish")
+def lower_hard_swish(ctx: Lowering, node: Node) -> None:
+    """HardSwish; one that took the place of an idiom has the idiom's numbers."""
+    _write_unary(ctx, node, "HardSwish", {0: number_of(node, "alpha", 1 / 6), 1: number_of(node, "beta", 0.5)})
 
 
 @lowers("Swish")
@@ -103,6 +88,10 @@ def lower_prelu(ctx: Lowering, node: Node) -> None:
 # Two operands
 
 
+def _same_operation(node: Node) -> str:
+    return "Add" if node.op_type == "Sum" else node.op_type
+
+
 def _aligned(shape: Shape, rank: int, axes: tuple[int, ...]) -> Shape:
     """A shape as it broadcasts to a rank, without the axes that the result does not keep."""
     full = (*(1,) * (rank - len(shape)), *shape)
@@ -122,7 +111,7 @@ def _operand(ctx: Lowering, name: str, shape: Shape, other: Shape) -> Blob:
     return ctx.shaped(name, shape)
 
 
-@lowers(*BINARY_OPS)
+@lowers(*BINARY_OPS, "Sum")
 def lower_binary(ctx: Lowering, node: Node) -> None:
     """BinaryOp, with a number or with a second blob; more than two operands take a chain of layers."""
     names = [name for name in node.inputs if name]
@@ -134,7 +123,7 @@ def lower_binary(ctx: Lowering, node: Node) -> None:
         raise failure(node, "more than two operands must have one shape")
     else:
         blobs = [ctx.canonical(name) for name in names]
-        op_type: dict[int, ParamValue] = {0: BINARY_OPS[node.op_type][0]}
+        op_type: dict[int, ParamValue] = {0: BINARY_OPS[_same_operation(node)][0]}
         total = blobs[0]
         for blob in blobs[1:-1]:
             total = ctx.emit_inner("BinaryOp", [total, blob], blob.shape, op_type)
@@ -142,7 +131,7 @@ def lower_binary(ctx: Lowering, node: Node) -> None:
 
 
 def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
-    forward, exchanged = BINARY_OPS[node.op_type]
+    forward, exchanged = BINARY_OPS[_same_operation(node)]
     output = ctx.shape(node.outputs[0])
     for x, other, op_type in ((first, second, forward), (second, first, exchanged)):
         value = ctx.known(other)

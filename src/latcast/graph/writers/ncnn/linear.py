@@ -4,13 +4,13 @@ windows or whole maps, and reductions over named axes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
+from latcast.graph.operators import Kind, operators
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.linear import spatial_pads, window_output
 from latcast.graph.writers.folding import batch_norm_terms, number_of
@@ -276,10 +276,7 @@ def _write_matmul(ctx: Lowering, node: Node) -> None:
 _FULL, _VALID = 0, 1
 """Parameter 5 of Pooling: whether the input is padded until the last window fits, or the last window left out."""
 
-REDUCTIONS: Mapping[str, int] = {
-    "ReduceSum": 0, "ReduceSumSquare": 2, "ReduceMean": 3, "ReduceMax": 4, "ReduceMin": 5, "ReduceProd": 6, "ReduceL1": 7,
-    "ReduceL2": 8, "ReduceLogSum": 9, "ReduceLogSumExp": 10,
-}  # fmt: skip
+REDUCTIONS = {row.op_type: row.ncnn for row in operators(Kind.REDUCTION) if isinstance(row.ncnn, int)}
 """Operator to parameter 0 of ncnn's Reduction."""
 
 

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, dims_params
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers
@@ -16,7 +17,7 @@ _PAD_MODES = {"constant": 0, "edge": 1, "reflect": 2}
 """ONNX's mode to parameter 4 of Padding."""
 
 
-@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast")
+@lowers("Cast", *names_of(row for row in operators() if row.kind is Kind.VIEW or row.passes))
 def lower_view(ctx: Lowering, node: Node) -> None:
     """Nothing to compute; what reads it decides whether the blob must be reshaped."""
     ctx.alias(node)

@@ -12,10 +12,10 @@ import numpy as np
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import operators
 
 _OPERATORS: Mapping[str, str] = {
-    "channel_shuffle": "ChannelShuffle", "gelu": "Gelu", "hard_sigmoid": "HardSigmoid", "hard_swish": "HardSwish",
-    "layer_norm": "LayerNormalization", "mish": "Mish", "plain_layer_norm": "LayerNormalization", "silu": "Swish",
+    "channel_shuffle": "ChannelShuffle", **{idiom: row.op_type for row in operators() for idiom in row.idioms},
 }  # fmt: skip
 """Idiom to the operator that takes its place."""
 

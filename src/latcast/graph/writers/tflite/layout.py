@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from latcast.graph.ir import Graph, Node, Shape
-from latcast.graph.operators import view_of
+from latcast.graph.operators import Kind, names_of, operators, view_of
 
 Order = tuple[int, ...]
 
 CHANNELS_LAST: Order = (0, 2, 3, 1)
 
-SPATIAL = frozenset({
-    "Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization",
-    "InstanceNormalization", "GroupNormalization", "Resize", "Upsample", "DepthToSpace", "SpaceToDepth", "LRN", "PRelu",
-})  # fmt: skip
+SPATIAL = names_of(row for row in operators() if row.channels)
 """Operators whose kernels read an image channels last."""
 
-RESHAPING = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+RESHAPING = names_of(operators(Kind.VIEW))
 """Operators that keep the logical order of elements."""
 
-_LAST_AXIS = frozenset({"MatMul", "Gemm", "LayerNormalization", "RMSNormalization"})
+_LAST_AXIS = names_of(row for row in operators() if row.last_axes)
 
 
 def logical(rank: int) -> Order:

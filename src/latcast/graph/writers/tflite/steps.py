@@ -15,10 +15,11 @@ import numpy as np
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.idioms import Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.writers.tflite.schema import Activation
 
-CARRIES_ACTIVATION = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "Add", "Sub", "Mul", "Div"})
+CARRIES_ACTIVATION = {"BatchNormalization"} | names_of(row for row in operators() if row.kind is Kind.PRODUCT or row.arithmetic)
 """Operators whose TFLite form has a fused activation that converters fill."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from latcast.graph.ir import Shape
+from latcast.graph.operators import Kind, operators
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.writers.folding import batch_norm_terms, number_of
 from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
@@ -14,21 +15,15 @@ from latcast.graph.writers.tflite.schema import Activation, TensorType
 from latcast.graph.writers.tflite.steps import Step, unsupported
 from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
-UNARY: Mapping[str, str] = {
-    "Relu": "RELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH", "HardSwish": "HARD_SWISH", "Exp": "EXP", "Log": "LOG",
-    "Sqrt": "SQRT", "Neg": "NEG", "Abs": "ABS", "Floor": "FLOOR", "Ceil": "CEIL", "Round": "ROUND", "Sin": "SIN",
-    "Cos": "COS", "Sign": "SIGN",
-}  # fmt: skip
+UNARY = {row.op_type: row.tflite for row in operators(Kind.UNARY) if row.tflite and not row.boolean}
 
-BINARY: Mapping[str, str] = {
-    "Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "Pow": "POW", "Min": "MINIMUM", "Max": "MAXIMUM", "Sum": "ADD",
-}  # fmt: skip
+BINARY = {row.op_type: row.tflite for row in operators(Kind.BINARY) if row.tflite and not row.boolean} | {"Sum": "ADD"}
 
 _CLAMPS: Mapping[tuple[float | None, float | None], str] = {
     (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1", (0.0, None): "RELU",
 }  # fmt: skip
 
-_ACTIVATED = frozenset({"ADD", "SUB", "MUL", "DIV"})
+_ACTIVATED = frozenset(row.tflite for row in operators() if row.arithmetic)
 
 
 @emits(*UNARY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latcast.graph.ir import Shape
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.operators.linear import spatial_pads
 from latcast.graph.writers.folding import batch_norm_terms, number_of
 from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
@@ -238,8 +239,8 @@ def _fully_connected(writer: GraphWriter, step: Step, source: int, matrix: np.nd
     writer.finish("FULLY_CONNECTED", inputs, step, order, fused_activation_function=activation, keep_num_dims=keep)
 
 
-_NEVER_NEGATIVE = frozenset({"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt"})
-_KEEPS_SIGN = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Identity", "Dropout"})
+_NEVER_NEGATIVE = names_of(row for row in operators() if row.bounds is not None and row.bounds[0] >= 0)
+_KEEPS_SIGN = names_of(row for row in operators() if row.passes or row.kind in (Kind.VIEW, Kind.POOL, Kind.GLOBAL_POOL))
 
 
 @emits("MaxPool", "AveragePool")

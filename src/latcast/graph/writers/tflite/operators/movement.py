@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node
+from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.tflite.layout import (
     CHANNELS_LAST,
@@ -27,13 +28,10 @@ from latcast.graph.writers.tflite.operators.elementwise import common_order
 from latcast.graph.writers.tflite.steps import Step, unsupported
 from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
-REDUCTIONS: Mapping[str, str] = {
-    "ReduceMean": "MEAN", "ReduceSum": "SUM", "ReduceMax": "REDUCE_MAX", "ReduceMin": "REDUCE_MIN",
-    "ReduceProd": "REDUCE_PROD", "ReduceSumSquare": "SUM", "ReduceL1": "SUM", "ReduceL2": "SUM",
-}  # fmt: skip
+REDUCTIONS = {row.op_type: row.tflite or "SUM" for row in operators(Kind.REDUCTION) if row.tflite or row.combines}
 
 
-@emits("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+@emits(*names_of(operators(Kind.VIEW)))
 def reshape(writer: GraphWriter, step: Step) -> None:
     """A RESHAPE of the bytes as they lie; a TRANSPOSE first only where the sequence of elements would be wrong."""
     source, out = step.inputs[0], step.output

@@ -1,1 +1,0 @@
-"""Networks of Qualcomm AI Hub: modules of our own where no package builds them, written after what their authors publish."""
