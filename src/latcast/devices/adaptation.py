@@ -47,8 +47,7 @@ from latcast.predictors.training_from_store import (
 from latcast.records import Platform
 
 INSIDE_SHARE = 0.6
-"""Part of the measuring time for kernels inside networks, where the runtime says which it executes: timed alone, they have warmer
-caches than in a network. The rest is for kernels timed alone, by which types are judged, and for whole networks."""
+"""Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""
 
 INSIDE_SEED = 500_009
 """Apart from the seed of the whole networks: what kernels were timed in says nothing of overhead."""
@@ -63,8 +62,7 @@ FEWEST_NETWORKS = 5
 """Whole networks below which overhead is not fitted: a network is then the sum of its kernels."""
 
 FEWEST_CALIBRATION = 10
-"""Whole networks below which no interval is calibrated. Where there are fewer, some of those in which kernels were timed are set
-aside for overhead and interval, by whole lineages, and their kernels are not learned from."""
+"""Whole networks below which no interval is calibrated, and profiled ones are set aside for it."""
 
 MOST_TRAINING_SHARE = 0.4
 """Part of the budget that is kept for training on a host that is busy otherwise."""
@@ -269,7 +267,7 @@ def transferred_predictor(
 
 
 def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
-    """Set some of the profiled networks aside where there are too few others: one fold
+    """Return the set some of the profiled networks aside where there are too few others: one fold
     of five, two where one is too small."""
     inside = {each.network for each in data.profiled}
     timed = [sample for sample in data.networks if sample.reference.key in inside]

@@ -38,12 +38,11 @@ REPRESENTATIVE_SHARE = 0.2
 """Representative kernels of a convolution, as a part of its samples; the paper has 400 beside 500."""
 
 UNLIKE_DIVERGENCE = 0.3
-"""Divergence of the nearest predictor of convolutions from which on a platform is unlike all of the pool. Four runtimes on
-one CPU, and phones, are 0.03 to 0.2 apart by dense convolutions, and 0.07 to 1.5 by depthwise ones."""
+"""Divergence of the nearest convolutions from which on a platform is unlike the pool; similar ones are below 0.2."""
 
 
 MOST_COMPARED = 300
-"""Kernels of a type that the pool is compared on: as many again move no order, and each costs the whole pool's predictors."""
+"""Kernels of a type that the pool is compared on; more would not change the order."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class AdaptationRounds(KernelRounds):
         return relative is not None and self._target is not None and self._target.met(relative)
 
     def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
-        """Rank the pool and adapt its predictors to samples; train from scratch where the platform is unlike."""
+        """Return the rank the pool and adapt its predictors to samples; train from scratch where the platform is unlike."""
         analytical = fit_from_kernels(samples)
         self.similar = {name: self._ranked(name, *found) for name, found in samples.items()}
         self.transferred = {}
@@ -155,7 +154,7 @@ class AdaptationRounds(KernelRounds):
 
     @property
     def unlike(self) -> bool:
-        """Whether the last fit found the platform unlike all of the pool, by its convolutions; true of an empty pool."""
+        """Return whether the last fit found the platform unlike all of the pool, by its convolutions; true of an empty pool."""
         nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
         return not nearest or min(nearest) > UNLIKE_DIVERGENCE
 
@@ -182,7 +181,7 @@ class AdaptationRounds(KernelRounds):
         return found
 
     def _ranked(self, name: str, rows: np.ndarray, latency_ms: np.ndarray) -> list[Similarity]:
-        """Rank the pool by similarity on the measured kernels; empty where they are too few."""
+        """Return the rank the pool by similarity on the measured kernels; empty where they are too few."""
         if len(latency_ms) < FEWEST:
             return []
         if len(latency_ms) > MOST_COMPARED:

@@ -30,8 +30,7 @@ MEASURED = (0, 1, 3, 10, 30)
 FOLDS = 4
 
 NOTHING, NEW_NETWORKS, NEW_LINEAGES = "nothing", "networks", "lineages"
-"""What is held out besides chips: nothing, known platforms ran the networks; networks that no known platform ran, of lineages
-that may be measured; or lineages that are not measured either."""
+"""Held out besides chips: nothing; networks that no known platform ran; these networks with their lineages."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Trial:
 
 
 def chip_folds(platforms: Sequence[KnownPlatform], parts: int, seed: int = 0) -> dict[str, int]:
-    """Assign each silicon to a fold."""
+    """Return the assign each silicon to a fold."""
     names = sorted({each.silicon for each in platforms})
     order = np.random.default_rng(seed).permutation(len(names))
     return {names[index]: place % parts for place, index in enumerate(order)}
@@ -158,7 +157,7 @@ class Tried:
 
 
 def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried:
-    """Apply all members to one trial."""
+    """Return the apply all members to one trial."""
     platform = trial.platform
     candidates = model.candidates(
         platform.kind, platform.covariates, described.rows(trial.measured), trial.measured_log_ms, platform.silicon
@@ -209,7 +208,7 @@ FACTORS = np.geomspace(0.3, 6.0, 14)
 
 
 def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
-    """Learn members' weights and variance factors, by kind of unit and number of measured networks.
+    """Return the learn members' weights and variance factors, by kind of unit and number of measured networks.
 
     A trial counts for that of ``counts`` which is nearest to its number, by the logarithm.
 

@@ -146,7 +146,7 @@ class DeviceModel:
         return {kind: np.array([i for i, each in enumerate(self.platforms) if each.kind == kind], dtype=int) for kind in KINDS}
 
     def described(self, networks: NetworkFeatures) -> Described:
-        """Place networks on the basis."""
+        """Return the place networks on the basis."""
         return Described(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)
 
     def memory(self, kind: str, covariates: Mapping[str, float]) -> NetworkMemory:
@@ -200,7 +200,7 @@ class DeviceModel:
     def forecast(
         self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
     ) -> DeviceForecast:
-        """Forecast a device after some latencies.
+        """Return the forecast a device after some latencies.
 
         Args:
             kind: Of its unit.
@@ -215,7 +215,7 @@ class DeviceModel:
         self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int,
         least_weight: float = LEAST_WEIGHT,
     ) -> DeviceForecast:  # fmt: skip
-        """Weigh the members by their weights in the pool, and by how well they predict measured networks.
+        """Return the weigh the members by their weights in the pool, and by how well they predict measured networks.
 
         Those below ``least_weight`` are left out.
         """
@@ -246,7 +246,7 @@ UNLEARNED = Weighing({}, TEMPER, 1.0, 1.0)
 
 
 def arbitration_at(known: Sequence[Arbitration], measured: int) -> Arbitration:
-    """Interpolate arbitrations between the nearest numbers of measured networks, by the logarithm."""
+    """Return the interpolate arbitrations between the nearest numbers of measured networks, by the logarithm."""
     if not known:
         return Arbitration(measured, UNLEARNED, UNLEARNED)
     above = next((index for index, each in enumerate(known) if each.measured >= measured), len(known) - 1)
@@ -312,5 +312,5 @@ class Described:
         return log_ms + offset, deviation
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
-        """Add measured latencies; ``explained`` is the part of the noise's variance that is gone."""
+        """Return the add measured latencies; ``explained`` is the part of the noise's variance that is gone."""
         return Observed(self.terms, self.basis, self.novelty(kind) - kind.noise**2 * explained, log_ms)

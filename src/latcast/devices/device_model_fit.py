@@ -57,7 +57,7 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(_what: str, _done: int, _all: int) -> None:
-    """Ignore progress."""
+    """Return the ignore progress."""
 
 
 def fit_device_model(
@@ -108,7 +108,7 @@ def fit_device_model(
 
 
 def ridge_effects(z: np.ndarray, states: np.ndarray, weights: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Regress states on covariates, (platforms, covariates), by ridge regression; effects are (covariates, state)."""
+    """Return the regress states on covariates, (platforms, covariates), by ridge regression; effects are (covariates, state)."""
     ridge = np.array([INTERCEPT_RIDGE if name == INTERCEPT else RIDGE for name in names])
     weighted = z * weights[:, None]
     gram = weighted.T @ z
@@ -129,7 +129,7 @@ MOST_EXPLAINED = 0.8
 def _remembering(
     model: DeviceModel, platforms: Sequence[KnownPlatform], described: Described, weights: np.ndarray
 ) -> DeviceModel:
-    """Add the networks' mean deviations on all platforms of a kind, and of a kind, runtime and precision."""
+    """Return the add the networks' mean deviations on all platforms of a kind, and of a kind, runtime and precision."""
     rows, networks, residuals, heavy, chips = [], [], [], [], []
     for index, each in enumerate(platforms):
         expected = linearised(model.states[index], described.terms[each.networks], described.basis[each.networks])[0]

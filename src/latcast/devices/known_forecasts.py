@@ -59,7 +59,7 @@ COUNTS = (4, 12, 40, 120)
 
 
 UNSTABLE_PERCENT = 5.0
-"""Median difference of two runs, after one factor for the pair, above which a platform is unstable: the rule of the data sets."""
+"""Median difference of two runs, in percent, above which a platform is unstable."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _trials(
 
 
 def _by_held_out(tried: Tried, out: np.ndarray) -> Iterator[Tried]:
-    """Split a trial on both into one on unseen networks and one on networks that others ran."""
+    """Return the split a trial on both into one on unseen networks and one on networks that others ran."""
     if tried.trial.held_out != NEW_LINEAGES:
         yield tried
         return
@@ -242,14 +242,14 @@ LEAST_WEIGHT = 0.03
 """Members below it are left out of a shipped forecast."""
 
 EVERY = 4
-"""Of the pool's networks, one in so many says what networks are like when a covariance is made small."""
+"""One in so many networks of the pool stands for all when a covariance is made small."""
 
 
 def pool_members(
     pool: KnownPlatforms, model: DeviceModel, judged: Mapping[tuple[str, str], HeldOut], wanted: Collection[str],
     about: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched,
 ) -> Iterator[PoolMember]:  # fmt: skip
-    """Yield each wanted platform, learned from all of its networks, with its card.
+    """Return the yield each wanted platform, learned from all of its networks, with its card.
 
     Args:
         pool: All platforms.
@@ -335,7 +335,7 @@ def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], co
 
 
 def _rounded(value: object) -> object:
-    """Round figures for JSON; None where there is no number."""
+    """Return the round figures for JSON; None where there is no number."""
     if isinstance(value, float):
         return round(value, 3) if np.isfinite(value) else None
     return value

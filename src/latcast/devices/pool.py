@@ -114,8 +114,7 @@ def _computes_like(platform: str, like: tuple[str, str]) -> bool:
 
 
 SIMILARITIES = ("divergence", "dispersion", "spearman", "random")
-"""Orders of :func:`ranked`: LitePred's; by the relative error that is left when the scale is known, in which small kernels
-count as much as large ones; OneProxy's; and by chance."""
+"""Orders of :func:`ranked`: LitePred's; relative error at a known scale; OneProxy's; by chance."""
 
 CHANNEL_STEPS = 16
 """Consecutive numbers of channels of one sweep (§5.1)."""
@@ -124,8 +123,7 @@ KERNEL_SIZES = (1, 3, 5, 7)
 """Windows of one sweep (§5.1)."""
 
 SWEPT_SHARE = 0.5
-"""Part of the representative kernels that belong to sweeps; the others are drawn as networks have them. The paper gives no
-number."""
+"""Part of the representative kernels that belong to sweeps; the paper gives no number."""
 
 FEWEST = 3
 """Kernels below which no similarity can be told."""
@@ -197,7 +195,7 @@ def similarities(pool: Pool, type_name: str, configurations: np.ndarray, measure
 
 
 def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -> list[Similarity]:
-    """Sort similarities, most similar first.
+    """Return the sort similarities, most similar first.
 
     Args:
         found: From :func:`similarities`.

@@ -21,13 +21,10 @@ TERMS = ("flops", "moved", "weights", "count")
 """FLOPs; elements read and written; weights read; one a kernel."""
 
 LOOPS = "loops"
-"""Inner loops of a convolution, one over the input channels of a group for each output and each filter tap. Starting one costs
-however few channels there are, so that narrow groups and an image's three channels take longer than their FLOPs say."""
+"""Inner loops of a convolution: one a filter tap and output, over a group's input channels."""
 
 DEPTH = "depth"
-"""FLOPs in a row for one output element. A GPU works on all outputs at once, and a kernel takes at least as long as one of them:
-a 1x1 convolution of a vector on PyTorch's Vulkan backend (Li et al.'s data) takes 0.6 µs an input channel of a Mali-G76 and
-hardly any more for 1000 outputs than for 16."""
+"""FLOPs in a row for one output element: a GPU's kernel takes at least as long as one output."""
 
 LIMITS = ("compute", "memory", "overhead")
 """What may take most of a kernel's time: its arithmetic, what it reads and writes, or being started."""
@@ -64,7 +61,7 @@ _COARSER = {
 
 
 def coarse_class(name: str) -> str:
-    """The class of kernels that share a throughput where too little was measured to tell finer ones apart.
+    """Return the coarse class whose coefficients stand in for a class without its own.
 
     >>> coarse_class("conv 3x3 strided unaligned"), coarse_class("depthwise 3x3"), coarse_class("add")
     ('conv kxk', 'depthwise', 'add')
@@ -75,14 +72,14 @@ def coarse_class(name: str) -> str:
 
 
 def _stand_ins(name: str) -> tuple[str, ...]:
-    """The classes whose coefficients a class may have, its own first."""
+    """Return the classes whose coefficients a class may have, its own first."""
     coarse = coarse_class(name)
     narrower = name.replace("depthwise wide", "depthwise kxk")
     return tuple(found for found in (name, narrower, coarse, _COARSER.get(coarse)) if found is not None)
 
 
 def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS) -> np.ndarray:
-    """Terms of kernels, shape (kernels, terms).
+    """Return the terms of kernels, shape (kernels, terms).
 
     What is fused behind counts too: its FLOPs for each output element and the further activations it reads.
 
@@ -122,11 +119,11 @@ class AnalyticalTerms:
     terms: tuple[str, ...] = TERMS
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """Latency of kernels, shape (kernels,); a class without coefficients as its coarse class, or as :data:`POOLED`."""
+        """Return the latency of kernels, (kernels,); classes without coefficients use their coarse class or ``POOLED``."""
         return np.maximum(self.term_ms(kind, configurations).sum(axis=1), 1e-7)
 
     def term_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """What each term adds to the latency of kernels, shape (kernels, terms)."""
+        """Return each term's part of the latency of kernels, shape (kernels, terms)."""
         values = term_values(kind, configurations, self.terms)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
@@ -138,7 +135,7 @@ class AnalyticalTerms:
         return next((self.coefficients[known] for known in _stand_ins(name) if known in self.coefficients), pooled)
 
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """Whether each kernel's class has coefficients of its own."""
+        """Return whether each kernel's class has coefficients of its own."""
         classes = kind.throughput_class(kind.columns(configurations))
         return np.array([any(known in self.coefficients for known in _stand_ins(name)) for name in classes], dtype=bool)
 
@@ -150,7 +147,7 @@ class AnalyticalTerms:
         return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()}, tuple(terms))
 
     def over(self, terms: Sequence[str]) -> AnalyticalTerms:
-        """The same with more terms, whose coefficients are 0."""
+        """Return the terms with more columns, whose coefficients are 0."""
         place = [self.terms.index(name) if name in self.terms else -1 for name in terms]
         padded = {name: np.append(values, 0.0)[place] for name, values in self.coefficients.items()}
         return AnalyticalTerms(padded, tuple(terms))
@@ -163,7 +160,7 @@ def fit_nonnegative(
     strength: float = 1e-3,
     prior_scale: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Non-negative coefficients that minimise a robust squared percentage error, drawn towards a prior.
+    """Fit non-negative coefficients that minimise a robust squared percentage error, drawn towards a prior.
 
     The error of an observation is ``(A w - y) / sqrt(y · A w)``: to first order the percentage error, yet alike for twice as
     much and half as much. Dividing by ``y`` alone, a few observations measured far too short would be worth more than all
@@ -209,7 +206,7 @@ def _weighted(
     strength: float,
     prior_scale: np.ndarray | None,
 ) -> np.ndarray:
-    """One non-negative least squares: ``min Σ (weight (A w - y))² / n + strength Σ ((w - p) · prior_scale)²``."""
+    """Solve one non-negative least squares: ``min Σ (weight (A w - y))² / n + strength Σ ((w - p) · prior_scale)²``."""
     from scipy.optimize import nnls
 
     observations = len(target)
@@ -231,7 +228,7 @@ def _weighted(
 def fit_from_kernels(
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3, terms: Sequence[str] = TERMS
 ) -> AnalyticalTerms:
-    """Coefficients from timed kernels.
+    """Fit coefficients to timed kernels.
 
     Args:
         samples: Kernel type to (configurations, latency in milliseconds).
@@ -267,7 +264,7 @@ def fit_from_kernels(
 
 
 def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    """Terms of distinct kernels in the columns of their class, for sums over networks.
+    """Return the terms of distinct kernels in the columns of their class, for sums over networks.
 
     Args:
         configurations: Kernel type to distinct configurations, as in :class:`latcast.kernels.KernelTable`.
@@ -294,7 +291,7 @@ def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray
 def fit_from_networks(
     sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, *, strength: float = 1e-2
 ) -> tuple[AnalyticalTerms, float]:
-    """Coefficients, and a constant overhead, from whole networks alone.
+    """Fit coefficients, and a constant overhead, to whole networks alone.
 
     Args:
         sums: (networks, classes x len(TERMS)): :func:`network_design` summed over each network.
@@ -346,7 +343,7 @@ class ClassThroughput:
 
 
 def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroughput]:
-    """What a platform of a precision achieves, by class of kernel, all kernels together first."""
+    """Return a platform's throughput at a precision, by class of kernel, all kernels together first."""
     activation_bytes, weight_bytes = ACTIVATION_BYTES.get(precision), WEIGHT_BYTES.get(precision)
     pooled = analytical.coefficients[POOLED]
     found = []
@@ -367,14 +364,14 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
 
 
 def _rate(unit_ms: float, scale: float | None) -> float | None:
-    """10⁹ units a second, from milliseconds a unit of the term, which is so many units."""
+    """Return the rate in 10⁹ units a second, from milliseconds a unit of the term."""
     return scale * 1e-6 / unit_ms if scale is not None and unit_ms > 0 else None
 
 
 def compared(
     first: Sequence[ClassThroughput], second: Sequence[ClassThroughput]
 ) -> list[tuple[ClassThroughput | None, ClassThroughput | None]]:
-    """The same classes side by side, in the first one's order; None where one has none."""
+    """Pair the classes of both, in the first one's order; None where one lacks a class."""
     other = {each.kernel_class: each for each in second}
     pairs: list[tuple[ClassThroughput | None, ClassThroughput | None]] = [
         (each, other.pop(each.kernel_class, None)) for each in first

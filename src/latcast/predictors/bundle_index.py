@@ -127,7 +127,7 @@ def _free_name(path: Path) -> Path:
 
 
 def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
-    """Summarise every bundle in folders (the user's and the shipped ones where None) without loading predictors."""
+    """Return the summarise every bundle in folders (the user's and the shipped ones where None) without loading predictors."""
     entries: dict[str, IndexEntry] = {}
     problems: list[str] = []
     for folder in (bundles_folder(), SHIPPED_FOLDER) if folders is None else folders:

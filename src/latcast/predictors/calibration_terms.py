@@ -24,13 +24,10 @@ from latcast.predictors.analytical import fit_nonnegative
 from latcast.predictors.intervals import FOLDS, group_folds
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
-"""How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
-latency cannot pull its weight away from 1, whatever the noise."""
+"""Strengths with which weights are drawn towards 1, chosen by cross-validation; else noise moves weights of rare types."""
 
 STRENGTHS_OF_SCALED = (1.0, 0.3, 0.1)
-"""The same of kernels that were scaled to add up to their networks' latencies. What weights still find there is how a profiler
-sees the kernels of random networks, and it does not hold for others: with the weaker strengths 60 designs under ONNX Runtime in
-int8 were predicted 2 points worse."""
+"""Strengths where kernels were scaled to add up to their networks: weights then mostly fit the profiler's bias."""
 
 CORRECTION_ROUNDS = 3
 """How often weights are fitted anew to what the short-network correction leaves of their last sums."""

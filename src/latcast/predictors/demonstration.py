@@ -32,9 +32,7 @@ CHECKED_NETWORKS = (
     "se_resnet50", "efficientnet_b1", "mobilevit_xs", "swin_tiny", "mnasnet1_3", "alexnet", "proxylessnas_gpu",
     "se_resnext50_32x4d",
 )  # fmt: skip
-"""Networks that are predicted and then run: published members, at most two a family, of the families that
-:func:`latcast.spaces.training_mix.unseen_families` leaves out of training. The first ones are quick to load and to run, so a
-short budget takes a beginning of the list. VGG, 130 million weights and more, would take most of the time for itself."""
+"""Networks predicted and then run: published, at most two a family, not trained on; quick ones first, for short budgets."""
 
 FEWEST_CHECKED = 12
 
@@ -44,9 +42,7 @@ CHECK_PLAN = MeasurePlan(rounds=4, runs_per_round=6, warmup_runs=2, max_ms_per_r
 EXPECTED_MAPE: Mapping[str, Mapping[str, float]] = {
     "avx512": {"onnxruntime": 3.3, "openvino": 3.2}, "avx2": {"onnxruntime": 7.4, "openvino": 7.7},
 }  # fmt: skip
-"""Newest instruction set of a processor to the MAPE that a profile of five minutes had there on networks of other designs, in
-percent, by runtime, in fp32 and one thread. With AVX-512: the mean over profiles of ``benchmarks/results/outsiders``. With AVX2
-alone: found by an outside user, with rules that did not ask for the instruction set."""
+"""MAPE in percent of a five-minute profile on other designs, by newest instruction set and runtime (fp32, one thread)."""
 
 PROFILE_SHARE = 0.7
 """Part of the budget for measuring and training; the rest is for running the networks that were predicted."""
@@ -161,7 +157,7 @@ def demonstrate(
     replace: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> Demonstration:
-    """Profile this machine, predict real networks of families it never ran, then run them.
+    """Return the profile this machine, predict real networks of families it never ran, then run them.
 
     Args:
         settings: Runtime, threads, precision; ONNX Runtime on one thread by default.

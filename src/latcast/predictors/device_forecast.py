@@ -30,8 +30,7 @@ from latcast.predictors.platform_posterior import linearised, quadratic
 from latcast.predictors.process_basis import ProcessBasis
 
 NOVEL = 0.9
-"""Part of a kernel's variance that no known kernel explains, from which on it counts as one that no known device ran the like
-of."""
+"""Part of a kernel's variance unexplained by known kernels, from which on it is not covered."""
 
 LARGEST_DEVIATION = 3.0
 """Of a logarithm: an interval over a factor of more than 100 to either side says no more."""

@@ -51,8 +51,7 @@ class SharedErrors:
 
 
 SHARED = SharedErrors(kind=0.0, close=0.6, same=0.4)
-"""Learned by ``python -m benchmarks differences`` from networks of published phones in fp32 and fp16, each predicted without its
-lineage. With int8 among them, whose labels are noisier, close kernels count more (0.9)."""
+"""Shares fitted by ``python -m benchmarks differences`` to published phones in fp32 and fp16, lineages held out."""
 
 
 def shared_parts(estimates: Estimates, constant_ms: float) -> np.ndarray:
@@ -142,7 +141,7 @@ class JointLatency:
 
 
 def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
-    """Join two predictions whose errors have a correlation.
+    """Return the join two predictions whose errors have a correlation.
 
     The logarithm of each latency is taken for normal on either side of the prediction, with the deviation of that side from the
     prediction's interval. The interval of a difference is of the predictions' level, of 90 % where they have none.

@@ -32,8 +32,7 @@ from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.spaces.parametrisations import PARAMETRISATIONS, RARE
 
 TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
-"""Parts of the kernels that a campaign is planned for: the fixed test set, the initial samples, and each round. nn-Meter has
-2,800 test points and 10,000 initial samples of 15,800 of Conv on a CPU."""
+"""Parts of the planned kernels: the fixed test set, the initial samples, and each round."""
 
 KERNELS_PER_SECOND = 5.0
 """What a campaign is planned for; a faster one has more rounds."""
@@ -238,7 +237,7 @@ def _counts(sizes: Mapping[str, float], count: int) -> dict[str, int]:
 
 
 def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
-    """Split a number into whole parts by weights (largest remainders); nothing where all weights are 0."""
+    """Return the split a number into whole parts by weights (largest remainders); nothing where all weights are 0."""
     total = sum(weights.values())
     if not total:
         return {}
@@ -255,7 +254,7 @@ def _item(name: str, configuration: Configuration) -> CampaignItem:
 
 
 def _mixed(lists: Sequence[Sequence[Any]], rng: Random) -> list[Any]:
-    """Mix the lists so that every beginning holds about the same part of each."""
+    """Return the mix the lists so that every beginning holds about the same part of each."""
 
     def placed(elements: Sequence[Any]) -> Iterator[tuple[float, int, Any]]:
         for index, element in enumerate(elements):

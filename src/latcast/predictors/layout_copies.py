@@ -17,12 +17,10 @@ import numpy as np
 from latcast.kernels.cache_lines import missed
 
 LAYOUT_TERMS = ("laid_in_near", "laid_in_far", "laid_out_far")
-"""Elements of an input whose copy misses the first cache, and the second; of an output whose copy misses the second. Strides on
-the way out are short, and what the first cache misses there was fetched ahead."""
+"""Elements of an input whose copy misses the first cache, the second; of an output whose copy misses the second."""
 
 NEAR, FAR = (128, 4), (512, 16)
-"""Sets and ways: 32 KiB and 512 KiB, those of a Cortex-A53 and A55 and about those of larger cores; twice or half of it fits the
-published phones about as well."""
+"""Sets and ways of caches: 32 KiB and 512 KiB, as a Cortex-A55 and about as larger cores have."""
 
 
 def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -29,8 +29,7 @@ PATH_DEVIATION = 0.2
 SMOOTH_DEVIATION = 0.3
 OWN_DEVIATION = 0.1
 OWN_DEVIATION_LINEAR = 0.3
-"""Standard deviations of a factor's logarithm: what a type shares, a path, close sizes, the same sizes. A library's
-choice of algorithm for a matrix-vector product can hang on a single size."""
+"""Standard deviations of a factor's logarithm: shared by a type, by a path, by close sizes, by the same sizes."""
 
 MOST_POINTS = 3000
 """With more kernels of a type than this, sizes within a quarter of a doubling count as the same."""

@@ -19,8 +19,7 @@ DEGREES = 4.0
 """Of freedom of Student's distribution: an observation far off counts little, and is never dropped."""
 
 LEAST_WEIGHT = 0.02
-"""Of an observation, however far off: nothing is dropped. With 0.05, one value ten times too high made networks like it take half
-as long again."""
+"""Least weight of an observation, however far off: none is dropped, and a slip hardly moves the others."""
 
 PRIOR_SCALE_WEIGHT = 6.0
 """Observations that the prior's own scale counts as, when a platform's deviations say that it is too small or too large."""

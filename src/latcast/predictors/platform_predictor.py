@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
 
 OUTSIDE_WARNING_SHARE = 0.05
-"""A network is warned about when more than this share of its latency comes from kernels outside the training range."""
+"""Share of the latency from kernels outside the training range that raises a warning."""
 
 ESTIMATED_WARNING_SHARE = 0.01
-"""The same for kernels that are estimated, or of which it is unknown whether they are."""
+"""Share of the latency from kernels outside the training data, or perhaps outside it, that raises a warning."""
 
 ASSUMED_SPREAD = 1.25
 """Factor on both sides of an interval where the GPU's selection of kernels is assumed, not known."""

@@ -37,13 +37,13 @@ from latcast.records import Platform
 SCHEMA = 1
 
 MOST_DIRECTIONS = 12
-"""Of a covariance that are kept."""
+"""Directions kept of a covariance."""
 
 LEAST_DIRECTION = 1e-8
 """Variance of the mean network's logarithm that a direction must have taken away to be kept."""
 
 RIDGE = 1e-3
-"""Added to the second moments of networks, of their mean: no direction counts for nothing."""
+"""Part of the mean added to networks' second moments, so that no direction counts for nothing."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class Trial:
 
     @property
     def learn_from(self) -> str:
-        """What teaches most: profiled operators, or kernels timed alone where there is no profiler."""
+        """The kind of samples that teaches most: profiled operators, or kernels timed alone without a profiler."""
         return "operators" if self.no_profiler is None else "kernels"
 
     @property

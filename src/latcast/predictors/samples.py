@@ -194,7 +194,7 @@ REORDERS = ("Reorder", "Transpose")
 
 
 def _reorders_before(kernels: Sequence[Kernel], ran: Container[int]) -> dict[int, list[Kernel]]:
-    """Map the index of the next kernel that ran to the reorders of the rules before it."""
+    """Return the map the index of the next kernel that ran to the reorders of the rules before it."""
     found: dict[int, list[Kernel]] = {}
     behind = len(kernels)
     for index, kernel in reversed(list(enumerate(kernels))):

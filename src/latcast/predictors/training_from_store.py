@@ -56,7 +56,7 @@ def collect_stored(
     singles: SingleKernels | None = None,
     known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
-    """Collect samples of a platform from a store, except of networks of which only latencies are known.
+    """Return the collect samples of a platform from a store, except of networks of which only latencies are known.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.

@@ -32,8 +32,7 @@ PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
     "cpu int8": (2e-8, 3e-7, 2e-7, 3e-3),
     "gpu": (5e-9, 1e-7, 1e-7, 2e-2),
 }
-"""Milliseconds a FLOP, an element moved, a weight read, a kernel: a phone's core at 20 GFLOP/s and 8 GB/s, the same with
-bytes, a phone's GPU at 200 GFLOP/s and 20 GB/s."""
+"""Milliseconds a FLOP, an element moved, a weight read, a kernel, of phones: a core (20 GFLOP/s, 8 GB/s) and a GPU (ten times that)."""
 
 PRIOR_LOOP_MS = 1.5e-7
 """Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""
@@ -42,13 +41,10 @@ XNNPACK_LOOP_MS = 1.5e-8
 """The same in XNNPACK, which finds the pixels of a tap through a table made beforehand."""
 
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
-"""Milliseconds an element of :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`, what all classes pay alike: the second cache
-answers in 3 ns, memory in 100 with a dozen reads under way, fewer on small cores. Few CNNs tell the first two apart, so that
-these are no freer than others: MobileViT's maps, whose reads all go to memory, would come out twice too long."""
+"""Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
 
 GENERIC_MS = 6e-7
-"""Milliseconds a FLOP, and an inner loop, of TFLite's convolutions in groups: one product after another, four cycles each, on one
-core however many there are (regnetx016 takes 2860 ms on one small core of Helio P35 and 2520 on four, resnet18 812 and 304)."""
+"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions: four cycles each, on one core."""
 
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
@@ -62,15 +58,13 @@ BOUND_BY_MEMORY = frozenset(
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
 
 NATIVE_GROUP_FLOP = 0.5
-"""A FLOP of a convolution in groups against one of a dense one, under PyTorch in fp32: the weights of a group stay in the first
-cache. Three ResNeXt alone say little of it, and small cores without RegNet took groups for a third too long."""
+"""Cost of a grouped convolution's FLOP against a dense one's, PyTorch in fp32: a group's weights stay in the first cache."""
 
 FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped split"})
 """Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
 
 PRODUCTS = frozenset({"matmul", "einsum"})
-"""Products of two activations. They are computed as fast as those with weights (fp32 in int8 networks, too), which networks whose
-products are all small, and start slowly, would not say of those whose are large."""
+"""Products of two activations, as fast a FLOP as those with weights."""
 
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
 """Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
@@ -79,8 +73,7 @@ XNNPACK = frozenset({("pytorch", "cpu"), ("tflite", "cpu"), ("tflite", "cpu int8
 """Runtimes, by sort of device, whose dense convolutions are that library's."""
 
 NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
-"""Those whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK), by no generic path, and has one loop
-for all that is bound by memory."""
+"""Runtimes whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK)."""
 
 CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
 """Those that copy the maps of every convolution from one layout into another (:mod:`latcast.predictors.layout_copies`)."""
@@ -90,17 +83,14 @@ LOOKED_UP = frozenset({"exponential", "hard activation"})
 
 MEMORY_DEVIATION = 0.4
 TIGHT_MEMORY_DEVIATION = 0.2
-"""Of classes bound by memory where a library treats all of them alike: networks of other lineages have activations of vectors
-alone, which say nothing of those of maps."""
+"""Prior deviation of classes bound by memory where a library treats all of them alike."""
 
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
 GENERIC_DEVIATION = 1.0
 NATIVE_DEVIATION = 0.3
 PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
-"""Of what TFLite's dense convolutions in fp32 take to move elements and weights, whose cost networks of few widths confuse with
-that of FLOPs: convolutions of narrow maps at high resolution, which other lineages have, would come out a tenth too long. So it
-is with what any convolution moves where copies between layouts have terms of their own."""
+"""Prior deviation of what TFLite's dense convolutions move, which networks of few widths confuse with FLOPs."""
 
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
@@ -110,17 +100,13 @@ DEPTHWISE_SLOWDOWN = 3.0
 """A FLOP of a depthwise convolution against one of a dense convolution: its input is used once for each filter tap."""
 
 WIDE_DEPTHWISE_SLOWDOWN = 8.0
-"""A FLOP of a depthwise convolution of more than 25 taps against one of fewer, under PyTorch: its libraries have kernels of 9 and
-25 taps, and multiply matrices for others, eight output channels at once of which a group has one."""
+"""Cost of a depthwise FLOP above 25 taps against fewer, under PyTorch: one of eight channels is used."""
 
 TFLITE_PASSES: Mapping[str, float] = {"batch norm": 2.0, "concat": 1.5, "layer norm": 6.0}
-"""How often the classes' kernels go over their elements under TFLite: a batch normalisation is a product and a sum, a
-concatenation writes its runs apart from each other, a layer normalisation is two means, a squared difference, two products and
-two sums. Most networks have normalisations and GELUs in like numbers, so that only this tells one's cost from the other's."""
+"""Passes over their elements of the classes' kernels under TFLite, which has no fused normalisation."""
 
 OWN_PATHS: Mapping[str, str] = {"tflite": "conv grouped", "pytorch": "depthwise wide"}
-"""Runtimes on CPUs to the class that they compute much more slowly than others: where no network has it, the prior tells more
-of it than other classes do."""
+"""Runtimes on CPUs to the class that they compute much more slowly than others."""
 
 
 def device_sort(platform: Platform) -> str:
