@@ -38,7 +38,7 @@ from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingDat
 from latcast.predictors.training import fit_calibration
 from latcast.predictors.training_from_store import (
     OWN_MEASUREMENTS,
-    Judged,
+    CalibrationNetworks,
     calibrated,
     collect_stored,
     environment_of,
@@ -259,7 +259,9 @@ def transferred_predictor(
     predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    predictor, figures = calibrated(predictor, Judged.of(data.networks, held_out_by_kernels(predictor, data.networks, seed)))
+    predictor, figures = calibrated(
+        predictor, CalibrationNetworks.of(data.networks, held_out_by_kernels(predictor, data.networks, seed))
+    )
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
@@ -267,7 +269,7 @@ def transferred_predictor(
 
 
 def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
-    """Return the set some of the profiled networks aside where there are too few others: one fold
+    """Set some of the profiled networks aside where there are too few others: one fold
     of five, two where one is too small."""
     inside = {each.network for each in data.profiled}
     timed = [sample for sample in data.networks if sample.reference.key in inside]

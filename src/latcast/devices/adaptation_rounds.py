@@ -139,7 +139,7 @@ class AdaptationRounds(KernelRounds):
         return relative is not None and self._target is not None and self._target.met(relative)
 
     def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
-        """Return the rank the pool and adapt its predictors to samples; train from scratch where the platform is unlike."""
+        """Rank the pool and adapt its predictors to samples; train from scratch where the platform is unlike."""
         analytical = fit_from_kernels(samples)
         self.similar = {name: self._ranked(name, *found) for name, found in samples.items()}
         self.transferred = {}
@@ -154,7 +154,7 @@ class AdaptationRounds(KernelRounds):
 
     @property
     def unlike(self) -> bool:
-        """Return whether the last fit found the platform unlike all of the pool, by its convolutions; true of an empty pool."""
+        """Whether the last fit found the platform unlike all of the pool, by its convolutions; true of an empty pool."""
         nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
         return not nearest or min(nearest) > UNLIKE_DIVERGENCE
 
@@ -181,7 +181,7 @@ class AdaptationRounds(KernelRounds):
         return found
 
     def _ranked(self, name: str, rows: np.ndarray, latency_ms: np.ndarray) -> list[Similarity]:
-        """Return the rank the pool by similarity on the measured kernels; empty where they are too few."""
+        """Rank the pool by similarity on the measured kernels; empty where they are too few."""
         if len(latency_ms) < FEWEST:
             return []
         if len(latency_ms) > MOST_COMPARED:

@@ -15,7 +15,7 @@ import numpy as np
 from latcast.chips.chip_names import chip_of, nearest, silicon
 from latcast.chips.chip_table import chips
 from latcast.datasets.splits import lineage_of
-from latcast.devices.device_model import Described, DeviceModel
+from latcast.devices.device_model import DescribedNetworks, DeviceModel
 from latcast.devices.known_platforms import RULES, covariates_of, kind_of
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
@@ -193,7 +193,7 @@ def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: 
 
 
 def _nearest(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], described: Described, log_ms: np.ndarray, die: str
+    model: DeviceModel, kind: str, covariates: Mapping[str, float], described: DescribedNetworks, log_ms: np.ndarray, die: str
 ) -> tuple[Nearest, ...]:
     rows, deviation = pattern_deviations(model, kind, covariates, described.observed(model.kinds[kind], log_ms))
     same = np.array([bool(die) and model.platforms[row].silicon == die for row in rows], dtype=bool)

@@ -12,7 +12,7 @@ from latcast.devices.device_model import (
     KINDS,
     TEMPER,
     Arbitration,
-    Described,
+    DescribedNetworks,
     DeviceModel,
     KnownPlatform,
     Weighing,
@@ -34,7 +34,7 @@ NOTHING, NEW_NETWORKS, NEW_LINEAGES = "nothing", "networks", "lineages"
 
 
 @dataclass(frozen=True)
-class Trial:
+class DeviceTrial:
     """A platform whose chip the model never saw, with some of its networks measured and others to predict.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trial:
 
 
 def chip_folds(platforms: Sequence[KnownPlatform], parts: int, seed: int = 0) -> dict[str, int]:
-    """Return the assign each silicon to a fold."""
+    """Assign each silicon to a fold."""
     names = sorted({each.silicon for each in platforms})
     order = np.random.default_rng(seed).permutation(len(names))
     return {names[index]: place % parts for place, index in enumerate(order)}
@@ -86,7 +86,7 @@ FEWEST_TESTED = 4
 def trials_of_fold(
     platforms: Sequence[KnownPlatform], out: np.ndarray, fold: int, measured: Sequence[int] = MEASURED, *, draws: int = 2,
     seed: int = 0,
-) -> Iterator[Trial]:  # fmt: skip
+) -> Iterator[DeviceTrial]:  # fmt: skip
     """Draw trials on platforms that a model has not seen, some of each chip and dataset.
 
     Args:
@@ -113,7 +113,7 @@ def trials_of_fold(
                     chosen = rng.permutation(among)[:count]
                     tested = np.setdiff1d(np.flatnonzero(~held if held_out == NOTHING else held), chosen)
                     if len(chosen) == count and len(tested) >= FEWEST_TESTED:
-                        yield Trial(
+                        yield DeviceTrial(
                             each,
                             each.networks[chosen],
                             each.networks[tested],
@@ -135,7 +135,7 @@ def without(platforms: Sequence[KnownPlatform], out: np.ndarray) -> list[KnownPl
 
 
 @dataclass(frozen=True)
-class Tried:
+class MemberForecasts:
     """A trial with what every member made of it.
 
     Attributes:
@@ -147,7 +147,7 @@ class Tried:
         known: (tested,) how far the pool knows each network.
     """
 
-    trial: Trial
+    trial: DeviceTrial
     names: tuple[str, ...]
     scores: np.ndarray
     log_ms: np.ndarray
@@ -156,8 +156,8 @@ class Tried:
     known: np.ndarray
 
 
-def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried:
-    """Return the apply all members to one trial."""
+def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial) -> MemberForecasts:
+    """Apply all members to one trial."""
     platform = trial.platform
     candidates = model.candidates(
         platform.kind, platform.covariates, described.rows(trial.measured), trial.measured_log_ms, platform.silicon
@@ -168,13 +168,13 @@ def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried
     offset, known = memory.recalled(seen.place)
     log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained)
     names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
-    return Tried(trial, names, scores, log_ms + offset, opened, noise, known)
+    return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, known)
 
 
 def try_pool(
     platforms: Sequence[KnownPlatform], networks: NetworkFeatures, lineages: Sequence[str], *, folds: int = FOLDS,
     measured: Sequence[int] = MEASURED, seed: int = 0, watch: Watch = unwatched, draws: int = 2,
-) -> Iterator[tuple[DeviceModel, Described, list[Tried]]]:  # fmt: skip
+) -> Iterator[tuple[DeviceModel, DescribedNetworks, list[MemberForecasts]]]:  # fmt: skip
     """Return, for each fold, the model that never saw its chips nor the networks held out, and the trials on them."""
     fold_of = chip_folds(platforms, folds, seed)
     for fold in range(folds):
@@ -207,8 +207,8 @@ WIDTH_COST = 0.15
 FACTORS = np.geomspace(0.3, 6.0, 14)
 
 
-def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
-    """Return the learn members' weights and variance factors, by kind of unit and number of measured networks.
+def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
+    """Learn members' weights and variance factors, by kind of unit and number of measured networks.
 
     A trial counts for that of ``counts`` which is nearest to its number, by the logarithm.
 
@@ -233,7 +233,7 @@ def _nearest_count(measured: int, counts: Sequence[int]) -> int:
     return min(counts, key=lambda count: abs(np.log((measured + 0.5) / (count + 0.5))))
 
 
-def _trial_weights(tried: Sequence[Tried], kind: str) -> np.ndarray:
+def _trial_weights(tried: Sequence[MemberForecasts], kind: str) -> np.ndarray:
     """Return weights that give each chip and what is held out equal influence."""
     keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
     count = Counter(keys)
@@ -241,7 +241,7 @@ def _trial_weights(tried: Sequence[Tried], kind: str) -> np.ndarray:
     return by_kind / np.array([count[key] for key in keys])
 
 
-def _weighing(tried: Sequence[Tried], kind: str) -> Weighing:
+def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
     from scipy.optimize import minimize
 
     names = sorted({name for one in tried for name in one.names})
@@ -288,15 +288,15 @@ def _weighing(tried: Sequence[Tried], kind: str) -> Weighing:
     return Weighing(*found_weighing[:2], *_factors(tried, trial_weights, found_weighing))
 
 
-def mixed(one: Tried, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
+def mixed(one: MemberForecasts, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean logarithm and calibrated variance, each (tested,), of the mixture."""
     weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
     return pooled(weights, (given.new[2:], given.known[2:]), one.known, one.log_ms, one.open_variance, one.noise_variance)
 
 
 def mixed_by_others(
-    tried: Sequence[Tried], folds: int, counts: Sequence[int] = MEASURED
-) -> Iterator[tuple[Tried, np.ndarray, np.ndarray]]:
+    tried: Sequence[MemberForecasts], folds: int, counts: Sequence[int] = MEASURED
+) -> Iterator[tuple[MemberForecasts, np.ndarray, np.ndarray]]:
     """Return each trial with its mixture's mean logarithm and calibrated variance, each (tested,).
 
     Weights of members and widths of intervals are learned from trials on chips of the other folds alone.
@@ -313,7 +313,7 @@ def mixed_by_others(
                 yield one, *mixed(one, arbitration_at(learned[one.trial.platform.kind], len(one.trial.measured)))
 
 
-def _factors(tried: Sequence[Tried], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
+def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
     """Return the narrowest factors on both variances with which coverage is nearest to the level."""
     by_case: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
     for one, weight in zip(tried, trial_weights, strict=True):

@@ -145,9 +145,9 @@ class DeviceModel:
         """Rows of ``states`` by kind of unit."""
         return {kind: np.array([i for i, each in enumerate(self.platforms) if each.kind == kind], dtype=int) for kind in KINDS}
 
-    def described(self, networks: NetworkFeatures) -> Described:
-        """Return the place networks on the basis."""
-        return Described(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)
+    def described(self, networks: NetworkFeatures) -> DescribedNetworks:
+        """Place networks on the basis."""
+        return DescribedNetworks(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)
 
     def memory(self, kind: str, covariates: Mapping[str, float]) -> NetworkMemory:
         """Return what is known of networks on platforms of this kind."""
@@ -180,7 +180,7 @@ class DeviceModel:
         return variance
 
     def candidates(
-        self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
+        self, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str = ""
     ) -> list[Candidate]:
         """Return every member's posterior, and how well it predicts each measured network from the others."""
         learned = self.kinds[kind]
@@ -198,9 +198,9 @@ class DeviceModel:
         return found
 
     def forecast(
-        self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
+        self, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str = ""
     ) -> DeviceForecast:
-        """Return the forecast a device after some latencies.
+        """Forecast a device after some latencies.
 
         Args:
             kind: Of its unit.
@@ -215,7 +215,7 @@ class DeviceModel:
         self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int,
         least_weight: float = LEAST_WEIGHT,
     ) -> DeviceForecast:  # fmt: skip
-        """Return the weigh the members by their weights in the pool, and by how well they predict measured networks.
+        """Weigh the members by their weights in the pool, and by how well they predict measured networks.
 
         Those below ``least_weight`` are left out.
         """
@@ -246,7 +246,7 @@ UNLEARNED = Weighing({}, TEMPER, 1.0, 1.0)
 
 
 def arbitration_at(known: Sequence[Arbitration], measured: int) -> Arbitration:
-    """Return the interpolate arbitrations between the nearest numbers of measured networks, by the logarithm."""
+    """Interpolate arbitrations between the nearest numbers of measured networks, by the logarithm."""
     if not known:
         return Arbitration(measured, UNLEARNED, UNLEARNED)
     above = next((index for index, each in enumerate(known) if each.measured >= measured), len(known) - 1)
@@ -277,7 +277,7 @@ def member_weights(names: Sequence[str], scores: np.ndarray, given: Weighing) ->
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedNetworks:
     """Networks on a model's basis.
 
     Attributes:
@@ -295,10 +295,10 @@ class Described:
     totals: np.ndarray
     place: np.ndarray
 
-    def rows(self, chosen: np.ndarray) -> Described:
+    def rows(self, chosen: np.ndarray) -> DescribedNetworks:
         """Return some of the networks."""
         arrays = (self.terms, self.basis, self.network_open, self.kernel_open, self.totals, self.place)
-        return Described(*(array[chosen] for array in arrays))
+        return DescribedNetworks(*(array[chosen] for array in arrays))
 
     def novelty(self, kind: Kind) -> np.ndarray:
         """Return the variance of the process that the basis leaves open, (networks,)."""
@@ -312,5 +312,5 @@ class Described:
         return log_ms + offset, deviation
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
-        """Return the add measured latencies; ``explained`` is the part of the noise's variance that is gone."""
+        """Add measured latencies; ``explained`` is the part of the noise's variance that is gone."""
         return Observed(self.terms, self.basis, self.novelty(kind) - kind.noise**2 * explained, log_ms)

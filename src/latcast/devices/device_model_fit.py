@@ -12,7 +12,7 @@ from latcast.devices.device_model import (
     INTERCEPT,
     KINDS,
     TERM_COUNT,
-    Described,
+    DescribedNetworks,
     DeviceModel,
     Kind,
     KnownPlatform,
@@ -57,7 +57,7 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(_what: str, _done: int, _all: int) -> None:
-    """Return the ignore progress."""
+    """Ignore progress."""
 
 
 def fit_device_model(
@@ -108,7 +108,7 @@ def fit_device_model(
 
 
 def ridge_effects(z: np.ndarray, states: np.ndarray, weights: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Return the regress states on covariates, (platforms, covariates), by ridge regression; effects are (covariates, state)."""
+    """Regress states on covariates, (platforms, covariates), by ridge regression; effects are (covariates, state)."""
     ridge = np.array([INTERCEPT_RIDGE if name == INTERCEPT else RIDGE for name in names])
     weighted = z * weights[:, None]
     gram = weighted.T @ z
@@ -127,9 +127,9 @@ MOST_EXPLAINED = 0.8
 
 
 def _remembering(
-    model: DeviceModel, platforms: Sequence[KnownPlatform], described: Described, weights: np.ndarray
+    model: DeviceModel, platforms: Sequence[KnownPlatform], described: DescribedNetworks, weights: np.ndarray
 ) -> DeviceModel:
-    """Return the add the networks' mean deviations on all platforms of a kind, and of a kind, runtime and precision."""
+    """Add the networks' mean deviations on all platforms of a kind, and of a kind, runtime and precision."""
     rows, networks, residuals, heavy, chips = [], [], [], [], []
     for index, each in enumerate(platforms):
         expected = linearised(model.states[index], described.terms[each.networks], described.basis[each.networks])[0]
@@ -184,7 +184,11 @@ def _thinned(platform: KnownPlatform, rng: np.random.Generator) -> KnownPlatform
 
 
 def _posteriors(
-    model: DeviceModel, platforms: Sequence[KnownPlatform], described: Described, z: np.ndarray, before: Sequence[Posterior]
+    model: DeviceModel,
+    platforms: Sequence[KnownPlatform],
+    described: DescribedNetworks,
+    z: np.ndarray,
+    before: Sequence[Posterior],
 ) -> list[Posterior]:
     """Return every platform's posterior under the model; ``before`` says where to begin."""
     found = []
@@ -224,7 +228,12 @@ def _maximised(model: DeviceModel, found: Sequence[Posterior], away: np.ndarray,
 
 
 def _best_scales(
-    model: DeviceModel, kind: str, platforms: Sequence[KnownPlatform], described: Described, weights: np.ndarray, seed: int
+    model: DeviceModel,
+    kind: str,
+    platforms: Sequence[KnownPlatform],
+    described: DescribedNetworks,
+    weights: np.ndarray,
+    seed: int,
 ) -> Kind:
     """Find the process's deviations and the noise with which a few networks of a platform predict each other best.
 

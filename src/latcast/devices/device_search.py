@@ -132,7 +132,7 @@ def _with_chips(found: Found) -> Iterator[str]:
 def _near(
     found: Found, known: Sequence[tuple[PlatformSummary, str, Chip | None]]
 ) -> Iterator[tuple[tuple[int, int], NearPlatform]]:
-    """Return the yield platforms with their nearness: the relation, and the place of the core in the chip that was found."""
+    """Yield platforms with their nearness: the relation, and the place of the core in the chip that was found."""
     for platform, kind, chip in known:
         if chip is None or kind not in UNIT_KINDS:
             continue

@@ -25,15 +25,15 @@ from latcast.devices.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
-    Trial,
-    Tried,
+    DeviceTrial,
+    MemberForecasts,
     chip_folds,
     held_out_networks,
     learn_arbitration,
     mixed_by_others,
     try_members,
 )
-from latcast.devices.device_model import Arbitration, Described, DeviceModel, KnownPlatform
+from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.devices.known_platforms import RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -126,7 +126,7 @@ def apart_from(model: DeviceModel, name: str) -> DeviceModel:
     return replace(model, platforms=tuple(model.platforms[row] for row in rows), states=model.states[rows])
 
 
-def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[Tried]:
+def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:
     """Try platforms of the pool by models that know the platform and none of what they are tested on.
 
     Args:
@@ -137,7 +137,7 @@ def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, w
     """
     platforms = [each for each in pool.platforms if len(each.networks) >= FEWEST_NETWORKS]
     chip_fold = chip_folds(platforms, FOLDS, seed)
-    found: list[Tried] = []
+    found: list[MemberForecasts] = []
     for fold in range(FOLDS):
         watch("leaving networks out", fold, FOLDS)
         out = held_out_networks(pool.lineages, fold, seed)
@@ -161,11 +161,11 @@ def _of_rows(platform: KnownPlatform, rows: np.ndarray) -> KnownPlatform:
 
 def _trials(
     platform: KnownPlatform, known: KnownPlatform, held: np.ndarray, hidden: np.ndarray, fold: int, rng: np.random.Generator
-) -> Iterator[Trial]:
+) -> Iterator[DeviceTrial]:
     """Return trials from the known networks to all held out, and with half of the unseen ones to the other half."""
     tested = held | hidden
     if tested.any():
-        yield Trial(
+        yield DeviceTrial(
             platform, known.networks, platform.networks[tested], known.log_ms, platform.log_ms[tested], NEW_LINEAGES, fold
         )
     half = rng.permutation(np.flatnonzero(held))
@@ -173,11 +173,11 @@ def _trials(
     if len(first):
         measured = np.concatenate([known.networks, platform.networks[first]])
         log_ms = np.concatenate([known.log_ms, platform.log_ms[first]])
-        yield Trial(platform, measured, platform.networks[second], log_ms, platform.log_ms[second], NEW_NETWORKS, fold)
+        yield DeviceTrial(platform, measured, platform.networks[second], log_ms, platform.log_ms[second], NEW_NETWORKS, fold)
 
 
-def _by_held_out(tried: Tried, out: np.ndarray) -> Iterator[Tried]:
-    """Return the split a trial on both into one on unseen networks and one on networks that others ran."""
+def _by_held_out(tried: MemberForecasts, out: np.ndarray) -> Iterator[MemberForecasts]:
+    """Split a trial on both into one on unseen networks and one on networks that others ran."""
     if tried.trial.held_out != NEW_LINEAGES:
         yield tried
         return
@@ -194,7 +194,7 @@ def _by_held_out(tried: Tried, out: np.ndarray) -> Iterator[Tried]:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class PlatformErrors:
     """Predictions of networks held out, on one platform; each array (networks,).
 
     Attributes:
@@ -217,23 +217,23 @@ class HeldOut:
         return np.abs(self.error) <= LEVEL_DEVIATIONS * self.deviation
 
 
-def held_out(tried: Sequence[Tried]) -> dict[tuple[str, str], HeldOut]:
+def held_out(tried: Sequence[MemberForecasts]) -> dict[tuple[str, str], PlatformErrors]:
     """Judge by platform and what is held out; weights and widths are learned on chips of the other folds."""
-    parts: dict[tuple[str, str], list[HeldOut]] = defaultdict(list)
+    parts: dict[tuple[str, str], list[PlatformErrors]] = defaultdict(list)
     for one, mean, variance in mixed_by_others(tried, FOLDS, COUNTS):
         trial = one.trial
         simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
         parts[trial.platform.name, trial.held_out].append(
-            HeldOut(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
+            PlatformErrors(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
         )
-    return {key: HeldOut(*map(np.concatenate, zip(*map(_arrays, listed), strict=True))) for key, listed in parts.items()}
+    return {key: PlatformErrors(*map(np.concatenate, zip(*map(_arrays, listed), strict=True))) for key, listed in parts.items()}
 
 
-def _arrays(found: HeldOut) -> tuple[np.ndarray, ...]:
+def _arrays(found: PlatformErrors) -> tuple[np.ndarray, ...]:
     return found.error, found.deviation, found.log_ms, found.networks, found.simple_error
 
 
-def known_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ...]]:
+def known_arbitration(tried: Sequence[MemberForecasts]) -> dict[str, tuple[Arbitration, ...]]:
     """Return the weights of members and factors of intervals, of all trials."""
     return learn_arbitration(tried, COUNTS)
 
@@ -246,10 +246,10 @@ EVERY = 4
 
 
 def pool_members(
-    pool: KnownPlatforms, model: DeviceModel, judged: Mapping[tuple[str, str], HeldOut], wanted: Collection[str],
+    pool: KnownPlatforms, model: DeviceModel, judged: Mapping[tuple[str, str], PlatformErrors], wanted: Collection[str],
     about: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched,
 ) -> Iterator[PoolMember]:  # fmt: skip
-    """Return the yield each wanted platform, learned from all of its networks, with its card.
+    """Yield each wanted platform, learned from all of its networks, with its card.
 
     Args:
         pool: All platforms.
@@ -288,13 +288,13 @@ def pool_members(
     watch("posteriors of platforms", len(listed), len(listed))
 
 
-def _moments(member: Member, networks: Described) -> np.ndarray:
+def _moments(member: Member, networks: DescribedNetworks) -> np.ndarray:
     design = linearised(member.mean, networks.terms, networks.basis)[1]
     return np.asarray(design.T @ design / len(design))
 
 
 def _coverage_by_kind(
-    platforms: Sequence[KnownPlatform], judged: Mapping[tuple[str, str], HeldOut]
+    platforms: Sequence[KnownPlatform], judged: Mapping[tuple[str, str], PlatformErrors]
 ) -> dict[str, dict[str, float]]:
     """Return percent of networks inside the interval, by kind of unit and what is held out."""
     inside: dict[str, dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
@@ -308,7 +308,9 @@ def _coverage_by_kind(
     }
 
 
-def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], coverage: Mapping[str, float]) -> dict[str, Any]:
+def _card(
+    platform: KnownPlatform, judged: Mapping[tuple[str, str], PlatformErrors], coverage: Mapping[str, float]
+) -> dict[str, Any]:
     """Return the figures on networks held out, those of unseen lineages first."""
     chip = chips().get(platform.silicon)
     card: dict[str, Any] = {
@@ -335,7 +337,7 @@ def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], co
 
 
 def _rounded(value: object) -> object:
-    """Return the round figures for JSON; None where there is no number."""
+    """Round figures for JSON; None where there is no number."""
     if isinstance(value, float):
         return round(value, 3) if np.isfinite(value) else None
     return value

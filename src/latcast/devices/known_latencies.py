@@ -55,7 +55,7 @@ def _published(folder: Path) -> Sequence[Measurement]:
 
 
 def known_table(locations: Iterable[str], platforms: str = "*") -> LatencyTable:
-    """Return the tabulate all known latencies of networks.
+    """Tabulate all known latencies of networks.
 
     Args:
         locations: See :func:`read_known`.

@@ -110,7 +110,7 @@ def read_datasets(folder: Path, names: Sequence[str] = DATASETS) -> Iterable[tup
 def known_platforms(
     measurements: Iterable[tuple[str, Measurement]], watch: Callable[[str, int, int], None] = lambda *_: None
 ) -> KnownPlatforms:
-    """Return the collect the pool of some measurements.
+    """Collect the pool of some measurements.
 
     Left out, and counted: networks without a graph, latencies of batches, of networks that mostly ran on another unit, and
     those whose published inputs are known to be wrong.

@@ -47,7 +47,7 @@ class LatencyTable:
         return replace(self, networks=tuple(self.networks[i] for i in indices), latency_ms=self.latency_ms[:, list(indices)])
 
     def complete_part(self) -> LatencyTable:
-        """Return the leave out the platforms and networks that have to go so that no cell is missing.
+        """Leave out the platforms and networks that have to go so that no cell is missing.
 
         One after the other, the platform or network goes that the greatest share is missing of; of equal ones a platform, then
         the last one.
@@ -70,7 +70,7 @@ class LatencyTable:
 
 
 def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
-    """Return the tabulate measurements: a cell for each platform and network, the label of all its measurements.
+    """Tabulate measurements: a cell for each platform and network, the label of all its measurements.
 
     Platforms and networks stand in the order in which they first occur.
 

@@ -163,7 +163,7 @@ def _identity(reference: Reference) -> str:
 
 
 def _without_profiled(group: list[tuple[str, Measurement]], notes: dict[str, None]) -> list[tuple[str, Measurement]]:
-    """Return the leave out runs under a tool's profiler, which takes time itself, where there are others."""
+    """Leave out runs under a tool's profiler, which takes time itself, where there are others."""
     plain = [(place, item) for place, item in group if not (item.executed and "tool" in item.environment)]
     if plain and len(plain) < len(group):
         notes["runs under a tool's profiler, which takes time itself, are not counted beside others of the same network"] = None

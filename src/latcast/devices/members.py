@@ -120,7 +120,7 @@ NPU_CONSTANT, NPU_COUNT = 3.0, -1.0
 
 
 def overheads(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """Return the widen every coefficient, most the overheads: few networks cannot separate a constant from a price per kernel."""
+    """Widen every coefficient, most the overheads: few networks cannot separate a constant from a price per kernel."""
     prior = model.prior(kind, covariates)
     covariance, mean = prior.covariance.copy(), prior.mean.copy()
     places = np.arange(TERM_COUNT)
@@ -186,7 +186,7 @@ CHIP_LEVEL_VARIANCE = 0.25
 
 
 def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
-    """Return the shift the mean by how far platforms of the same chip are from what their covariates say."""
+    """Shift the mean by how far platforms of the same chip are from what their covariates say."""
     rows = [row for row in model.rows_of_kind[kind] if silicon and model.platforms[row].silicon == silicon]
     if not rows:
         return None
@@ -240,7 +240,7 @@ MOST_PARTS = 10
 
 
 def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Candidate:
-    """Return the regress on FLOPs, elements and a constant, as a state without uncertainty.
+    """Regress on FLOPs, elements and a constant, as a state without uncertainty.
 
     Args:
         totals: (networks, 3) of :class:`latcast.predictors.network_features.NetworkFeatures`.

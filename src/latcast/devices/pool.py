@@ -195,7 +195,7 @@ def similarities(pool: Pool, type_name: str, configurations: np.ndarray, measure
 
 
 def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -> list[Similarity]:
-    """Return the sort similarities, most similar first.
+    """Sort similarities, most similar first.
 
     Args:
         found: From :func:`similarities`.

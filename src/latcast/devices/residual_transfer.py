@@ -130,7 +130,7 @@ def _on_sources(
 
 
 def _without_idle(base: TransferredBase) -> TransferredBase:
-    """Return the drop the sources with coefficients of 0 everywhere; the first one stays, so that there is one.
+    """Drop the sources with coefficients of 0 everywhere; the first one stays, so that there is one.
 
     A bundle carries its sources along, and its readers evaluate them.
     """

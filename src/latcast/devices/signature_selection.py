@@ -65,7 +65,7 @@ def check_size(latency_ms: np.ndarray, size: int) -> None:
 
 
 def select_random(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Return the select at random (Ganesan et al. §III-C, RS); see :class:`SignatureSelection`."""
+    """Select at random (Ganesan et al. §III-C, RS); see :class:`SignatureSelection`."""
     check_size(latency_ms, size)
     order = np.random.default_rng(seed).permutation(latency_ms.shape[1])
     return tuple(int(index) for index in order[:size])
@@ -89,7 +89,7 @@ def entropy(codes: np.ndarray) -> float:
 
 
 def select_by_mutual_information(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Return the select by mutual information (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
+    """Select by mutual information (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
 
     Each network's latencies become three levels over the devices (below the first tercile, between, above). The first network is
     random, as in the algorithm. A network is added whose levels, together with those chosen, tell the devices apart best beyond
@@ -130,7 +130,7 @@ def rank_correlations(latency_ms: np.ndarray) -> np.ndarray:
 
 
 def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) -> list[int]:
-    """Return the apply Algorithm 2: ``size`` networks, or fewer where it runs out of them."""
+    """Apply Algorithm 2: ``size`` networks, or fewer where it runs out of them."""
     left = list(range(len(correlations)))
     chosen: list[int] = []
     while left and len(chosen) < size:
@@ -142,7 +142,7 @@ def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) 
 
 
 def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, threshold: float = THRESHOLD) -> tuple[int, ...]:
-    """Return the select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
+    """Select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
 
     The network that the most others correlate with is taken, and they are removed. Networks of one space correlate highly, so the
     algorithm may run out of networks before it has as many as were asked for; the paper does not say what then. Here each
@@ -172,7 +172,7 @@ CLIPPED_AT = 0.3
 
 
 def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Return the select the networks from which all others are predicted best; see :class:`SignatureSelection`.
+    """Select the networks from which all others are predicted best; see :class:`SignatureSelection`.
 
     Greedy: each time the network is added that leaves the least error when every known device in turn is predicted from the
     chosen networks by what the other devices say (a Gaussian over networks in logarithms, the device's level free). The worst

@@ -26,7 +26,7 @@ import numpy as np
 from latcast.chips.chip_names import silicon
 from latcast.datasets.splits import lineage_of
 from latcast.devices.added_device import typical_interval
-from latcast.devices.device_model import INTERCEPT, Described, DeviceModel, KnownPlatform
+from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.known_platforms import RULES, covariates_of, kind_of
 from latcast.devices.members import Candidate
@@ -75,11 +75,13 @@ class KnownNetworks:
         self.unknown = unknown
         self.row = {key: row for row, key in enumerate(self.references)}
 
-    def described(self, pool: DeviceModel, keys: Sequence[str]) -> Described:
+    def described(self, pool: DeviceModel, keys: Sequence[str]) -> DescribedNetworks:
         """Some of them on the model's basis."""
         sums = self.sums[[self.row[key] for key in keys]]
         own = sums[:, :ADDED]
-        return Described(network_terms(own), *pool.basis.of_sums(own, sums[:, ADDED:]), network_totals(own), network_place(own))
+        return DescribedNetworks(
+            network_terms(own), *pool.basis.of_sums(own, sums[:, ADDED:]), network_totals(own), network_place(own)
+        )
 
     def with_more(self, pool: DeviceModel, references: Iterable[Reference]) -> KnownNetworks:
         """These and others, as many as can be built in :data:`LONGEST_BUILDING_S`."""
@@ -150,7 +152,7 @@ class HubDeviceModel:
         )
 
     @cached_property
-    def described(self) -> Described:
+    def described(self) -> DescribedNetworks:
         """The networks on the model's basis, in their order."""
         return self.networks.described(self.pool, list(self.networks.row))
 
@@ -231,15 +233,17 @@ class HubDeviceModel:
             found[key] = Forecast(math.exp(expected), math.exp(expected - reach), math.exp(expected + reach))
         return found
 
-    def _rows(self, keys: Iterable[str]) -> Described:
+    def _rows(self, keys: Iterable[str]) -> DescribedNetworks:
         return self.described.rows(np.array([self.networks.row[key] for key in keys], dtype=int))
 
-    def forecast(self, seen: Described, log_ms: np.ndarray, platform: str = "") -> DeviceForecast:
+    def forecast(self, seen: DescribedNetworks, log_ms: np.ndarray, platform: str = "") -> DeviceForecast:
         """Of a platform by some latencies: of its kind of unit where its id is known, else of the kind that predicts each
         latency best from the others."""
         return self._forecast(seen, log_ms, platform)[0]
 
-    def _forecast(self, seen: Described, log_ms: np.ndarray, platform: str) -> tuple[DeviceForecast, list[Candidate], str]:
+    def _forecast(
+        self, seen: DescribedNetworks, log_ms: np.ndarray, platform: str
+    ) -> tuple[DeviceForecast, list[Candidate], str]:
         """That, its candidates, and the kind of unit."""
         about = _without_latencies(platform) if platform else None
         if about is not None:
@@ -382,7 +386,7 @@ def _any(kind: str) -> dict[str, float]:
     return {INTERCEPT: 1.0, f"kind {kind}": 1.0}
 
 
-def _forecasts(forecast: DeviceForecast, keys: Sequence[str], described: Described) -> dict[str, Forecast]:
+def _forecasts(forecast: DeviceForecast, keys: Sequence[str], described: DescribedNetworks) -> dict[str, Forecast]:
     if not keys:
         return {}
     log_ms, deviation = described.log_ms(forecast)

@@ -122,7 +122,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
     path = Path(path)
     predictor = predictor.with_card({key: _plain(value, f"{path}: the card's '{key}'") for key, value in predictor.card.items()})
     card = {key: value for key, value in predictor.card.items() if key != "environment"}
-    files = {f"kernels/{name}.safetensors": _arrays(found) for name, found in predictor.kernels.items()}
+    files = {f"kernels/{name}.safetensors": _tensors(_named_arrays(found)) for name, found in predictor.kernels.items()}
     platform = {
         "schema": BUNDLE_SCHEMA,
         "latcast": version("latcast"),
@@ -143,7 +143,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "card.json": {"schema": BUNDLE_SCHEMA, **card},
     }
     try:
-        files |= {name: _json_bytes(document) for name, document in documents.items()}
+        texts = {name: json.dumps(document, indent=1, sort_keys=True, allow_nan=False) for name, document in documents.items()}
+        files |= {name: f"{text}\n".encode() for name, text in texts.items()}
     except (TypeError, ValueError) as problem:
         raise BundleError(f"{path}: the predictor cannot be written: {problem}; train it again") from problem
     files["CARD.md"] = card_text(predictor).encode()
@@ -208,17 +209,9 @@ def _plain(value: Any, where: str) -> Any:
     raise BundleError(f"{where} holds a {type(value).__name__}, expected text, numbers, lists or mappings; leave it out")
 
 
-def _json_bytes(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
 def _index_entry(found: KernelPredictor) -> dict[str, Any]:
     kind = kernel_type(found.kernel_type)
-    transferred = {} if found.base is None else {"transferred": _base_entry(found.base)}
-    seen = {} if found.seen is None else {"seen": _seen_entry(found.seen)}
-    return {
-        **transferred,
-        **seen,
+    entry: dict[str, Any] = {
         "file": f"kernels/{found.kernel_type}.safetensors",
         "model": found.model,
         "regressor": None if found.regressor is None else found.regressor.kind,
@@ -226,31 +219,23 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
         "fields": list(found.fields or kind.fields),
         "features": list(found.features or feature_names(kind)),
     }
-
-
-def _seen_entry(seen: Seen) -> dict[str, Any]:
-    kinds = {name: list(codes) for name, codes in sorted(seen.kinds.items())}
-    return {"kinds": kinds, "most_flops": seen.most_flops, "most_elements": seen.most_elements}
-
-
-def _base_entry(base: TransferredBase) -> dict[str, Any]:
-    """Return the parts of a transferred base that are not arrays."""
-    return {
-        "coefficients_ms": {name: values.tolist() for name, values in sorted(base.coefficients.items())},
-        "sources": [
-            {
-                "platform": source.platform,
-                **_further_terms(source.analytical),
-                "coefficients_ms": source.analytical.to_json(),
-                "kernel": _index_entry(source.predictor),
-            }
-            for source in base.sources
-        ],
-    }
-
-
-def _arrays(found: KernelPredictor) -> bytes:
-    return _tensors(_named_arrays(found))
+    if found.seen is not None:
+        kinds = {name: list(codes) for name, codes in sorted(found.seen.kinds.items())}
+        entry["seen"] = {"kinds": kinds, "most_flops": found.seen.most_flops, "most_elements": found.seen.most_elements}
+    if found.base is not None:
+        entry["transferred"] = {
+            "coefficients_ms": {name: values.tolist() for name, values in sorted(found.base.coefficients.items())},
+            "sources": [
+                {
+                    "platform": source.platform,
+                    **({} if source.analytical.terms == TERMS else {"terms": list(source.analytical.terms)}),
+                    "coefficients_ms": source.analytical.to_json(),
+                    "kernel": _index_entry(source.predictor),
+                }
+                for source in found.base.sources
+            ],
+        }
+    return entry
 
 
 def _tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -317,11 +302,6 @@ def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
             f"{list(further)} behind them"
         )
     return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(terms)), terms)
-
-
-def _further_terms(analytical: AnalyticalTerms) -> dict[str, list[str]]:
-    """Return the names of terms where there are more than ``TERMS``."""
-    return {} if analytical.terms == TERMS else {"terms": list(analytical.terms)}
 
 
 def _number(value: Any, *, above: float = -math.inf) -> float:

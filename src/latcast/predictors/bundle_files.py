@@ -215,7 +215,7 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _replace_folder(fresh: Path, path: Path) -> None:
-    """Return the move the old folder aside, as a folder cannot be renamed over another, and the new one to its place."""
+    """Move the old folder aside, as a folder cannot be renamed over another, and the new one to its place."""
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     _remove(old)
     if path.exists():

@@ -21,7 +21,7 @@ from latcast.records import Platform
 from latcast.registry import beginning_with, matching, nearest_names
 
 if TYPE_CHECKING:
-    from latcast.predictors.pool_file import Pool
+    from latcast.predictors.pool_file import PoolFile
 
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
@@ -66,7 +66,7 @@ class IndexedBundle:
 class PooledPlatform(NamedTuple):
     """A platform of the shipped pool that was found."""
 
-    pool: Pool
+    pool: PoolFile
     platform: str
 
 
@@ -98,7 +98,7 @@ def keep_bundle(
 ) -> IndexedBundle:
     """Save a bundle; without ``output``, put it aside where the stored bundle of the platform is better.
 
-    Then it is kept in the folder ``aside``, where no name finds it.
+    No name finds a bundle in the folder ``aside``.
 
     Args:
         predictor: New.
@@ -113,21 +113,17 @@ def keep_bundle(
         with suppress(BundleError):
             before = read_summary(path).card
     is_current = replace or before is None or is_better(predictor.card, before)
-    return IndexedBundle(
-        save_bundle(predictor, path if is_current else _free_name(path.parent / "aside" / path.name)), is_current, before
-    )
-
-
-def _free_name(path: Path) -> Path:
-    """Return the path, with a number where a file has it already."""
-    number, found = 2, path
-    while found.exists():
-        number, found = number + 1, path.with_stem(f"{path.stem}-{number}")
-    return found
+    if not is_current:
+        path = path.parent / "aside" / path.name
+        number, stem = 1, path.stem
+        while path.exists():
+            number += 1
+            path = path.with_stem(f"{stem}-{number}")
+    return IndexedBundle(save_bundle(predictor, path), is_current, before)
 
 
 def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
-    """Return the summarise every bundle in folders (the user's and the shipped ones where None) without loading predictors."""
+    """Summarise every bundle in folders (the user's and the shipped ones where None) without loading predictors."""
     entries: dict[str, IndexEntry] = {}
     problems: list[str] = []
     for folder in (bundles_folder(), SHIPPED_FOLDER) if folders is None else folders:
@@ -157,17 +153,17 @@ def pool_path() -> Path:
     return SHIPPED_FOLDER.parents[1] / "devices" / "shipped" / "pool.safetensors"
 
 
-def shipped_pool() -> Pool | None:
+def shipped_pool() -> PoolFile | None:
     """Return the pool that comes with the package; None in a copy without it."""
     path = pool_path()
     return _pool(path, path.stat().st_mtime_ns) if path.is_file() else None
 
 
 @lru_cache(maxsize=2)
-def _pool(path: Path, _stamp: int) -> Pool:
-    from latcast.predictors.pool_file import Pool
+def _pool(path: Path, _stamp: int) -> PoolFile:
+    from latcast.predictors.pool_file import PoolFile
 
-    return Pool(path)
+    return PoolFile(path)
 
 
 def available_platforms() -> list[IndexEntry]:
@@ -236,20 +232,17 @@ def platforms(pattern: str | None = None) -> list[PlatformSummary]:
         'Snapdragon 855'
     """
     entries = {entry.platform: entry for entry in available_platforms()}
-    return [_summary(entries[name]) for name in matching(pattern, entries)]
-
-
-def _summary(entry: IndexEntry) -> PlatformSummary:
-    platform = Platform.parse(entry.platform)
-    figures = {key: entry.card.get(key) for key in SUMMARY}
-    return PlatformSummary(platform.id, platform.device, _chip(platform, entry.card), platform.unit, entry.source, **figures)
-
-
-def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
-    """Return the CPU that the measurements of a card were taken on, or the chip of a known device."""
-    stated = card.get("chip") or _cpu_model(card)
-    known = None if stated else chip_of(platform.device)
-    return stated or (known.name if known is not None else None)
+    found = []
+    for name in matching(pattern, entries):
+        entry = entries[name]
+        platform = Platform.parse(entry.platform)
+        chip = entry.card.get("chip") or _cpu_model(entry.card)
+        if not chip:
+            known = chip_of(platform.device)
+            chip = None if known is None else known.name
+        figures = {key: entry.card.get(key) for key in SUMMARY}
+        found.append(PlatformSummary(platform.id, platform.device, chip, platform.unit, entry.source, **figures))
+    return found
 
 
 def _cpu_model(card: Mapping[str, Any]) -> str | None:

@@ -157,7 +157,7 @@ def demonstrate(
     replace: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> Demonstration:
-    """Return the profile this machine, predict real networks of families it never ran, then run them.
+    """Profile this machine, predict real networks of families it never ran, then run them.
 
     Args:
         settings: Runtime, threads, precision; ONNX Runtime on one thread by default.

@@ -25,16 +25,6 @@ On = str | os.PathLike[str] | Platform | PooledPlatform | PlatformPredictor
 """A platform: its id, a beginning of it that no other has, a bundle's path, one of the pool, or a loaded predictor."""
 
 
-@lru_cache(maxsize=64)
-def _from_bundle(path: Path, stamp: float) -> PlatformPredictor:
-    return load_bundle(path, check=SHIPPED_FOLDER not in path.parents)
-
-
-@lru_cache(maxsize=64)
-def _from_pool(found: PooledPlatform) -> PlatformPredictor:
-    return found.pool.predictor(found.platform)
-
-
 def load(platform: On) -> PlatformPredictor:
     """Return the predictor of a platform; kept in memory once loaded.
 
@@ -59,9 +49,16 @@ def _found(platform: On) -> Path | PooledPlatform | PlatformPredictor:
 
 
 def _loaded(found: Path | PooledPlatform | PlatformPredictor) -> PlatformPredictor:
-    if isinstance(found, Path):
-        return _from_bundle(found, found.stat().st_mtime)
-    return _from_pool(found) if isinstance(found, PooledPlatform) else found
+    if isinstance(found, PlatformPredictor):
+        return found
+    return _read(found, found.stat().st_mtime if isinstance(found, Path) else 0.0)
+
+
+@lru_cache(maxsize=128)
+def _read(found: Path | PooledPlatform, _stamp: float) -> PlatformPredictor:
+    if isinstance(found, PooledPlatform):
+        return found.pool.predictor(found.platform)
+    return load_bundle(found, check=SHIPPED_FOLDER not in found.parents)
 
 
 def resolve_platforms(names: Iterable[str], unmeasured: Callable[[str], PlatformPredictor | None]) -> list[On]:
@@ -98,7 +95,11 @@ def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
 
 def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
     """Return the predictors of one or several platforms; see :func:`load`."""
-    return [load(on)] if is_one(on) else [load(platform) for platform in cast("Sequence[On]", on)]
+    return [load(platform) for platform in _listed(on)]
+
+
+def _listed(on: On | Sequence[On]) -> Sequence[On]:
+    return [on] if is_one(on) else cast("Sequence[On]", on)
 
 
 @overload
@@ -148,7 +149,7 @@ def predict(
         >>> latcast.predict("resnet18", on=["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"])[1].platform
         's10/tflite-2.10/gpu/fp16'
     """
-    platforms = _each(on)
+    platforms = [_found(each) for each in _listed(on)]
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs))
     found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
     return found[0] if is_one(on) else found
@@ -175,14 +176,9 @@ def predict_many(
         >>> [found.model for found in latcast.predict_many(["resnet18", "mobilenet_v2"], on=phone)]
         ['resnet18', 'mobilenet_v2']
     """
-    platforms = _each(on)
+    platforms = [_found(each) for each in _listed(on)]
     graphs = read_models(models, ModelOptions(**options))
     return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown) for found in predictions]
-
-
-def _each(on: On | Sequence[On]) -> list[Path | PooledPlatform | PlatformPredictor]:
-    """Return each platform's bundle, place in the pool, or predictor."""
-    return [_found(each) for each in ([on] if is_one(on) else cast("Sequence[On]", on))]
 
 
 def _predictions(

@@ -141,7 +141,7 @@ class JointLatency:
 
 
 def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
-    """Return the join two predictions whose errors have a correlation.
+    """Join two predictions whose errors have a correlation.
 
     The logarithm of each latency is taken for normal on either side of the prediction, with the deviation of that side from the
     prediction's interval. The interval of a difference is of the predictions' level, of 90 % where they have none.

@@ -237,7 +237,7 @@ def _counts(sizes: Mapping[str, float], count: int) -> dict[str, int]:
 
 
 def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
-    """Return the split a number into whole parts by weights (largest remainders); nothing where all weights are 0."""
+    """Split a number into whole parts by weights (largest remainders); nothing where all weights are 0."""
     total = sum(weights.values())
     if not total:
         return {}
@@ -254,7 +254,7 @@ def _item(name: str, configuration: Configuration) -> CampaignItem:
 
 
 def _mixed(lists: Sequence[Sequence[Any]], rng: Random) -> list[Any]:
-    """Return the mix the lists so that every beginning holds about the same part of each."""
+    """Mix the lists so that every beginning holds about the same part of each."""
 
     def placed(elements: Sequence[Any]) -> Iterator[tuple[float, int, Any]]:
         for index, element in enumerate(elements):

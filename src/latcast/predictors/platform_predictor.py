@@ -185,8 +185,6 @@ class PlatformPredictor:
                 parts.append(predictor.latency_ms(self.analytical, rows))
         return np.concatenate(parts)
 
-        return np.concatenate(parts) if parts else np.zeros(0)
-
     def estimate(self, networks: Sequence[Sequence[Kernel]]) -> Estimates:
         """Estimate many networks at once: each distinct kernel once."""
         return self.estimate_table(KernelTable.of(networks))

@@ -169,7 +169,7 @@ def _root(lost: np.ndarray, moments: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.solve(scale.T, vectors[:, kept] * np.sqrt(0.999 * values[kept])).T)
 
 
-class Pool:
+class PoolFile:
     """The platforms of a file; nothing of one is read before it is asked for.
 
     Args:

@@ -6,7 +6,7 @@ inside networks (Li et al.), and whole networks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
@@ -133,7 +133,14 @@ def attribute_executed(
     owner = {node: index for index, kernel in enumerate(kernels) if not kernel.free for node in kernel.nodes}
     owners_of = [{owner[node] for node in executed.nodes if node in owner} for executed in measurement.executed]
     last_part = {min(owners): place for place, owners in enumerate(owners_of) if owners}
-    reorders = _reorders_before(kernels, last_part)
+    # The reorders of the rules, by the index of the next kernel that ran.
+    reorders: dict[int, list[Kernel]] = {}
+    behind = len(kernels)
+    for before in reversed(range(len(kernels))):
+        if before in last_part:
+            behind = before
+        elif not kernels[before].nodes:
+            reorders.setdefault(behind, []).append(kernels[before])
     time_of: dict[int, float] = {}
     parts_of: dict[int, list[tuple[Sequence[str], float]]] = {}
     spanning: list[tuple[Sequence[str], float]] = []
@@ -180,9 +187,9 @@ def attribute_executed(
         elements = sum(kernel.configuration[0] for kernel in found)
         pairs += [(kernel, latency_ms * kernel.configuration[0] / elements) for kernel in found if latency_ms > 0]
     for nodes, latency_ms in (*spanning, *(part for index in sorted(spoiled) for part in parts_of.get(index, ()))):
-        kernel = as_executed(nodes)
-        if kernel is not None and latency_ms > 0:
-            pairs.append((kernel, latency_ms))
+        executed_kernel = as_executed(nodes)
+        if executed_kernel is not None and latency_ms > 0:
+            pairs.append((executed_kernel, latency_ms))
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
 
 
@@ -191,18 +198,6 @@ QUANTISATION = "QuantizeLinear"
 
 REORDERS = ("Reorder", "Transpose")
 """What the kinds of executed layout changes begin with, which no operator of the network is."""
-
-
-def _reorders_before(kernels: Sequence[Kernel], ran: Container[int]) -> dict[int, list[Kernel]]:
-    """Return the map the index of the next kernel that ran to the reorders of the rules before it."""
-    found: dict[int, list[Kernel]] = {}
-    behind = len(kernels)
-    for index, kernel in reversed(list(enumerate(kernels))):
-        if index in ran:
-            behind = index
-        elif not kernel.nodes:
-            found.setdefault(behind, []).append(kernel)
-    return found
 
 
 SCALE_LIMIT = 2.0
@@ -278,14 +273,6 @@ def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
         constant, profiler = 0, int(np.argmin(dispersion[0]))
     found = PROFILER_OVERHEADS_MS[profiler], constants_ms[constant, 0, 0], factor[constant, profiler, 0]
     return ProfileOverheads(*map(float, found))
-
-
-def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measurement:
-    kernels = (
-        replace(kernel, latency_ms=max(kernel.latency_ms - overhead_ms, LEAST_LEFT * kernel.latency_ms))
-        for kernel in measurement.executed
-    )
-    return replace(measurement, executed=tuple(kernels))
 
 
 def timed_alone(reference: Reference, singles: SingleKernels) -> Kernel:
@@ -388,9 +375,14 @@ def collect(
                 networks[reference.key] = (reference, known[reference.key])
             latency_ms = measurement.latency_ms
             if measurement.executed:
+                # Without what the profiler adds to each kernel.
+                executed = tuple(
+                    replace(each, latency_ms=max(each.latency_ms - overheads.profiler_ms, LEAST_LEFT * each.latency_ms))
+                    for each in measurement.executed
+                )
                 pairs, some, total = attribute_executed(
                     networks[reference.key][1],
-                    _without_overhead(measurement, overheads.profiler_ms),
+                    replace(measurement, executed=executed),
                     lambda nodes, key=reference.key: kernel_of(graph_of(key), rules, nodes),  # type: ignore[misc]
                 )
                 given, whole = given + some, whole + total

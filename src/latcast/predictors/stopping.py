@@ -101,7 +101,7 @@ class Outlook:
 
     @property
     def enough(self) -> bool:
-        """Return whether the rest is not worth measuring."""
+        """Whether the rest is not worth measuring."""
         known = self.predictors >= FEWEST_PREDICTORS and self.networks >= FEWEST_TO_END
         return known and self.gain <= max(LEAST_GAIN * self.error, LEAST_POINTS)
 

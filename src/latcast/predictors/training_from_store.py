@@ -56,7 +56,7 @@ def collect_stored(
     singles: SingleKernels | None = None,
     known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
-    """Return the collect samples of a platform from a store, except of networks of which only latencies are known.
+    """Collect samples of a platform from a store, except of networks of which only latencies are known.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
@@ -189,7 +189,7 @@ def trained_with_card(
         data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups
     )
     card: dict[str, Any] = {
-        "trained_on": _what(data, learn_from),
+        "trained_on": _describe_samples(data, learn_from),
         "learn_from": learn_from,
         "model": chosen_model(learn_from, model),
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
@@ -208,7 +208,7 @@ def trained_with_card(
             with_relatives = cross_predict(
                 data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
             )
-        judged = Judged.of(data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
+        judged = CalibrationNetworks.of(data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
         predictor, figures = calibrated(predictor, judged)
         card["lineages"] = judged_by(lambda sample: sample.lineage, judged)
         if len({sample.reference.space for sample in data.networks} & SPACES_OF_NAMES) > 1:
@@ -221,14 +221,14 @@ def trained_with_card(
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The networks that an interval and a card rest on, and how those predicted them that had seen nothing of them.
+class CalibrationNetworks:
+    """Networks that an interval and a card rest on, with their held-out predictions.
 
     Attributes:
-        networks: Those that :func:`latcast.predictors.intervals.calibration_networks` chooses.
-        held_out: The same, predicted.
+        networks: Chosen by :func:`latcast.predictors.intervals.calibration_networks`.
+        held_out: Predictions without their lineage.
         outside_growth: By how much an interval grows with novelty.
-        with_relatives: The same, predicted from relatives too; None where they were not.
+        with_relatives: Predictions with relatives in the training data, or None.
     """
 
     networks: tuple[NetworkSample, ...]
@@ -244,7 +244,7 @@ class Judged:
         *,
         outside_growth: float = OUTSIDE_GROWTH,
         with_relatives: HeldOut | None = None,
-    ) -> Judged:
+    ) -> CalibrationNetworks:
         """Choose the networks to calibrate and judge on, with their predictions, (networks,)."""
         chosen = calibration_networks(networks)
         relatives = None if with_relatives is None else with_relatives[chosen]
@@ -269,7 +269,7 @@ class Judged:
         )  # fmt: skip
 
 
-def calibrated(predictor: PlatformPredictor, judged: Judged) -> tuple[PlatformPredictor, Metrics]:
+def calibrated(predictor: PlatformPredictor, judged: CalibrationNetworks) -> tuple[PlatformPredictor, Metrics]:
     """Return a predictor with an interval from networks held out, and how well these were predicted.
 
     The interval grows with novelty as is given, or, where the networks were predicted from relatives too, as is learned.
@@ -283,7 +283,7 @@ def calibrated(predictor: PlatformPredictor, judged: Judged) -> tuple[PlatformPr
     return replace(predictor, interval=replace(interval, novelty=predictor.interval.novelty)), figures
 
 
-def judged_by(group_of: Callable[[NetworkSample], str], judged: Judged) -> dict[str, dict[str, float | int | None]]:
+def judged_by(group_of: Callable[[NetworkSample], str], judged: CalibrationNetworks) -> dict[str, dict[str, float | int | None]]:
     """Return figures of each group of designed networks, lineages held out, by an interval of the other lineages."""
     labels = np.array([group_of(sample) if sample.designed else "" for sample in judged.networks])
     figures = {}
@@ -310,7 +310,7 @@ AT_RANDOM = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "i
 """Figures of random networks on a card."""
 
 
-def _what(data: TrainingData, learn_from: str) -> str:
+def _describe_samples(data: TrainingData, learn_from: str) -> str:
     counts: dict[str, int] = {}
     for sample in data.networks:
         name = sample.family if sample.whole else sample.reference.space

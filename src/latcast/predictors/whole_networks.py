@@ -32,7 +32,7 @@ PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
     "cpu int8": (2e-8, 3e-7, 2e-7, 3e-3),
     "gpu": (5e-9, 1e-7, 1e-7, 2e-2),
 }
-"""Milliseconds a FLOP, an element moved, a weight read, a kernel, of phones: a core (20 GFLOP/s, 8 GB/s) and a GPU (ten times that)."""
+"""Milliseconds a FLOP, an element moved, a weight read, a kernel, of a phone: a core (20 GFLOP/s, 8 GB/s), a GPU (10 times)."""
 
 PRIOR_LOOP_MS = 1.5e-7
 """Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""

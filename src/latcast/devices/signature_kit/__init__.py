@@ -136,7 +136,7 @@ def write_kit(
 
 
 def _prepare(folder: Path) -> None:
-    """Return the make an empty folder; one that holds a kit is emptied."""
+    """Make an empty folder; one that holds a kit is emptied."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / MANIFEST_FILE).is_file():
@@ -150,7 +150,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _archive(folder: Path, archive: Path) -> int:
-    """Return the pack a kit so that it unpacks to one folder, its scripts executable; return the archive's bytes."""
+    """Pack a kit so that it unpacks to one folder, its scripts executable; return the archive's bytes."""
     part = archive.with_name(f".{archive.name}.part")
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ class _Network(Layers):
         return float(np.mean((forward(self.weights, self.biases, x)[-1][:, 0] - target) ** 2))
 
     def differentiate(self, x: np.ndarray, target: np.ndarray) -> float:
-        """Return the set the gradient of half the mean squared error with weight decay; return that loss."""
+        """Set the gradient of half the mean squared error with weight decay; return that loss."""
         delta = self.forward(x) - target[:, None]
         self.backward(delta)
         loss = float(np.mean(delta**2))

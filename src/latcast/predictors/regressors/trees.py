@@ -181,7 +181,7 @@ class TreeEnsemble:
 
     @classmethod
     def _joined(cls, trees: Sequence[tuple[np.ndarray, ...]]) -> TreeEnsemble:
-        """Return the join trees: columns, thresholds and children of the inner nodes (a leaf as ~its number), and leaf values."""
+        """Join trees: columns, thresholds and children of the inner nodes (a leaf as ~its number), and leaf values."""
         sizes = [(len(tree[0]), len(tree[4])) for tree in trees]
         starts = np.cumsum([0, *(inner + leaves for inner, leaves in sizes)])
         count = int(starts[-1])
