@@ -187,31 +187,23 @@ def write_files(path: Path, files: Mapping[str, bytes], *, compressed: bool = Fa
         try:
             _remove(fresh)
             if path.suffix == ".zip":
-                _write_archive(fresh, files, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
+                method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+                with zipfile.ZipFile(fresh, "w", method) as archive:
+                    for name in sorted(files):
+                        entry = zipfile.ZipInfo(name, _EPOCH)
+                        entry.create_system = 3
+                        entry.external_attr = (stat.S_IFREG | 0o644) << 16
+                        archive.writestr(entry, files[name], method)
                 os.replace(fresh, path)
             else:
-                _write_folder(fresh, files)
+                for name, data in files.items():
+                    (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                    (fresh / name).write_bytes(data)
                 _replace_folder(fresh, path)
         finally:
             _remove(fresh)
     except OSError as problem:
         raise BundleError(f"{path}: cannot be written: {problem.strerror}; choose another place") from problem
-
-
-def _write_archive(path: Path, files: Mapping[str, bytes], method: int) -> None:
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.create_system = 3
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            archive.writestr(entry, files[name], method)
-
-
-def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        place = path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
 
 
 def _replace_folder(fresh: Path, path: Path) -> None:

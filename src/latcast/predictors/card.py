@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from latcast.predictors.analytical import AnalyticalTerms, throughputs
+from latcast.predictors.analytical import throughputs
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -94,10 +94,10 @@ def evidence(card: Mapping[str, Any]) -> str:
 def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether the first of two cards of one platform is of the better predictor; of equal ones the first.
 
-    An error on networks held out goes before none. Otherwise the one that learned from more networks (then: from more
-    measurements) is the better, unless its error is higher by more than chance (a MAPE over n networks is known to about one
-    part in the root of n, as errors spread about as widely as their mean). That is asked only where the other learned from at
-    least half as many: each is judged on networks of its own, and a short profile's are few, small and alike.
+    A card with a held-out error beats one without. Otherwise the one that learned from more networks (then: from more
+    measurements) is better, unless its error is higher by more than chance: a MAPE over n networks is known to about one part in
+    the root of n. Errors count only where the other learned from at least half as many, as a short profile is judged on few,
+    small networks.
     """
     if (card.get("mape") is None) != (other.get("mape") is None):
         return card.get("mape") is not None
@@ -136,14 +136,6 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     return own
 
 
-def _short_networks(predictor: PlatformPredictor) -> str:
-    """Return a sentence on the short-network correction; empty where there is none."""
-    correction = predictor.network.short_networks
-    if not correction.exponents:
-        return ""
-    return f" Short networks take less than that: {correction.least_factor:.2f} times at {correction.shortest_ms:.3g} ms."
-
-
 def card_text(predictor: PlatformPredictor) -> str:
     """Return the card as Markdown."""
     card = predictor.card
@@ -160,10 +152,14 @@ def card_text(predictor: PlatformPredictor) -> str:
         if interval.level is None
         else f"calibrated on {interval.networks} networks"
     )
+    overhead = f"a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it."
+    correction = predictor.network.short_networks
+    if correction.exponents:
+        factor, shortest = f"{correction.least_factor:.2f}", f"{correction.shortest_ms:.3g}"
+        overhead += f" Short networks take less than that: {factor} times at {shortest} ms."
     lines += [
         "",
-        f"The {interval.kind} interval is {interval.in_words()}, {calibration}; "
-        f"a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it." + _short_networks(predictor),
+        f"The {interval.kind} interval is {interval.in_words()}, {calibration}; {overhead}",
         "",
         "## Kernel predictors",
         "",
@@ -174,32 +170,23 @@ def card_text(predictor: PlatformPredictor) -> str:
     )
     if card.get("transfer"):
         lines += ["", "## Transferred from", ""]
-        lines += _table(_TRANSFER, [_transfer_row(name, found) for name, found in sorted(card["transfer"].items())])
+        rows = []
+        for name, found in sorted(card["transfer"].items()):
+            nearest = found.get("similar") or [{}]
+            divergence, samples = _show(nearest[0].get("divergence")), _show(found.get("samples"))
+            rows.append((name, _show(found.get("way")), ", ".join(found.get("sources") or ()) or "-", divergence, samples))
+        lines += _table(("kernel type", "learned", "sources", "divergence of the nearest", "samples"), rows)
     lines += ["", "## What the device does well", ""]
-    lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.analytical, predictor.platform.precision))
+    lines += _table(
+        ("kernel class", "GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel"),
+        [
+            (each.kernel_class, *("-" if rate is None else f"{rate:.4g}" for rate in each.rates), f"{each.kernel_us:.4g}")
+            for each in throughputs(predictor.analytical, predictor.platform.precision)
+        ],
+    )
     lines += ["", "## Environment of the measurements", ""]
     lines += _table(("", ""), _flattened(card.get("environment") or {})) if card.get("environment") else [_NOT_STATED]
     return "\n".join(lines) + "\n"
-
-
-_TRANSFER = ("kernel type", "learned", "sources", "divergence of the nearest", "samples")
-
-
-def _transfer_row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a row for one kernel type of ``card["transfer"]``, as :mod:`latcast.devices.adaptation` writes it."""
-    nearest = found.get("similar") or [{}]
-    sources = ", ".join(found.get("sources") or ()) or "-"
-    return name, _show(found.get("way")), sources, _show(nearest[0].get("divergence")), _show(found.get("samples"))
-
-
-_THROUGHPUTS = ("GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel")
-
-
-def _throughputs(analytical: AnalyticalTerms, precision: str) -> list[tuple[str, ...]]:
-    return [
-        (each.kernel_class, *("-" if rate is None else f"{rate:.4g}" for rate in each.rates), f"{each.kernel_us:.4g}")
-        for each in throughputs(analytical, precision)
-    ]
 
 
 def _flattened(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ CHECKED_NETWORKS = (
     "se_resnet50", "efficientnet_b1", "mobilevit_xs", "swin_tiny", "mnasnet1_3", "alexnet", "proxylessnas_gpu",
     "se_resnext50_32x4d",
 )  # fmt: skip
-"""Networks predicted and then run: published, at most two a family, not trained on; quick ones first, for short budgets."""
+"""Networks predicted and then run: published, at most two a family, not trained on; quick ones first."""
 
 FEWEST_CHECKED = 12
 
@@ -81,7 +81,7 @@ class CheckedNetwork:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What a demonstration came to.
+    """Result of a demonstration.
 
     Attributes:
         predictor: Of this machine.
@@ -177,7 +177,9 @@ def demonstrate(
     start = time.monotonic()
     settings = settings or WorkerSettings()
     made(store.parent)
-    _remove(checks, *(() if resume else (store,)))
+    for each in (checks,) if resume else (checks, store):
+        for suffix in ("", "-wal", "-shm"):
+            each.with_name(each.name + suffix).unlink(missing_ok=True)
     with Store(store) as known, Store(checks) as found:
         learned = profile(
             settings, store=known, budget_minutes=PROFILE_SHARE * budget_s / 60, seed=seed, replace=replace,
@@ -189,7 +191,13 @@ def demonstrate(
         named = [dataclasses.replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
         count = affordable(references, named, max(budget_s - (time.monotonic() - start), 0.0))
         found.take_quiet_times(known)
-        failures = _run(settings, references[:count], found, watch)
+        items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references[:count]]
+
+        def step(progress: Progress) -> None:
+            share = progress.done / progress.total if progress.total else 1.0
+            watch(Stage("running the predicted networks", share, progress))
+
+        failures = Campaign(found, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
         # The predictor speaks of the quiet state as it was known when it was trained.
         found.take_quiet_times(known)
         labels = {label.reference.key: label for label in found.labels(platform=predictor.platform.id)}
@@ -201,9 +209,12 @@ def demonstrate(
     if not networks:
         name, reason = next(iter(failures.items()))
         raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
+    predicted = [each.prediction for each in networks]
+    columns = ([each.latency_ms for each in predicted], [each.label.latency_ms for each in networks],
+               [each.low_ms for each in predicted], [each.high_ms for each in predicted])  # fmt: skip
     return Demonstration(
-        predictor, learned.bundle, checks, networks, _judge(networks), label_error(network.label for network in networks),
-        len(learned.data.networks), failures, time.monotonic() - start,
+        predictor, learned.bundle, checks, networks, judge(*map(np.array, columns)),
+        label_error(network.label for network in networks), len(learned.data.networks), failures, time.monotonic() - start,
     )  # fmt: skip
 
 
@@ -220,35 +231,3 @@ def affordable(
         if spent_s > seconds and count >= FEWEST_CHECKED:
             return count
     return len(references)
-
-
-def _run(
-    settings: WorkerSettings, references: Sequence[Reference], store: Store, watch: Callable[[Stage], None]
-) -> Mapping[str, str]:
-    """Run the networks in as many processes as a label needs; return the reasons of those that failed."""
-
-    def step(progress: Progress) -> None:
-        share = progress.done / progress.total if progress.total else 1.0
-        watch(Stage("running the predicted networks", share, progress))
-
-    items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references]
-    return Campaign(store, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
-
-
-def _judge(networks: Sequence[CheckedNetwork]) -> Metrics:
-    def column(values: Sequence[float]) -> np.ndarray:
-        return np.array(values)
-
-    return judge(
-        column([network.prediction.latency_ms for network in networks]),
-        column([network.label.latency_ms for network in networks]),
-        column([network.prediction.low_ms for network in networks]),
-        column([network.prediction.high_ms for network in networks]),
-    )
-
-
-def _remove(*stores: Path) -> None:
-    """Delete SQLite files with their journals."""
-    for store in stores:
-        for suffix in ("", "-wal", "-shm"):
-            store.with_name(store.name + suffix).unlink(missing_ok=True)

@@ -105,7 +105,7 @@ def _network_values(
                 raise LatcastError(f"found a kernel that occurs {count!r} times, expected a number from 1 on")
             total += count
             if total > MOST_KERNELS:
-                raise LatcastError(f"found networks of over {MOST_KERNELS} kernels, expected fewer")
+                raise LatcastError(f"found networks of {total} kernels, expected at most {MOST_KERNELS}")
             kind = kernel_type(name)
             if len(row) != len(fields[name]):
                 raise ValueError(f"found a {name} of {len(row)} fields, expected {len(fields[name])}")

@@ -38,7 +38,11 @@ def hub_bundle(text: str) -> Path:
             not the one whose digest the hub states.
     """
     address = text.removeprefix(PREFIX)
-    base, platform = _parts(address)
+    parts = urlsplit(address)
+    names = [part for part in parts.path.split("/") if part]
+    if not parts.hostname or len(names) < 4:
+        raise UnknownPlatformError(f"'{text}' names no platform of a hub; expected hub:https://host/PLATFORM")
+    base, platform = "/".join([f"{parts.scheme}://{parts.netloc}", *names[:-4]]), "/".join(names[-4:])
     path = cache_folder() / "hubs" / f"{hashlib.sha256(address.encode()).hexdigest()[:24]}.zip"
     if path.is_file() and time.time() - path.stat().st_mtime < FRESH_S:
         return path
@@ -97,16 +101,6 @@ def _is_protected(base: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _parts(address: str) -> tuple[str, str]:
-    """Return the address of the hub, and platform id."""
-    found = urlsplit(address)
-    names = [part for part in found.path.split("/") if part]
-    if not found.hostname or len(names) < 4:
-        raise UnknownPlatformError(f"'{PREFIX}{address}' names no platform of a hub; expected hub:https://host/PLATFORM")
-    before = "/".join(names[:-4])
-    return f"{found.scheme}://{found.netloc}" + (f"/{before}" if before else ""), "/".join(names[-4:])
 
 
 def refusal(problem: urllib.error.HTTPError) -> str:

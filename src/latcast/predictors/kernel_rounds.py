@@ -104,7 +104,11 @@ class KernelRounds:
         self._seed = seed
         self._target_error = target_error
         self._plans: dict[str, _Plan] = {}
-        counts = _counts({name: len(zoo.get(name, {})) if weights is None else weights.get(name, 0) for name in spaces}, count)
+        # Some of each type, and the rest by their weights.
+        sizes = {name: len(zoo.get(name, {})) if weights is None else weights.get(name, 0) for name in spaces}
+        least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
+        rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
+        counts = {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
         self.spaces: Mapping[str, KernelSpace] = spaces
         for name, space in spaces.items():
             listed = zoo.get(name, {})
@@ -227,13 +231,6 @@ def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[
         reports.append(run(items, 1.0))
     rounds.assess(known_kernels(store, platform, rounds.singles))
     return reports
-
-
-def _counts(sizes: Mapping[str, float], count: int) -> dict[str, int]:
-    """Return the planned kernels of each type: some of each, and the rest by their shares in networks."""
-    least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
-    rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
-    return {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
 
 
 def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:

@@ -35,7 +35,7 @@ class Metrics:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Rank of values (n,) from 1 on; equal ones have the mean of theirs."""
+    """Rank values (n,) from 1 on; equal ones have the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
 

@@ -101,7 +101,7 @@ class Outlook:
 
     @property
     def enough(self) -> bool:
-        """Whether the rest is not worth measuring."""
+        """Whether measuring can stop: the rest would teach too little."""
         known = self.predictors >= FEWEST_PREDICTORS and self.networks >= FEWEST_TO_END
         return known and self.gain <= max(LEAST_GAIN * self.error, LEAST_POINTS)
 

@@ -240,10 +240,16 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     """
     general, deviation = prior_coefficients(platform, list(terms.classes), terms.terms)
     sums = terms.class_sums
-    scale = _level(general, sums, latency_ms)
+    # Ratios come from the prior; the level is the one that makes the median network right.
+    scale = float(np.exp(np.median(np.log(latency_ms / (sums @ general)))))
     prior = scale * general
     strength = ANALYTICAL_NOISE**2 / len(latency_ms)
-    of, first = _parameters(terms)
+    # Copies between layouts cost all classes alike: one parameter. Every other coefficient is a parameter of its class.
+    width, alike = len(terms.terms), np.isin(terms.terms, LAYOUT_TERMS)
+    stands_for = np.arange(len(terms.classes) * width + 1)
+    stands_for[:-1] = np.where(np.tile(alike, len(terms.classes)), stands_for[:-1] % width, stands_for[:-1])
+    first, of = np.unique(stands_for, return_inverse=True)
+    of = of.reshape(-1)
     together = np.zeros((len(sums), len(first)))
     np.add.at(together.T, of, sums.T)
     held = prior[first]
@@ -266,27 +272,9 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     )
 
 
-def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
-    """Return each coefficient's parameter, (classes x terms + 1,), and each parameter's first coefficient.
-
-    Copies between layouts (:data:`LAYOUT_TERMS`) cost all classes alike; every other coefficient is of one class.
-    """
-    width = len(terms.terms)
-    alike = np.isin(terms.terms, LAYOUT_TERMS)
-    stands_for = np.arange(len(terms.classes) * width + 1)
-    stands_for[:-1] = np.where(np.tile(alike, len(terms.classes)), stands_for[:-1] % width, stands_for[:-1])
-    first, of = np.unique(stands_for, return_inverse=True)
-    return of.reshape(-1), first
-
-
-def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
-    """Return the factor on a prior that makes the median network right."""
-    return float(np.exp(np.median(np.log(latency_ms / (sums @ prior)))))
-
-
 @dataclass(frozen=True)
 class _Solution:
-    """A posterior.
+    """Posterior at one noise.
 
     Attributes:
         weights: (points,).
@@ -300,7 +288,7 @@ class _Solution:
 
 
 class _Process:
-    """The posterior of the kernels' factors, given networks."""
+    """Posterior of the kernels' factors, given networks."""
 
     def __init__(self, terms: NetworkTerms, kernels_ms: np.ndarray, overhead_ms: float, latency_ms: np.ndarray) -> None:
         from scipy.sparse import csr_matrix
@@ -328,6 +316,7 @@ class _Process:
         """Return the posterior at a noise, from all networks or from some; the steps begin at the analytical terms."""
         spent = self.spent if rows is None else self.spent[rows]
         target = self.log_latency if rows is None else self.log_latency[rows]
+        types = self.terms.types
         huber = max(HUBER_NOISES * noise, LEAST_HUBER)
         weights, logs, log_overhead = np.zeros(spent.shape[1]), np.zeros(spent.shape[1]), 0.0
         state = self._state(spent, logs, log_overhead)
@@ -339,10 +328,16 @@ class _Process:
             error = target - np.log(total)
             residual = error + shares @ logs + by_overhead * log_overhead
             trust = np.minimum(1.0, huber / np.maximum(np.abs(error), 1e-12))
-            system = self._quadratic(shares) + np.outer(by_overhead, by_overhead) + np.diag(noise**2 / trust)
+            system = np.zeros((len(target), len(target)))  # shares · covariance · sharesᵀ
+            for kernels, block in zip(types, self.blocks, strict=True):
+                part = shares[:, block]
+                system += part @ (part @ kernels.covariance).T
+            system = system + np.outer(by_overhead, by_overhead) + np.diag(noise**2 / trust)
             dual = np.linalg.solve(system, residual)
             new_weights, new_overhead = shares.T @ dual, float(by_overhead @ dual)
-            new_logs = self._covariance_times(new_weights)
+            new_logs = np.concatenate(
+                [new_weights[:0], *(each.covariance @ new_weights[part] for each, part in zip(types, self.blocks, strict=True))]
+            )
             step, moved = 1.0, False
             while step > 0.05 and not moved:
                 w = weights + step * (new_weights - weights)
@@ -370,18 +365,6 @@ class _Process:
         shares.data = spent.data * factor[spent.indices] / np.repeat(total, np.diff(spent.indptr))
         return shares, total, overhead
 
-    def _covariance_times(self, weights: np.ndarray) -> np.ndarray:
-        parts = [kernels.covariance @ weights[block] for kernels, block in zip(self.terms.types, self.blocks, strict=True)]
-        return np.concatenate(parts) if parts else weights
-
-    def _quadratic(self, shares: Any) -> np.ndarray:
-        """Return ``shares · covariance · sharesᵀ``, (networks, networks)."""
-        found = np.zeros((shares.shape[0], shares.shape[0]))
-        for kernels, block in zip(self.terms.types, self.blocks, strict=True):
-            part = shares[:, block]
-            found += part @ (part @ kernels.covariance).T
-        return found
-
 
 def _cost(error: np.ndarray, huber: float, noise: float) -> float:
     size = np.abs(error)
@@ -404,7 +387,11 @@ def predictor_parts(
     learned: WholeNetworkFit, terms: NetworkTerms
 ) -> tuple[AnalyticalTerms, dict[str, KernelPredictor], CalibrationTerms]:
     """Return a fit as the parts of a platform predictor; ranges are those of the networks' kernels."""
-    pooled = _pooled(learned, terms)
+    # Coefficients of all classes together, for kernels of unknown classes: milliseconds by term over units of it.
+    units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), len(terms.terms))
+    whole = units.sum(axis=0)
+    table = np.stack([learned.coefficients[name] for name in terms.classes])
+    pooled = np.asarray((units * table).sum(axis=0) / np.where(whole > 0, whole, 1.0))
     kernels = {}
     for found in terms.types:
         if found.name == "other":
@@ -418,12 +405,3 @@ def predictor_parts(
         AnalyticalTerms({POOLED: pooled, **learned.coefficients}, terms.terms), kernels,
         CalibrationTerms(constant_ms=learned.overhead_ms),
     )  # fmt: skip
-
-
-def _pooled(learned: WholeNetworkFit, terms: NetworkTerms) -> np.ndarray:
-    """Return the coefficients of all classes together, for what is of no known class: milliseconds by term over units of it."""
-    width = len(terms.terms)
-    units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), width)
-    table = np.stack([learned.coefficients[name] for name in terms.classes])
-    whole = units.sum(axis=0)
-    return np.asarray((units * table).sum(axis=0) / np.where(whole > 0, whole, 1.0))

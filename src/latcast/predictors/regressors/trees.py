@@ -159,7 +159,8 @@ class TreeEnsemble:
         A tree's inner nodes come first, in the order in which they were split, then its leaves. The text is read, as LightGBM's
         nested dictionary takes longer to make than the trees take to train.
         """
-        trees = [_fields_of(block) for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]]
+        blocks = text.partition("\nend of trees")[0].split("\nTree=")[1:]
+        trees = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
         return cls._joined(
             [
                 (
@@ -196,11 +197,6 @@ class TreeEnsemble:
             value[start + inner : start + inner + len(leaves)] = leaves
         found = cls(feature, threshold, left, right, value, starts[:-1].astype(np.int32), 0)
         return replace(found, depth=sum(1 for nodes, _ in found.levels() if len(nodes)))
-
-
-def _fields_of(block: str) -> dict[str, str]:
-    """Return name to value of the lines of a tree."""
-    return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
 
 
 @dataclass(frozen=True)
