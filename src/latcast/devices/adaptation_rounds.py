@@ -112,8 +112,10 @@ class AdaptationRounds(KernelRounds):
         by: str = "divergence",
         types: Sequence[str] | None = None,
     ) -> None:
-        weights = _Weights()
-        super().__init__(rules, zoo, count, sampler=sampler, seed=seed, types=types, weights=weights)
+        super().__init__(
+            rules, zoo, count, sampler=sampler, seed=seed, types=types,
+            weight_of=lambda name: CONVOLUTION_SAMPLES if name in CONVOLUTIONS else OTHER_SAMPLES,
+        )  # fmt: skip
         self._pool = pool
         self._target = target
         self._by = by
@@ -191,10 +193,3 @@ class AdaptationRounds(KernelRounds):
             return ranked(similarities(self._pool, name, rows, latency_ms), self._by, self._seed)
         except LatcastError as problem:
             raise TrainingError(f"the pool cannot be compared on '{name}': {problem}") from problem
-
-
-class _Weights(dict[str, float]):
-    """Samples of the first round by kernel type."""
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return CONVOLUTION_SAMPLES if name in CONVOLUTIONS else OTHER_SAMPLES

@@ -113,15 +113,8 @@ def trials_of_fold(
                     chosen = rng.permutation(among)[:count]
                     tested = np.setdiff1d(np.flatnonzero(~held if held_out == NOTHING else held), chosen)
                     if len(chosen) == count and len(tested) >= FEWEST_TESTED:
-                        yield DeviceTrial(
-                            each,
-                            each.networks[chosen],
-                            each.networks[tested],
-                            each.log_ms[chosen],
-                            each.log_ms[tested],
-                            held_out,
-                            fold,
-                        )
+                        rows = each.networks[chosen], each.networks[tested], each.log_ms[chosen], each.log_ms[tested]
+                        yield DeviceTrial(each, *rows, held_out, fold)
 
 
 def without(platforms: Sequence[KnownPlatform], out: np.ndarray) -> list[KnownPlatform]:
@@ -216,10 +209,13 @@ def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = 
     networks held out, every chip alike; factors are those with which 90 % lies inside, whatever is held out, each case alone.
     """
     found: dict[str, tuple[Arbitration, ...]] = {}
+    logs = np.log(np.array(counts) + 0.5)
+    measured = {len(each.trial.measured) for each in tried}
+    nearest = {number: counts[int(np.abs(np.log(number + 0.5) - logs).argmin())] for number in measured}
     for kind in KINDS:
         listed = []
         for count in counts:
-            own = [each for each in tried if _nearest_count(len(each.trial.measured), counts) == count]
+            own = [each for each in tried if nearest[len(each.trial.measured)] == count]
             ran = [each for each in own if each.trial.held_out == NOTHING]
             unseen = [each for each in own if each.trial.held_out != NOTHING]
             if own:
@@ -229,24 +225,16 @@ def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = 
     return found
 
 
-def _nearest_count(measured: int, counts: Sequence[int]) -> int:
-    return min(counts, key=lambda count: abs(np.log((measured + 0.5) / (count + 0.5))))
-
-
-def _trial_weights(tried: Sequence[MemberForecasts], kind: str) -> np.ndarray:
-    """Return weights that give each chip and what is held out equal influence."""
-    keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
-    count = Counter(keys)
-    by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
-    return by_kind / np.array([count[key] for key in keys])
-
-
 def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
     from scipy.optimize import minimize
 
     names = sorted({name for one in tried for name in one.names})
     place = {name: index for index, name in enumerate(names)}
-    trial_weights = _trial_weights(tried, kind)
+    # Each chip, and each kind of what is held out, has the same influence.
+    keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
+    count = Counter(keys)
+    by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
+    trial_weights = by_kind / np.array([count[key] for key in keys])
     scores = np.full((len(tried), len(names)), -np.inf)
     errors, trial_of, shares = [], [], []
     for row, one in enumerate(tried):

@@ -58,7 +58,13 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
         "explained": dict(model.explained),
         "signature": [each.to_json() for each in model.signature],
         "arbitration": {
-            name: [[each.measured, *(_weighing_json(part) for part in each[1:])] for each in listed]
+            name: [
+                [
+                    each.measured,
+                    *([{k: round(v, 5) for k, v in part.weights.items()}, *part[1:]] for part in (each.new, each.known)),
+                ]
+                for each in listed
+            ]
             for name, listed in model.arbitration.items()
         },
     }
@@ -141,10 +147,6 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Devic
     return DeviceModel(
         basis, covariates, effects, kinds, platforms, states, arbitration, signature, places, offsets, explained,
     )  # fmt: skip
-
-
-def _weighing_json(found: Weighing) -> list[Any]:
-    return [{name: round(part, 5) for name, part in found.weights.items()}, *found[1:]]
 
 
 def _weighing(found: Sequence[Any]) -> Weighing:

@@ -75,7 +75,12 @@ def fit_device_model(
     rng = np.random.default_rng(seed)
     used = np.unique(np.concatenate([each.networks for each in platforms]))
     basis = ProcessBasis.of(networks.rows(used), np.zeros(TERM_COUNT), NETWORK_POINTS, KERNEL_POINTS)
-    fitted = [_thinned(each, rng) for each in platforms]
+    fitted = []
+    for each in platforms:
+        kept = np.arange(len(each.networks))
+        if len(kept) > MOST_NETWORKS:
+            kept = np.sort(rng.choice(len(kept), MOST_NETWORKS, replace=False))
+        fitted.append(replace(each, networks=each.networks[kept], log_ms=each.log_ms[kept]))
     names = tuple(sorted({name for each in platforms for name in each.covariates}))
     z = np.array([[each.covariates.get(name, 0.0) for name in names] for each in platforms])
     size = TERM_COUNT + basis.size
@@ -174,13 +179,6 @@ def platform_weights(platforms: Sequence[KnownPlatform]) -> np.ndarray:
     """Return weights of platforms: those of one chip and kind add up to at most ``MOST_OF_A_CHIP``."""
     count = Counter((each.silicon, each.kind) for each in platforms)
     return np.array([min(1.0, MOST_OF_A_CHIP / count[each.silicon, each.kind]) for each in platforms])
-
-
-def _thinned(platform: KnownPlatform, rng: np.random.Generator) -> KnownPlatform:
-    if len(platform.networks) <= MOST_NETWORKS:
-        return platform
-    kept = np.sort(rng.choice(len(platform.networks), MOST_NETWORKS, replace=False))
-    return replace(platform, networks=platform.networks[kept], log_ms=platform.log_ms[kept])
 
 
 def _posteriors(

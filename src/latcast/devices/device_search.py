@@ -70,12 +70,9 @@ class FoundDevice:
         """Return the JSON form; unknown facts of a chip are left out."""
         chips = [{key: value for key, value in asdict(chip).items() if value not in (None, "", ())} for chip in self.chips]
         for chip in chips:
-            chip["cpu"] = [_cluster_json(cluster) for cluster in chip.get("cpu", ())]
+            clusters = [{key: value for key, value in each.items() if value is not None} for each in chip.get("cpu", ())]
+            chip["cpu"] = [{**each, "features": sorted(each["features"])} for each in clusters]
         return {**asdict(self), "chips": chips}
-
-
-def _cluster_json(cluster: dict[str, Any]) -> dict[str, Any]:
-    return {**{key: value for key, value in cluster.items() if value is not None}, "features": sorted(cluster["features"])}
 
 
 def find_devices(text: str) -> list[FoundDevice]:
@@ -95,7 +92,10 @@ def find_devices(text: str) -> list[FoundDevice]:
         'the same device'
     """
     found = find(text)
-    known = [(each, _kind(each), _chip(each)) for each in platforms()] if found else []
+    known = []
+    for platform in platforms() if found else ():
+        kind = _KINDS.get(unit_kind(platform.unit), unit_kind(platform.unit))
+        known.append((platform, kind, chip_of(platform.device, platform.chip or "", kind if kind in UNIT_KINDS else "")))
     return [
         FoundDevice(
             each.name,
@@ -110,16 +110,6 @@ def find_devices(text: str) -> list[FoundDevice]:
         )
         for each in found
     ]
-
-
-def _kind(platform: PlatformSummary) -> str:
-    kind = unit_kind(platform.unit)
-    return _KINDS.get(kind, kind)
-
-
-def _chip(platform: PlatformSummary) -> Chip | None:
-    kind = _kind(platform)
-    return chip_of(platform.device, platform.chip or "", kind if kind in UNIT_KINDS else "")
 
 
 def _with_chips(found: Found) -> Iterator[str]:

@@ -143,7 +143,10 @@ def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, w
         out = held_out_networks(pool.lineages, fold, seed)
         rng = np.random.default_rng([seed, fold])
         hidden = [rng.random(len(each.networks)) < HIDDEN_SHARE for each in platforms]
-        kept = [_of_rows(each, ~(part | out[each.networks])) for each, part in zip(platforms, hidden, strict=True)]
+        kept = []
+        for each, part in zip(platforms, hidden, strict=True):
+            rows = ~(part | out[each.networks])
+            kept.append(replace(each, networks=each.networks[rows], log_ms=each.log_ms[rows]))
         model = fit_device_model(kept, pool.features, seed=seed)
         described = model.described(pool.features)
         for each, known, part in zip(platforms, kept, hidden, strict=True):
@@ -153,10 +156,6 @@ def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, w
                     found += _by_held_out(try_members(own, described, trial), out)
     watch("leaving networks out", FOLDS, FOLDS)
     return found
-
-
-def _of_rows(platform: KnownPlatform, rows: np.ndarray) -> KnownPlatform:
-    return replace(platform, networks=platform.networks[rows], log_ms=platform.log_ms[rows])
 
 
 def _trials(
@@ -226,11 +225,8 @@ def held_out(tried: Sequence[MemberForecasts]) -> dict[tuple[str, str], Platform
         parts[trial.platform.name, trial.held_out].append(
             PlatformErrors(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
         )
-    return {key: PlatformErrors(*map(np.concatenate, zip(*map(_arrays, listed), strict=True))) for key, listed in parts.items()}
-
-
-def _arrays(found: PlatformErrors) -> tuple[np.ndarray, ...]:
-    return found.error, found.deviation, found.log_ms, found.networks, found.simple_error
+    arrays = {key: zip(*(vars(each).values() for each in listed), strict=True) for key, listed in parts.items()}
+    return {key: PlatformErrors(*map(np.concatenate, columns)) for key, columns in arrays.items()}
 
 
 def known_arbitration(tried: Sequence[MemberForecasts]) -> dict[str, tuple[Arbitration, ...]]:
@@ -328,16 +324,13 @@ def _card(
         actual_ms = np.exp(found.log_ms)
         figures = judge(actual_ms / np.exp(found.error), actual_ms).to_json()
         figures["interval_coverage"] = 100 * float(found.inside.mean()) if len(found.error) >= FEWEST_JUDGED else None
-        rounded = {name: _rounded(value) for name, value in figures.items()}
+        # Without a number, such as the rank correlation of one network, null.
+        rounded = {
+            name: value if not isinstance(value, float) else round(value, 3) if np.isfinite(value) else None
+            for name, value in figures.items()
+        }
         if key:
             card[key] = {name: rounded[name] for name in ("networks", "mape", "within_10") if name in rounded}
         else:
             card |= rounded | {"held_out_by": "lineage"}
     return card
-
-
-def _rounded(value: object) -> object:
-    """Round figures for JSON; None where there is no number."""
-    if isinstance(value, float):
-        return round(value, 3) if np.isfinite(value) else None
-    return value

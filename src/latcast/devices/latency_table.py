@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -89,20 +89,10 @@ def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
             cells.setdefault((item.platform, key), []).append(item)
     if not cells:
         raise DatasetError("found no measurement of a network that succeeded; expected at least one platform and network")
-    return _filled({cell: _label_ms(items) for cell, items in cells.items()}, references)
-
-
-def _label_ms(items: Sequence[Measurement]) -> float:
-    first = items[0]
-    if len(items) == 1 and not first.runs_ms and first.latency_ms is not None:
-        return first.latency_ms
-    return combine(items).latency_ms
-
-
-def _filled(cells: Mapping[tuple[str, str], float], references: Mapping[str, Reference]) -> LatencyTable:
     platforms = {name: index for index, name in enumerate(dict.fromkeys(platform for platform, _ in cells))}
     columns = {key: index for index, key in enumerate(references)}
     latency_ms = np.full((len(platforms), len(columns)), np.nan)
-    for (platform, key), value in cells.items():
-        latency_ms[platforms[platform], columns[key]] = value
+    for (platform, key), items in cells.items():
+        single = items[0].latency_ms if len(items) == 1 and not items[0].runs_ms else None
+        latency_ms[platforms[platform], columns[key]] = combine(items).latency_ms if single is None else single
     return LatencyTable(tuple(platforms), tuple(references.values()), latency_ms)

@@ -71,7 +71,9 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
     if "://" in text or start.startswith(SQLITE):
         found = [(text, item) for item in _stored(text)]
-    elif not _stated(start) and (path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"):
+    elif not JsonLinesReader().begins(start.decode("utf-8", errors="replace")) and (
+        path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"
+    ):
         records = list(jsonlines.read(path))
         # Those with probes are brought to one quiet time, which takes a store.
         found = [(text, item) for item in (_stored(text) if any(item.probe_ms for item in records) else records)]
@@ -92,10 +94,6 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
 
 MOST_FIRST_LINE = 4096
 """Bytes of a file that are looked at to tell what it is."""
-
-
-def _stated(start: bytes) -> bool:
-    return JsonLinesReader().begins(start.decode("utf-8", errors="replace"))
 
 
 def _beginning(path: Path) -> bytes:
@@ -122,12 +120,8 @@ def _outputs(path: Path, platform: Platform, notes: dict[str, None]) -> list[tup
         said = all(section.header.get("device") for _, section in read_sections(file))
         read = read_outputs([file], kit=kit, platform=None if said else platform)
         notes.update(dict.fromkeys(read.notes))
-        found += [(_place(file, item), item) for item in read.measurements]
+        found += [(str(item.environment.get(MOMENT, {}).get("row", file.name)), item) for item in read.measurements]
     return found
-
-
-def _place(file: Path, item: Measurement) -> str:
-    return str(item.environment.get(MOMENT, {}).get("row", file.name))
 
 
 def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
@@ -136,7 +130,12 @@ def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
     Raises:
         DatasetError: None is, or those of several devices or versions are.
     """
-    alike = [each for each in map(Platform.parse, sorted(found)) if _alike(each, wanted)]
+    alike = []
+    for each in map(Platform.parse, sorted(found)):
+        versions = {each.runtime_version, wanted.runtime_version} - {UNSTATED}
+        same = (each.runtime, each.unit, each.precision) == (wanted.runtime, wanted.unit, wanted.precision)
+        if same and len(versions) < 2:
+            alike.append(each)
     if found and not alike:
         raise DatasetError(
             f"{source} holds measurements on {_listed(sorted(found))}; expected runtime "
@@ -149,11 +148,6 @@ def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
             "device and version in a file of their own"
         )
     return {each.id for each in alike}
-
-
-def _alike(one: Platform, wanted: Platform) -> bool:
-    versions = {one.runtime_version, wanted.runtime_version} - {UNSTATED}
-    return (one.runtime, one.unit, one.precision) == (wanted.runtime, wanted.unit, wanted.precision) and len(versions) < 2
 
 
 def _identity(reference: Reference) -> str:

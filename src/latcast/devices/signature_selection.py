@@ -184,7 +184,8 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
     deviations = np.clip(log_ms - typical - level[:, None], -CLIPPED_AT, CLIPPED_AT)
     order = np.random.default_rng(seed).permutation(len(deviations))
     folds = [part for part in np.array_split(order, min(ERROR_FOLDS, len(deviations))) if len(part)]
-    covariances = [_covariance(np.delete(deviations, part, axis=0)) for part in folds]
+    others = [np.delete(deviations, part, axis=0) for part in folds]
+    covariances = [rows.T @ rows / max(len(rows), 1) for rows in others]
     chosen: list[int] = []
     while len(chosen) < size:
         left = [network for network in range(deviations.shape[1]) if network not in chosen]
@@ -200,10 +201,6 @@ def typical_pattern(log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pattern = np.nanmedian(log_ms - level[:, None], axis=0)
         level = np.nanmedian(log_ms - pattern, axis=1)
     return np.nanmedian(log_ms - level[:, None], axis=0), level
-
-
-def _covariance(deviations: np.ndarray) -> np.ndarray:
-    return deviations.T @ deviations / max(len(deviations), 1)
 
 
 def _left_out_error(deviations: np.ndarray, folds: list[np.ndarray], covariances: list[np.ndarray], chosen: list[int]) -> float:

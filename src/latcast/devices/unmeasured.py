@@ -32,8 +32,13 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
     device, runtime, unit, precision = parts
     try:
         platform = Platform.stated(device, runtime, unit, precision)
-        if _may_mean_another(platform, device):
-            return None
+        # A platform of the same device under this runtime may be meant.
+        wanted = set(devices_named(device))
+        for name in platform_ids():
+            other, other_runtime = name.split("/")[:2]
+            same = other == platform.device or (wanted and wanted & set(devices_named(other)))
+            if same and other_runtime.rpartition("-")[0] == platform.runtime:
+                return None
         found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)
     except LatcastError:
         return None
@@ -41,15 +46,3 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
     near = ", ".join(each.platform for each in found.nearest[:SHOWN])
     card["warning"] = f"{card['warning']}; nearest: {near}; a few networks timed there narrow it: latcast device kit"
     return found.predictor.with_card(card)
-
-
-def _may_mean_another(platform: Platform, device_text: str) -> bool:
-    """Return whether a device of this name has platforms under this runtime."""
-    wanted = set(devices_named(device_text))
-    for name in platform_ids():
-        device, runtime = name.split("/")[:2]
-        if runtime.rpartition("-")[0] == platform.runtime and (
-            device == platform.device or (wanted and wanted & set(devices_named(device)))
-        ):
-            return True
-    return False

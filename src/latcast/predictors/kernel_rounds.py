@@ -72,7 +72,7 @@ class KernelRounds:
         types: Only these kernel types.
         model: How a kernel type is modelled.
         target_error: Mean relative error on its test set at which a type gets no more samples.
-        weights: What the plan's kernels are shared out by, by type; a type's share in networks where None.
+        weight_of: Gives a type's weight among the planned kernels; its share in networks where None.
 
     Raises:
         UnknownNameError: No such sampler.
@@ -90,7 +90,7 @@ class KernelRounds:
         types: Sequence[str] | None = None,
         model: str = ANALYTICAL_GBDT,
         target_error: float | None = None,
-        weights: Mapping[str, float] | None = None,
+        weight_of: Callable[[str], float] | None = None,
     ) -> None:
         make = SAMPLERS.get(sampler)
         # Rare types are measured where networks of the zoo have them.
@@ -105,7 +105,7 @@ class KernelRounds:
         self._target_error = target_error
         self._plans: dict[str, _Plan] = {}
         # Some of each type, and the rest by their weights.
-        sizes = {name: len(zoo.get(name, {})) if weights is None else weights.get(name, 0) for name in spaces}
+        sizes = {name: len(zoo.get(name, {})) if weight_of is None else weight_of(name) for name in spaces}
         least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
         rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
         counts = {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
