@@ -58,9 +58,7 @@ def test_the_same_platform_of_two_sources_is_two_that_share_their_silicon() -> N
          "its network has no graph"),
     ],
 )  # fmt: skip
-def test_what_is_no_latency_of_a_network_on_its_platform_is_left_out_and_counted(
-    source: str, item: Measurement, reason: str
-) -> None:
+def test_other_measurements_are_left_out_and_counted(source: str, item: Measurement, reason: str) -> None:
     pool = known_platforms([(source, item), (source, measured())])
 
     assert pool.left_out == {reason: 1}

@@ -90,7 +90,7 @@ class TestLatency:
         assert kernel.configuration["in_channels"] == 64
         assert kernel.covered
 
-    def test_no_networks_are_no_predictions(self, predictor: PlatformPredictor) -> None:
+    def test_predicting_no_networks_gives_no_predictions(self, predictor: PlatformPredictor) -> None:
         assert predictor.predict_many([]) == []
         assert predictor.latencies_ms([]).tolist() == []
 
@@ -220,7 +220,7 @@ class TestWarnings:
 
         assert outside.high_ms / outside.low_ms > 1.2 * inside.high_ms / inside.low_ms
 
-    def test_what_no_predictor_covers_is_named_as_the_reason(self, predictor: PlatformPredictor) -> None:
+    def test_a_kernel_type_without_a_predictor_is_named_as_the_reason(self, predictor: PlatformPredictor) -> None:
         b = GraphBuilder("large resize")
         graph = b.finish(b.resize(b.input((1, 512, 112, 112)), 448))
 
@@ -261,7 +261,7 @@ class TestFallback:
         assert one.to_json()["delegate"]["on_cpu"] == ["Erf"]
         assert (one.fallback.partitions, one.fallback.operators_on_cpu, one.fallback.crossing_bytes) == (1, 4, 64 * 28 * 28 * 4)
 
-    def test_makes_what_falls_back_estimated_though_its_like_was_trained_on(self, predictor: PlatformPredictor) -> None:
+    def test_kernels_that_fall_back_are_uncovered_whatever_was_trained_on(self, predictor: PlatformPredictor) -> None:
         one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
         first, *_, last = one.kernels
 

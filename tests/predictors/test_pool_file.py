@@ -60,7 +60,7 @@ def test_the_same_platforms_give_the_same_bytes_in_any_order(file: Path, tmp_pat
 
 
 @pytest.mark.parametrize("size", [0, 7, 400, 20_000])
-def test_a_file_that_was_cut_is_no_pool(file: Path, tmp_path: Path, size: int) -> None:
+def test_a_truncated_pool_is_refused(file: Path, tmp_path: Path, size: int) -> None:
     cut = tmp_path / "pool.safetensors"
     cut.write_bytes(file.read_bytes()[:size])
 
@@ -68,7 +68,7 @@ def test_a_file_that_was_cut_is_no_pool(file: Path, tmp_path: Path, size: int) -
         PoolFile(cut)
 
 
-def test_a_number_that_is_none_is_refused_when_the_platform_is_asked_for(file: Path, tmp_path: Path) -> None:
+def test_a_nan_is_refused_when_the_platform_is_read(file: Path, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     length = int.from_bytes(data[:8], "little")
     start, end = json.loads(data[8 : 8 + length])["member.mean"]["data_offsets"]

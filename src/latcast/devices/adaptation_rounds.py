@@ -72,7 +72,7 @@ def parse_target(text: str) -> AccuracyTarget:
     AccuracyTarget(tolerance=0.1, share=0.95)
 
     Raises:
-        TrainingError: The text is no target.
+        TrainingError: The text is not a target.
     """
     found = re.fullmatch(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*%?\s*=\s*([0-9.]+)\s*%?\s*", text)
     try:

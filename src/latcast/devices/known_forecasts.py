@@ -4,8 +4,8 @@ It is what :func:`latcast.devices.added_device.add_device` does with a device's 
 intervals differs: it is learned from platforms whose chip, and often whose twin, is known, on networks held out. Three folds
 hold every lineage out of the whole pool once; for each platform they tell how networks are predicted
 
-- of lineages that it did not run ("lineages"): nobody ran them,
-- that nobody ran, where it ran others of their lineages ("networks"),
+- of lineages that it did not run ("lineages"): no platform ran them,
+- that no platform ran, where it ran others of their lineages ("networks"),
 - that others ran and it did not ("nothing").
 """
 

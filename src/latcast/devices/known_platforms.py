@@ -56,7 +56,7 @@ class KnownPlatforms:
         platforms: Their networks are indices into ``references``.
         references: Networks.
         features: Of the networks.
-        lineages: (networks,) what each is held out with; "" for those of a synthetic space, each of which is drawn anew.
+        lineages: (networks,) what each is held out with; "" for those of a synthetic space, each of which is held out alone.
         left_out: Reason to how many latencies were left out for it.
     """
 

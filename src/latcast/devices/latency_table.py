@@ -1,4 +1,4 @@
-"""Latencies of networks on platforms as one table; cells that nobody measured are NaN."""
+"""Latencies of networks on platforms as one table; cells without a measurement are NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether latencies that somebody states are milliseconds, as they are taken to be, or a thousand times off.
+"""Checks whether stated latencies are milliseconds or a thousand times off.
 
 Known phones lie within a factor of eight of the typical one of their kind of unit, so that what is more than a hundred times
 off is hardly in milliseconds.

@@ -69,7 +69,7 @@ def in_milliseconds(
         measured: As read, taken for milliseconds.
         typical_ms: (networks,) on known devices of this kind of unit; NaN where that is not known.
         unit: "ms", "s" or "us" where the user said it: then nothing is doubted. Empty where not.
-        ask: Asks the user for the unit; None where nobody can be asked.
+        ask: Asks the user for the unit; None where the user cannot be asked.
 
     Raises:
         DatasetError: Nothing was said, and the latencies are hardly milliseconds; or some of them hardly of the others' unit.

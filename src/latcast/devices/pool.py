@@ -79,7 +79,7 @@ def open_pool(
 ) -> Pool:
     """Load every bundle of some folders.
 
-    A bundle that cannot be loaded is left out and named: one damaged file among a hundred is no reason to stop.
+    A bundle that cannot be loaded is left out and named: one damaged file does not stop the others.
 
     Args:
         folders: Where bundles are; the user's and the shipped ones where None.
@@ -215,7 +215,7 @@ def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -
         shuffled = list(found)
         Random(f"similarity/{seed}").shuffle(shuffled)
         return shuffled
-    raise TrainingError(f"'{by}' is no order of similarity; expected one of {', '.join(SIMILARITIES)}")
+    raise TrainingError(f"'{by}' is not an order of similarity; expected one of: {', '.join(SIMILARITIES)}")
 
 
 def representative_configurations(

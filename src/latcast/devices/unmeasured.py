@@ -1,4 +1,4 @@
-"""A platform that nobody measured, of a device whose chip is known: what is said of it from the chip alone."""
+"""Predictors of unmeasured platforms, from what is known of their chip."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
             runtime with or without its version.
 
     Returns:
-        None where the text is no whole id, no chip or device of the table is called just so, or platforms of the device under
+        None where the text is not a whole id, no chip or device of the table has this name, or platforms of the device under
         this runtime can be predicted for: then one of them may be meant.
     """
     parts = [part.strip() for part in text.split("/")]

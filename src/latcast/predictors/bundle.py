@@ -108,8 +108,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         compressed: Whether a zip is compressed, for those that travel with the package.
 
     Raises:
-        BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something that
-            is no bundle is in the way.
+        BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something
+            other than a bundle is in the way.
 
     Example:
         >>> import latcast
@@ -178,7 +178,7 @@ def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
         if mismatch:
             raise BundleError(
                 f"{files.path}: golden.json: {mismatch}; {reader.writer} wrote the bundle and this one would not predict "
-                f"what was trained: {TRAIN_ANEW}, or get it again"
+                f"what was trained: {TRAIN_AGAIN}, or get it again"
             )
     return predictor
 
@@ -311,7 +311,7 @@ def _number(value: Any, *, above: float = -math.inf) -> float:
     return number
 
 
-TRAIN_ANEW = "train it anew from its measurements (latcast train STORE --replace) or measure again (latcast profile)"
+TRAIN_AGAIN = "train it again from its measurements (latcast train STORE --replace) or measure again (latcast profile)"
 
 
 class _Reader:
@@ -334,7 +334,7 @@ class _Reader:
             return self.files.damaged(name, reason)
         return BundleError(
             f"{self.files.path}: {name}: {' '.join(reason.split())}; {self.writer} wrote the bundle (schema {schema}, this one "
-            f"writes {BUNDLE_SCHEMA}): {TRAIN_ANEW}, or get it again"
+            f"writes {BUNDLE_SCHEMA}): {TRAIN_AGAIN}, or get it again"
         )
 
     def part(self, name: str, build: Callable[[], Part]) -> Part:

@@ -176,11 +176,11 @@ def write_files(path: Path, files: Mapping[str, bytes], *, compressed: bool = Fa
     Zips are not compressed unless asked for: the bytes then depend on the content alone, not on the version of a compressor.
 
     Raises:
-        BundleError: Something that is no bundle is in the way, or the place cannot be written to.
+        BundleError: Something other than a bundle is in the way, or the place cannot be written to.
     """
     occupied = path.exists() and not is_bundle(path) and not (path.is_dir() and not any(path.iterdir()))
     if occupied or (path.suffix == ".zip" and path.is_dir()):
-        raise BundleError(f"{path}: found something that is no bundle, expected nothing or a bundle to replace; move it away")
+        raise BundleError(f"{path}: found something other than a bundle, expected nothing or a bundle to replace; move it away")
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -192,7 +192,7 @@ class PlatformSummary:
     Attributes:
         id: Platform id.
         device: Its first part.
-        chip: The system on chip or CPU; None where nobody stated it.
+        chip: The system on chip or CPU; None where it is not stated.
         unit: The compute unit.
         source: "shipped" or "user".
         mape, within_5, within_10, interval_coverage: On networks that training did not see; None where they were too few.

@@ -30,7 +30,7 @@ STRENGTHS_OF_SCALED = (1.0, 0.3, 0.1)
 """Strengths where kernels were scaled to add up to their networks: weights then mostly fit the profiler's bias."""
 
 CORRECTION_ROUNDS = 3
-"""How often weights are fitted anew to what the short-network correction leaves of their last sums."""
+"""Fits of the weights, each to what the short-network correction leaves of the last sums."""
 
 KNOTS = (0.1, 0.3, 0.6)
 """Parts of the training networks that are shorter than the sums at which the factor bends."""
@@ -87,7 +87,7 @@ class ShortNetworkCorrection:
         """Read a correction.
 
         Raises:
-        ValueError: Numbers that no fit gives.
+            ValueError: Numbers that no fit gives.
         """
         knots, exponents, shortest = data["knots_ms"], data["exponents"], data["shortest_ms"]
         if not isinstance(knots, list) or not isinstance(exponents, list) or len(knots) != len(exponents):

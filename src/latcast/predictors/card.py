@@ -78,7 +78,7 @@ def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
             raise ValueError(f"found the {type(value).__name__} {str(value)[:40]!r} as '{name}', expected another kind of value")
     for name in (TRAINING_KEYS, TRAINING_LINEAGES):
         if not all(isinstance(each, str) for each in card.get(name) or ()):
-            raise ValueError(f"found '{name}' with something that is no text, expected texts")
+            raise ValueError(f"found '{name}' with something that is not text; expected a list of texts")
     return card
 
 

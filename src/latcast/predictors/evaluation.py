@@ -66,7 +66,7 @@ class Evaluation:
         baselines: Of FLOPs and FLOPs+MAC, fitted to the training networks.
         label_error: Of the measured latencies; None where they were not repeated.
         names, predicted_ms, low_ms, high_ms, actual_ms: Network by network.
-        level: Percent of networks that the interval is to hold; None where nobody calibrated it.
+        level: Percent of networks that the interval is to hold; None where it is uncalibrated.
         refused: Name of each network that was left out to why: it has no graph here.
     """
 

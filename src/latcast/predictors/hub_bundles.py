@@ -1,6 +1,6 @@
 """Predictors of a hub's platforms: ``hub:https://host/DEVICE/RUNTIME/UNIT/PRECISION`` is fetched as a bundle and kept.
 
-The network that is predicted stays here. A hub that cannot be reached is no obstacle where its bundle was fetched before.
+The network that is predicted stays here. Where a hub cannot be reached, the bundle fetched before is used.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def held_out_by(groups: Sequence[str], parts: int, seed: int) -> str:
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     """Return the fold of each network, (networks,); groups stay whole.
 
-    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space, whose networks are each
-    drawn anew and share no blocks.
+    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space, whose networks
+    share no blocks.
     """
     from latcast.spaces.catalogue import SYNTHETIC_NAMES
 
@@ -156,7 +156,7 @@ class Interval:
 
     @property
     def level(self) -> float | None:
-        """Percent of networks whose latency should lie inside; None where no network calibrated it, so that nobody knows."""
+        """Percent of networks whose latency should lie inside; None where it is uncalibrated."""
         return 100 * LEVEL if self.networks else None
 
     @property

@@ -122,13 +122,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Familiarity:
-    """How kernels lie to those trained on; arrays of booleans, (kernels,).
+    """Kernels compared with those trained on; arrays of booleans, (kernels,).
 
     Attributes:
         outside: Whether a field is outside the range trained on, or names a kind that was not.
-        covered: Whether the like was trained on: no size is outside its range by more than :data:`FAR`, the kernel works no
-            more than :data:`FAR_WORK` times as much as any trained on, and its kinds were trained on.
-        unknown: Whether that cannot be said, as the bundle holds the range of its kinds' codes alone.
+        covered: Whether similar kernels were in the training data: no size is beyond its range by more than a factor ``FAR``, the
+            work is at most ``FAR_WORK`` times that of any of them, and its kinds are among theirs.
+        unknown: Whether that is unknown, as the bundle holds the range of its kinds' codes alone.
     """
 
     outside: np.ndarray

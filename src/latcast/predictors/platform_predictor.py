@@ -158,7 +158,7 @@ class PlatformPredictor:
         analytical: Analytical terms; kernels without a predictor are estimated by them.
         kernels: Kernel type to its predictor.
         network: Calibration terms: from the latencies of kernels to that of a network.
-        interval: Of 90 %, calibrated; a wide one of no known level where nobody calibrated it.
+        interval: Of 90 %, calibrated; a wide one of no known level where it is uncalibrated.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
         device: Where the platform is known by few measurements: their posterior, which then decides in place of ``kernels``.
     """

@@ -155,7 +155,7 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
 
 def _forecast_of(predictor: PlatformPredictor) -> DeviceForecast:
     if predictor.device is None:
-        raise BundleError(f"{predictor.platform.id} is no posterior of a device; save it as a bundle of its own")
+        raise BundleError(f"{predictor.platform.id} is not the posterior of a device; save it as a bundle")
     return predictor.device
 
 

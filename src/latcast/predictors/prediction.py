@@ -24,7 +24,7 @@ class KernelLatency:
         name: Of its first operator.
         kernel_type, operators, configuration: What it computes: see :class:`latcast.Kernel`.
         latency_ms: In milliseconds.
-        covered, unknown: Whether predictors trained on the like gave it, and whether that cannot be said.
+        covered, unknown: Whether its predictor was trained on similar kernels, and whether that is unknown.
         module: Path of the module it came from ("layer1.0.conv2"); empty where the network's names hold none.
         limit: What takes most of its time by the platform's analytical terms: "compute", "memory", "overhead" (being started);
             empty where that is not known, and where it costs nothing.
@@ -60,12 +60,12 @@ class KernelLatency:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a prediction rests on predictors that were trained on the like.
+    """Part of a prediction that rests on predictors trained on similar kernels.
 
     Attributes:
         share: Part of the predicted latency (0 to 1) that such predictors gave.
-        uncovered: Operators in kernels that are estimated without a predictor trained on the like.
-        unknown: Operators in kernels of which the bundle does not say whether the like was trained on; in neither of the two.
+        uncovered: Operators in kernels outside the training data.
+        unknown: Operators in kernels of which the bundle does not say; in neither of the two.
     """
 
     share: float
@@ -82,11 +82,11 @@ class Prediction:
         platform: Platform id.
         latency_ms: Kernels and overhead together.
         low_ms, high_ms: The interval.
-        coverage: How much of the latency rests on predictors that were trained on the like.
+        coverage: Part of the latency that rests on predictors trained on similar kernels.
         warnings: What the user should know, a sentence each.
         kernels: In execution order; empty where they were not asked for (``breakdown=False``).
-        overhead_ms: What is no kernel's.
-        level: Percent of networks whose latency should lie in the interval; None where nobody calibrated it.
+        overhead_ms: Latency outside of kernels.
+        level: Percent of networks whose latency should lie in the interval; None where it is uncalibrated.
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
 
@@ -170,7 +170,7 @@ class Prediction:
         """Return milliseconds by module path, longest first; "" for kernels outside of modules.
 
         Args:
-            depth: Levels of the path that are told apart (1: ``layer1``); all where None.
+            depth: Levels of the path that are kept (1: ``layer1``); all where None.
 
         Raises:
             LatcastError: The kernels were not asked for.

@@ -87,7 +87,7 @@ class ProcessBasis:
     def of_sums(self, sums: np.ndarray, kernel_sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return :meth:`of_networks` from :attr:`NetworkFeatures.sums` and :meth:`kernel_sums`.
 
-        What is open of the kernels of one network is taken to be alike, as a block that nobody ran is repeated.
+        What is open of the kernels of one network is taken to be alike, as a block that no device ran is repeated.
         """
         by_place = _alike(network_place(sums), self.places, PLACE_LENGTH) @ self.place_root
         total = network_terms(sums) @ np.exp(self.coefficients)

@@ -74,7 +74,7 @@ class NetworkSample:
 
     @property
     def whole(self) -> bool:
-        """Return whether it runs from an input to an output as people use networks, and is no segment of one."""
+        """Return whether it runs from an input to an output as people use networks, and is not a segment of one."""
         return self.reference.space != SEGMENTS
 
 
@@ -279,7 +279,7 @@ def timed_alone(reference: Reference, singles: SingleKernels) -> Kernel:
     """Return the kernel of the rules that was timed alone.
 
     Raises:
-        DatasetError: It is no single kernel under the rules.
+        DatasetError: It is not a single kernel under the rules.
     """
     name = reference.space.removeprefix("kernel/")
     busy = singles.busy(name, kernel_type(name).configuration(reference.parameters))
@@ -298,7 +298,7 @@ def known_kernels(store: Any, platform: Platform, singles: SingleKernels) -> Kno
     Args:
         store: A :class:`latcast.datasets.store.Store`.
         platform: Measured on it.
-        singles: Under the rules by which kernels are told apart.
+        singles: The rules that separate kernels.
     """
     found: dict[str, dict[Configuration, list[float]]] = {}
     for measurement in store.measurements(platform=platform.id, role="kernel", failed=True):

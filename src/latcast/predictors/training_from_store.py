@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from latcast.datasets.store import Store
 
 OWN_MEASUREMENTS = "measured by the owner of this bundle"
-"""Licence of measurements that nobody else took."""
+"""Licence of the user's own measurements."""
 
 
 def collect_stored(
@@ -97,7 +97,7 @@ def train(
         seed: Of every random choice.
 
     Raises:
-        DatasetError: There is no such store, or not one platform in it that is meant.
+        DatasetError: There is no such store, or it does not hold exactly one matching platform.
         TrainingError: Too few measurements, or nothing there is of a family or lineage to be left out.
         MissingExtraError: A package of the extra ``local`` is not installed.
 

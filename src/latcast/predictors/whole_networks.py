@@ -127,7 +127,7 @@ def network_term_names(platform: Platform) -> tuple[str, ...]:
 def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[str] = TERMS) -> tuple[np.ndarray, np.ndarray]:
     """Return the coefficients of classes, and the overhead behind them, before anything was measured on a device.
 
-    A network's latency is one number for dozens of kernels: what their terms cost each is told apart by prior knowledge. It is
+    A network's latency is one number for dozens of kernels: prior knowledge separates what their terms cost. It is
     coarse: how many FLOPs go by in the time of moving an element or of starting a kernel, and which classes keep to that. Only
     ratios count; the level comes from the measured networks.
 
@@ -168,7 +168,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
 def _deviations(name: str, sort: str, runtime: str) -> list[float]:
     """Return prior deviations of a class's coefficients: wide for a generic path's arithmetic, and where it copies.
 
-    In int8 a product takes less of a kernel and moving bytes more, so that the two are told apart by what is known of moving.
+    In int8 a product takes less of a kernel and moving bytes more, so that only what is known of moving separates the two.
     """
     name = coarse_class(name)
     native = (runtime, sort) in NATIVE_GROUPS

@@ -110,7 +110,7 @@ def write_kit(
     size_bytes = 0
     names: dict[str, None] = {}
     for reference in networks:
-        # A free name that shells, tools and file systems leave as it is.
+        # A free name that is safe in shells, tools and file systems.
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", reference.name or reference.key).strip("_") or reference.key
         if name in names:
             name = f"{name}-{reference.key}"

@@ -64,7 +64,7 @@ class TreeEnsemble:
         if features.shape[1] < self.columns:
             raise BundleError(
                 f"a tree tests feature {self.columns} of kernels that have {features.shape[1]}; "
-                "the trees were trained by another version of latcast, train them anew"
+                "the trees were trained by another version of latcast; train them again"
             )
         scorer = self._bit_vectors if rows >= MANY_ROWS else None
         step = max(1, CHUNK_CELLS // len(self.roots))
@@ -112,7 +112,7 @@ class TreeEnsemble:
         """Rebuild an ensemble from what :meth:`arrays` gave.
 
         Raises:
-            BundleError: The arrays are no trees: evaluating them could fail, or never end.
+            BundleError: The arrays do not form trees; evaluating them could fail, or never end.
             KeyError: An array is missing.
         """
         found = cls(
@@ -131,7 +131,7 @@ class TreeEnsemble:
         if any(array.shape != (count,) for array in per_node) or self.roots.ndim != 1:
             return "its arrays differ in length"
         if any(array.dtype.kind not in "iu" for array in (self.feature, self.left, self.right, self.roots)):
-            return "a node's number or column is no integer"
+            return "a node's number or column is not an integer"
         if not np.isfinite(self.value).all() or np.isnan(self.threshold).any():
             return "a value is not finite"
         if count and self.feature.min() < 0:
