@@ -83,7 +83,7 @@ def test_products_of_two_activations_do_not_count_and_layers_with_weights_do() -
     assert main_block(builder.finish(x)) == "linear + linear"
 
 
-def test_a_network_that_multiplies_nothing_by_weights_is_of_no_block() -> None:
+def test_a_network_without_weighted_layers_has_no_block() -> None:
     builder, x = image()
 
     assert main_block(builder.finish(builder.relu(x))) == NO_BLOCK

@@ -100,7 +100,7 @@ def test_another_activation_is_replaced_however_it_is_spelled() -> None:
     assert with_relu(residual(16), "silu") == residual(16)
 
 
-def test_gates_are_no_activations() -> None:
+def test_gates_are_not_replaced_as_activations() -> None:
     b = GraphBuilder("gated")
     graph = b.finish(b.squeeze_excite(b.conv(b.input((1, 3, 16, 16)), 8, 3), 4))
 

@@ -44,7 +44,7 @@ def test_a_node_that_reads_a_tensor_twice_is_its_consumer_twice() -> None:
     assert [node.op_type for node in graph.consumers["input"]] == ["Mul", "Mul"]
 
 
-def test_activations_weights_and_constants_are_told_apart() -> None:
+def test_activations_weights_and_constants_are_distinguished() -> None:
     b = GraphBuilder("kinds")
     x = b.clip(b.add(b.input((1, 3)), b.weight((3,))), 0.0, 6.0)
     graph = b.finish(b.op("Resize", [b.reshape(x, (1, 1, 1, 3)), "", "", b.constant([1, 1, 2, 6], dtype="int64")])[0])
@@ -106,7 +106,7 @@ def test_a_cycle_and_a_missing_tensor_are_named() -> None:
         topological_order([a], [])
 
 
-def test_a_missing_optional_input_keeps_nobody_waiting() -> None:
+def test_a_missing_optional_input_does_not_block_sorting() -> None:
     node = Node("Resize", "r", ("x", "", "", "s"), ("y", ""))
 
     assert topological_order([node], ["x", "s"]) == [node]
@@ -162,7 +162,7 @@ DIFFERENT: dict[str, Callable[[GraphBuilder, str], str]] = {
 }
 
 
-def test_whatever_may_change_the_latency_enters_the_key() -> None:
+def test_everything_that_may_change_the_latency_enters_the_key() -> None:
     keys = {name: key(build) for name, build in DIFFERENT.items()}
 
     assert len(set(keys.values())) == len(DIFFERENT)
@@ -183,7 +183,7 @@ def test_precision_types_and_outputs_enter_the_key() -> None:
     assert len({variant.structure_key for variant in variants}) == 4
 
 
-def test_numbers_that_single_precision_cannot_tell_apart_have_one_key() -> None:
+def test_numbers_that_are_equal_in_single_precision_have_one_key() -> None:
     def sloped(alpha: float) -> str:
         return key(lambda b, x: b.leaky_relu(x, alpha))
 

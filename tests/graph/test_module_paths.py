@@ -48,7 +48,7 @@ def test_scopes_in_names_of_operators_are_paths() -> None:
     ]  # fmt: skip
 
 
-def test_names_of_weights_are_paths_and_what_has_none_lies_in_the_module_around_it() -> None:
+def test_paths_come_from_names_of_weights_or_from_the_module_around_the_node() -> None:
     graph = renamed(
         block(),
         {},

@@ -174,7 +174,7 @@ def test_a_transposed_gemm_sums_over_the_rows_of_its_first_input() -> None:
     assert only(b, y) == (140, 280 + 14)
 
 
-def test_zero_points_of_an_integer_product_are_no_bias() -> None:
+def test_zero_points_of_an_integer_product_do_not_count_as_a_bias() -> None:
     b = GraphBuilder("integer")
     x, w = b.input((2, 10), dtype="uint8"), b.input((10, 7), dtype="uint8")
     (y,) = b.op("MatMulInteger", [x, w, b.input((1,), dtype="uint8"), b.input((1,), dtype="uint8")])

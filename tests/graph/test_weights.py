@@ -53,7 +53,7 @@ def test_repeating_weights_are_as_large_as_others_and_none_is_zero() -> None:
     assert not np.array_equal(repeating[first], synthetic_weights(graph, seed=1, compressible=True)[first])
 
 
-def test_what_a_network_of_repeating_weights_computes_fits_into_half_precision() -> None:
+def test_results_of_repeating_weights_fit_into_half_precision() -> None:
     # Where the weights of a layer did not cancel, twenty layers would multiply what is left.
     session = onnxruntime.InferenceSession(to_onnx(build(model("regnet_x_400mf")), compressible=True))
     image = np.random.default_rng(0).uniform(-1, 1, (1, 3, 224, 224)).astype(np.float32)

@@ -36,7 +36,7 @@ NO_BLOCK = "without weights"
 
 
 def cuts(graph: Graph) -> tuple[tuple[int, str], ...]:
-    """Places between operators that one activation alone crosses, each with it; place p is before operator p."""
+    """Return the places between operators that one activation alone crosses, each with it; place p is before operator p."""
     last_read = {name: place for place, node in enumerate(graph.nodes) for name in node.inputs}
     last_read |= dict.fromkeys(graph.outputs, len(graph.nodes))
     alive = {name for name in graph.inputs if name in last_read}
@@ -63,7 +63,7 @@ class _Block:
 
 
 def block_shares(graph: Graph) -> Mapping[str, float]:
-    """Kinds of blocks, the largest share first, to their shares of a network, which add up to 1.
+    """Return the share of a network of each kind of block, the largest first; they add up to 1.
 
     A block counts by the root of its multiply-accumulates, so that neither the first large images nor the mere number of blocks
     decides. Empty where nothing is multiplied.
@@ -76,7 +76,7 @@ def block_shares(graph: Graph) -> Mapping[str, float]:
 
 
 def main_block(graph: Graph) -> str:
-    """The kind of block that has the largest share of a network; networks of one main block are of one lineage.
+    """Return the kind of block that has the largest share of a network; networks of one main block are of one lineage.
 
     >>> import latcast
     >>> [main_block(latcast.build(latcast.model(name))) for name in ("resnet50", "mobilenet_v2")]

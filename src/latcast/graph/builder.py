@@ -15,12 +15,12 @@ Size = int | tuple[int, int]
 
 
 def pair(size: Size) -> tuple[int, int]:
-    """A square size as (height, width)."""
+    """Return a square size as (height, width)."""
     return (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
 _dtype_name: Callable[[np.dtype], str] = cache(str)
-"""numpy's name of an element type, which numpy itself works out anew, and slowly, each time that it is asked."""
+"""numpy's name of an element type, cached, since numpy computes it slowly on each access."""
 
 
 class GraphBuilder:
@@ -60,21 +60,21 @@ class GraphBuilder:
         return f"{stem}_{count}"
 
     def input(self, shape: Sequence[int], *, dtype: str = "float32", name: str | None = None) -> str:
-        """A network input."""
+        """Add a network input and return its name."""
         name = name or ("input" if not self._inputs else self._unique("input"))
         self._tensors[name] = Tensor(tuple(int(size) for size in shape), dtype)
         self._inputs.append(name)
         return name
 
     def weight(self, shape: Sequence[int], *, stem: str = "weight") -> str:
-        """A learned tensor; its values are not kept."""
+        """Add a learned tensor and return its name; its values are not kept."""
         name = self._unique(stem)
         self._tensors[name] = Tensor(tuple(map(int, shape)))
         self._weights.add(name)
         return name
 
     def constant(self, value: object, *, dtype: str | None = None) -> str:
-        """A small tensor whose value matters."""
+        """Add a small tensor whose value matters and return its name."""
         array = np.asarray(value, dtype=dtype)
         name = self._unique("constant")
         self._tensors[name] = Tensor(tuple(array.shape), _dtype_name(array.dtype))
@@ -90,7 +90,7 @@ class GraphBuilder:
         outputs: int = 1,
         name: str | None = None,
     ) -> tuple[str, ...]:
-        """Adds any operator of the table and returns the names of its outputs.
+        """Add any operator of the table and return the names of its outputs.
 
         Raises:
             UnknownOperatorError: The operator table has no such operator.
@@ -112,7 +112,7 @@ class GraphBuilder:
         return names
 
     def finish(self, *outputs: str) -> Graph:
-        """The graph so far, with these outputs."""
+        """Return the graph so far, with these outputs."""
         return Graph(
             name=self.name,
             nodes=tuple(self._nodes),
@@ -137,7 +137,7 @@ class GraphBuilder:
         dilation: Size = 1,
         bias: bool = False,
     ) -> str:
-        """2-D convolution. ``padding=None`` keeps the size at stride 1 (odd kernels)."""
+        """Add a 2-D convolution. ``padding=None`` keeps the size at stride 1 (odd kernels)."""
         k, s, d = pair(kernel), pair(stride), pair(dilation)
         p = tuple(d[a] * (k[a] - 1) // 2 for a in (0, 1)) if padding is None else pair(padding)
         inputs = [x, self.weight((out_channels, self.channels(x) // groups, *k), stem="conv_weight")]
@@ -159,7 +159,7 @@ class GraphBuilder:
         return self.op("ConvTranspose", inputs, {"kernel_shape": k, "strides": s})[0]
 
     def linear(self, x: str, out_features: int, *, bias: bool = True) -> str:
-        """A fully connected layer: Gemm on (N, features), MatMul + Add on anything of higher rank."""
+        """Add a fully connected layer: Gemm on (N, features), MatMul + Add on anything of higher rank."""
         features = self.shape(x)[-1]
         if len(self.shape(x)) == 2:
             inputs = [x, self.weight((out_features, features), stem="linear_weight")]
@@ -180,7 +180,7 @@ class GraphBuilder:
         return self.op("BatchNormalization", [x, *names], {"epsilon": 1e-5})[0]
 
     def layer_norm(self, x: str) -> str:
-        """Over the last axis."""
+        """Add a layer normalisation over the last axis."""
         size = (self.shape(x)[-1],)
         inputs = [x, self.weight(size, stem="ln_scale"), self.weight(size, stem="ln_bias")]
         return self.op("LayerNormalization", inputs, {"axis": -1, "epsilon": 1e-5})[0]
@@ -207,18 +207,18 @@ class GraphBuilder:
         return self.op("HardSwish", [x])[0]
 
     def silu(self, x: str) -> str:
-        """x * sigmoid(x), as two operators."""
+        """Add x * sigmoid(x), as two operators."""
         return self.mul(x, self.sigmoid(x))
 
     def gelu(self, x: str) -> str:
-        """The exact GELU as exporters write it: 0.5 x (1 + erf(x / sqrt 2)), five operators."""
+        """Add the exact GELU as exporters write it: 0.5 x (1 + erf(x / sqrt 2)), five operators."""
         inner = self.op("Div", [x, self.constant(2.0**0.5, dtype="float32")])[0]
         inner = self.op("Erf", [inner])[0]
         inner = self.add(inner, self.constant(1.0, dtype="float32"))
         return self.mul(self.mul(x, inner), self.constant(0.5, dtype="float32"))
 
     def activation(self, x: str, kind: str | None) -> str:
-        """By name: relu, relu6, hard_swish, hard_sigmoid, sigmoid, silu, gelu, leaky_relu; None leaves x as it is."""
+        """Add an activation by name: relu, relu6, hard_swish, hard_sigmoid, sigmoid, silu, gelu, leaky_relu; None adds none."""
         if kind is None:
             return x
         known = {
@@ -291,7 +291,7 @@ class GraphBuilder:
         return self.op("Slice", [x, *parts])[0]
 
     def pad(self, x: str, pads: Sequence[int]) -> str:
-        """``pads``: begins of every axis, then ends."""
+        """Add a padding; ``pads`` are the begins of every axis, then the ends."""
         return self.op("Pad", [x, self.constant(list(pads), dtype="int64")])[0]
 
     def resize(self, x: str, size: Size, *, mode: str = "nearest") -> str:
@@ -305,7 +305,7 @@ class GraphBuilder:
         return self.op("Resize", [x, "", "", self.constant([n, c, h, w], dtype="int64")], attributes)[0]
 
     def channel_shuffle(self, x: str, groups: int) -> str:
-        """Reshape, transpose, reshape, as ShuffleNet's exporters write it."""
+        """Add reshape, transpose and reshape, as ShuffleNet's exporters write it."""
         n, c, h, w = self.shape(x)
         x = self.reshape(x, (n, groups, c // groups, h, w))
         return self.reshape(self.transpose(x, (0, 2, 1, 3, 4)), (n, c, h, w))
@@ -323,12 +323,12 @@ class GraphBuilder:
         groups: int = 1,
         activation: str | None = "relu",
     ) -> str:
-        """Convolution, batch normalisation, activation."""
+        """Add convolution, batch normalisation and activation."""
         x = self.batch_norm(self.conv(x, out_channels, kernel, stride=stride, padding=padding, groups=groups))
         return self.activation(x, activation)
 
     def squeeze_excite(self, x: str, squeezed: int, *, activation: str = "relu", gate: str = "sigmoid") -> str:
-        """Squeeze-and-excitation with 1x1 convolutions: pool, reduce, expand, gate, scale."""
+        """Add squeeze-and-excitation with 1x1 convolutions: pool, reduce, expand, gate, scale."""
         channels = self.channels(x)
         s = self.global_average_pool(x)
         s = self.activation(self.conv(s, squeezed, 1, bias=True), activation)
@@ -344,7 +344,7 @@ class GraphBuilder:
         biases: Sequence[str] = (),
         four_axes: bool = False,
     ) -> str:
-        """Multi-head self-attention on (N, tokens, channels), as exporters write it.
+        """Add multi-head self-attention on (N, tokens, channels), as exporters write it.
 
         Args:
             x: Tokens.

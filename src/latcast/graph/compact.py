@@ -1,26 +1,20 @@
-"""A graph in a few kilobytes: JSON in which repeated blocks look the same, compressed.
+"""A graph as bytes: JSON, compressed by LZMA.
 
-Networks repeat their blocks, and so does what is written here: a node names its inputs by how far back they were made, its
-operator, attributes and result's shape by their place in tables, and the numbers in its name by how they differ from the last
-ones in such a name. The second of twelve equal blocks is then the same text as the third, and compresses to almost nothing.
-Names of tensors that follow from the node's are not written (:func:`with_derived_names` makes all of them so).
+Kept so are the graphs that come with the package, those of files that a measuring worker does not have, and models that a hub
+shares. Reading returns the same graph, names included. The document:
 
-What is read back is the same graph, names included. The document:
-
-========== =======================================================================================================
-version    of this format
-precision  of the graph
-operators  ``[type, domain, attributes]``, each different one once
-types      ``[element type, size, ...]`` of tensors
-constants  ``[element type, [size, ...], [value, ...]]``; many values as base64 of their bytes, little-endian, compressed by zlib
-names      texts between the numbers of a node's name
-inputs     ``[name, type]``
-nodes      ``[operator, name, difference of each number, inputs, input..., output...]``: an input is 0 where it is left out, k > 0
-           for the k-th last activation, or one of the four codes below; an output is 0 where it is left out, else 1 + its type
-others     tensors that no node reads, as inputs are written
-outputs    places of the outputs among all tensors, in the order in which they were first met
-renamed    ``[place, name]`` of tensors whose names do not follow from the node's
-========== =======================================================================================================
+========= =================================================================================================================
+version   of this format
+precision of the graph
+inputs    names
+outputs   names
+types     ``[element type, 1 if learned else 0, size, ...]`` of tensors, each different one once
+tensors   name to its place in ``types``
+constants name to ``[element type, [size, ...], base64 of the values' bytes, little-endian]``
+operators ``[type, domain, attributes]``, each different one once
+nodes     ``[place in operators, name, inputs, outputs]`` in topological order; an input or output is the distance of its place
+          among ``tensors`` from the last output of the node before, which makes repeated blocks equal; null if left out
+========= =================================================================================================================
 """
 
 from __future__ import annotations
@@ -28,122 +22,84 @@ from __future__ import annotations
 import base64
 import json
 import lzma
-import re
-import zlib
-from collections.abc import Hashable, Iterator, Mapping
-from math import prod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import ModelError
-from latcast.graph.ir import DTYPE_BYTES, AttributeValue, Graph, Node, Tensor
-from latcast.graph.limits import check_tensor, written
+from latcast.graph.ir import DTYPE_BYTES, Graph, Node, Tensor
+from latcast.graph.limits import check_tensor
 
-VERSION = 1
+VERSION = 2
 
 MOST_BYTES = 64_000_000
-"""Of a document, unpacked; the largest that latcast ships has one."""
-
-_MOST_LISTED = 64
-"""Values of a constant that are written one by one."""
-
-_MOST_CONSTANT_BYTES = 1 << 26
+"""Size of a document, unpacked: several times the largest that latcast ships."""
 
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0, "dict_size": 1 << 23}]
 
-_WEIGHT, _CONSTANT, _KNOWN = -1, -2, -3
-"""Codes of inputs: a weight that was not met before, then its type; such a constant, then its type and value; a weight or
-constant that was met before, then its place among these."""
-
-_NUMBER = re.compile(r"(?<!\d)(0|[1-9]\d{0,8})(?!\d)")
-
-_KEPT = "?bhilqBHILQefd"
-"""Kinds of numpy's arrays whose values JSON holds exactly."""
-
-_MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-
-
-class _Table:
-    """Different values in the order in which they were first met."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._places: dict[Hashable, int] = {}
-
-    def place(self, key: Hashable, value: Any) -> int:
-        if key not in self._places:
-            self._places[key] = len(self.values)
-            self.values.append(value)
-        return self._places[key]
-
-
-class _Differences:
-    """Numbers in names as differences from the last one that stood behind the same texts."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, ...], int] = {}
-
-    def of(self, texts: tuple[str, ...], numbers: list[int]) -> list[int]:
-        before = _beginnings(texts)
-        found = [number - self._last.get(texts, 0) for texts, number in zip(before, numbers, strict=True)]
-        self._last.update(zip(before, numbers, strict=True))
-        return found
-
-    def undone(self, before: tuple[tuple[str, ...], ...], differences: list[int]) -> list[int]:
-        """The numbers again, from what :func:`_beginnings` says of the texts."""
-        last = self._last
-        numbers = [step + last.get(texts, 0) for texts, step in zip(before, differences, strict=True)]
-        last.update(zip(before, numbers, strict=True))
-        return numbers
-
-
-def _beginnings(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """What stands before each number of a name."""
-    return tuple(texts[:index] for index in range(1, len(texts)))
-
-
-def output_name(node: str, position: int) -> str:
-    """The name of a node's output that is not written down."""
-    return f"{node}_output_{position}"
-
-
-def static_name(node: str, position: int) -> str:
-    """The name of a weight or constant that is not written down: after the first node that reads it."""
-    return f"{node}_input_{position}"
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def with_derived_names(graph: Graph) -> Graph:
-    """The same network, its weights, constants and activations named after their nodes; inputs keep their names."""
+    """Return the same network with weights, constants and activations named after their nodes; inputs keep their names.
+
+    The graph comes back unchanged where such a name is taken by another tensor.
+    """
     names: dict[str, str] = {name: name for name in graph.inputs}
     for node in graph.nodes:
         for position, name in enumerate(node.inputs):
             if name and name not in names:
-                names[name] = static_name(node.name, position)
+                names[name] = f"{node.name}_input_{position}"
         for position, name in enumerate(node.outputs):
             if name:
-                names[name] = output_name(node.name, position)
-    if len(set(names.values())) < len(names):
-        return graph  # a name of the file's happens to be one that would be given
-    return graph.renamed(names)
+                names[name] = f"{node.name}_output_{position}"
+    return graph.renamed(names) if len(set(names.values())) == len(names) else graph
 
 
 def pack(graph: Graph) -> bytes:
-    """A graph, compressed; its own name is not in it.
+    """Return a graph, compressed; its own name is not in it.
 
     Raises:
-        ModelError: It holds a tensor that nothing makes, or a constant of other values than numbers.
+        ModelError: A constant holds other values than numbers.
     """
-    text = json.dumps(_Writing(graph).document(), separators=(",", ":"), ensure_ascii=False)
+    place = {name: index for index, name in enumerate(graph.tensors)}
+    types: dict[tuple[object, ...], int] = {}
+    operators: dict[str, int] = {}
+    nodes = []
+    last = 0
+    for node in graph.nodes:
+        operator = json.dumps([node.op_type, node.domain, dict(sorted(node.attributes.items()))])
+        inputs, outputs = ([place[name] - last if name else None for name in names] for names in (node.inputs, node.outputs))
+        nodes.append([operators.setdefault(operator, len(operators)), node.name, inputs, outputs])
+        last = max((place[name] for name in node.outputs if name), default=last)
+    document = {
+        "version": VERSION,
+        "precision": graph.precision,
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "tensors": {
+            name: types.setdefault((tensor.dtype, int(name in graph.weights), *tensor.shape), len(types))
+            for name, tensor in graph.tensors.items()
+        },
+        "types": list(types),
+        "constants": {name: _row_of(name, np.asarray(value)) for name, value in graph.constants.items()},
+        "operators": [json.loads(operator) for operator in operators],
+        "nodes": nodes,
+    }
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     return lzma.compress(text.encode(), format=lzma.FORMAT_RAW, filters=_FILTERS)
 
 
-def unpack(packed: bytes, name: str) -> Graph:
-    """The graph that :func:`pack` was given.
+def _row_of(name: str, value: np.ndarray) -> list[Any]:
+    if value.dtype.kind not in "biuf":
+        raise ModelError(f"constant '{name}' holds {value.dtype}; only numbers can be kept")
+    content = value.astype(value.dtype.newbyteorder("<"), order="C").tobytes()
+    return [str(value.dtype), value.shape, base64.b64encode(content).decode()]
 
-    Args:
-        packed: What it returned.
-        name: Of the graph.
+
+def unpack(packed: bytes, name: str) -> Graph:
+    """Return the graph that :func:`pack` was given, under a name.
 
     Raises:
         ModelError: It is damaged, of another version, or no graph.
@@ -152,254 +108,68 @@ def unpack(packed: bytes, name: str) -> Graph:
         reader = lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=_FILTERS)
         text = reader.decompress(packed, MOST_BYTES)
         if not reader.eof:
-            raise ModelError(f"the graph of {name} is cut off, or larger than {MOST_BYTES:,} bytes")
+            raise ModelError(f"it is cut off, or larger than {MOST_BYTES:,} bytes")
         document = json.loads(text)
-    except (lzma.LZMAError, ValueError, RecursionError) as problem:
-        raise ModelError(f"the graph of {name} is damaged: {problem}") from problem
-    version = document.get("version") if isinstance(document, Mapping) else None
-    if version != VERSION:
-        raise ModelError(f"the graph of {name} has version {version}; expected {VERSION}: it is of another version of latcast")
-    try:
-        return _Reading(document, name).graph()
+        version = document["version"]
+        if version == VERSION:
+            return _graph_of(document, name)
     except ModelError as problem:
         raise ModelError(f"the graph of {name} is damaged: {problem}") from problem
-    except _MALFORMED as problem:
+    except (lzma.LZMAError, RecursionError, *_MALFORMED) as problem:
         raise ModelError(f"the graph of {name} is damaged ({type(problem).__name__}: {problem})") from problem
+    raise ModelError(f"the graph of {name} has version {version}; expected {VERSION}: it is of another version of latcast")
 
 
-class _Writing:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.operators, self.types, self.constants, self.names = _Table(), _Table(), _Table(), _Table()
-        self.differences = _Differences()
-        self.places: dict[str, int] = {}
-        self.activations: dict[str, int] = {}
-        self.statics: dict[str, int] = {}
-        self.renamed: list[tuple[int, str]] = []
-
-    def document(self) -> dict[str, Any]:
-        graph = self.graph
-        inputs = []
-        for name in graph.inputs:
-            inputs.append([name, self._type(name)])
-            self._meet(name, name, self.activations)
-        nodes = [self._node(node) for node in graph.nodes]
-        unread = [name for name in graph.tensors if name not in self.places]
-        others = [code for position, name in enumerate(sorted(unread)) for code in self._input("", position, name)]
-        return {
-            "version": VERSION,
-            "precision": graph.precision,
-            "operators": self.operators.values,
-            "types": self.types.values,
-            "constants": self.constants.values,
-            "names": self.names.values,
-            "inputs": inputs,
-            "nodes": nodes,
-            "others": others,
-            "outputs": [self.places[name] for name in graph.outputs],
-            "renamed": self.renamed,
-        }
-
-    def _type(self, name: str) -> int:
-        tensor = self.graph.tensors[name]
-        return self.types.place(tensor, [tensor.dtype, *tensor.shape])
-
-    def _meet(self, name: str, derived: str, kind: dict[str, int]) -> None:
-        if name != derived:
-            self.renamed.append((len(self.places), name))
-        self.places[name] = len(self.places)
-        kind[name] = len(kind)
-
-    def _node(self, node: Node) -> list[int]:
-        attributes = dict(sorted(node.attributes.items()))
-        operator = [node.op_type, node.domain, attributes]
-        texts, numbers = _parts(node.name)
-        row = [
-            # The type of a number is part of the key: 1 and 1.0 are equal, and not the same attribute.
-            self.operators.place(repr(operator), operator),
-            self.names.place(texts, texts),
-            *self.differences.of(texts, numbers),
-            len(node.inputs),
-        ]
-        for position, name in enumerate(node.inputs):
-            row += self._input(node.name, position, name)
-        for position, name in enumerate(node.outputs):
-            row.append(self._type(name) + 1 if name else 0)
-            if name:
-                self._meet(name, output_name(node.name, position), self.activations)
-        return row
-
-    def _input(self, node: str, position: int, name: str) -> list[int]:
-        if not name:
-            return [0]
-        if name in self.activations:
-            return [len(self.activations) - self.activations[name]]
-        if name in self.statics:
-            return [_KNOWN, self.statics[name]]
-        if name in self.graph.constants:
-            codes = [_CONSTANT, self._type(name), self._constant(name)]
-        elif name in self.graph.weights:
-            codes = [_WEIGHT, self._type(name)]
-        else:
-            raise ModelError(f"tensor '{name}' of {self.graph.name} is made by no node before the one that reads it")
-        self._meet(name, static_name(node, position), self.statics)
-        return codes
-
-    def _constant(self, name: str) -> int:
-        value = np.asarray(self.graph.constants[name])
-        if value.dtype.char not in _KEPT:
-            raise ModelError(f"constant '{name}' of {self.graph.name} holds {value.dtype}; only numbers can be kept")
-        values: list[Any] | str = value.ravel().tolist()
-        if value.size > _MOST_LISTED:
-            content = value.astype(value.dtype.newbyteorder("<"), order="C").tobytes()
-            values = base64.b64encode(zlib.compress(content, 9)).decode()
-        row = [str(value.dtype), list(value.shape), values]
-        return self.constants.place(repr(row), row)
+def _graph_of(document: Mapping[str, Any], name: str) -> Graph:
+    types = [(_tensor(dtype, *shape), learned) for dtype, learned, *shape in document["types"]]
+    typed = {each: types[place] for each, place in document["tensors"].items()}
+    tensors = {each: tensor for each, (tensor, _) in typed.items()}
+    weights = frozenset(each for each, (_, learned) in typed.items() if learned)
+    constants = {each: _array(each, *row) for each, row in document["constants"].items()}
+    inputs, outputs = (tuple(document[kind]) for kind in ("inputs", "outputs"))
+    operators = [(op_type, domain, _attributes(attributes)) for op_type, domain, attributes in document["operators"]]
+    names = list(tensors)
+    made = {"", *inputs, *weights, *constants}
+    nodes = []
+    last = 0
+    for operator, each, reads, makes in document["nodes"]:
+        op_type, domain, attributes = operators[operator]
+        node_inputs = tuple("" if step is None else names[last + step] for step in reads)
+        node_outputs = tuple("" if step is None else names[last + step] for step in makes)
+        nodes.append(Node(op_type, each, node_inputs, node_outputs, attributes, domain))
+        if not made.issuperset(node_inputs):
+            raise ModelError(f"tensor '{min(set(node_inputs) - made)}' is made by no node before '{each}', which reads it")
+        made.update(node_outputs)
+        last = max((last + step for step in makes if step is not None), default=last)
+    if made - {""} != tensors.keys() or not made.issuperset(outputs):
+        raise ModelError("its tensors are not those that its nodes read and make")
+    if len({node.name for node in nodes}) < len(nodes):
+        raise ModelError("two nodes have one name")
+    return Graph(name, tuple(nodes), inputs, outputs, tensors, weights, constants, document["precision"])
 
 
-def _parts(name: str) -> tuple[tuple[str, ...], list[int]]:
-    """The texts between the numbers of a name, and the numbers."""
-    parts = _NUMBER.split(name)
-    return tuple(parts[::2]), [int(number) for number in parts[1::2]]
+def _tensor(dtype: str, *shape: int) -> Tensor:
+    if dtype not in DTYPE_BYTES:
+        raise ModelError(f"'{dtype}' is not an element type")
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ModelError(f"found the shape {list(shape)}; expected whole numbers that are not negative")
+    tensor = Tensor(shape, dtype)
+    check_tensor("", tensor)
+    return tensor
 
 
-class _Reading:
-    def __init__(self, document: Mapping[str, Any], name: str) -> None:
-        self.document = document
-        self.name = name
-        self.types = [Tensor(tuple(_counts(sizes)), _dtype(dtype)) for dtype, *sizes in document["types"]]
-        for tensor in self.types:
-            check_tensor("", tensor)
-        self.operators = [_operator(*row) for row in document["operators"]]
-        self.constants = [_array(*row) for row in document["constants"]]
-        names = [tuple(map(_text, texts)) for texts in document["names"]]
-        self.names = [(texts, _beginnings(texts)) for texts in names]
-        self.renamed = {_index(place): _text(name) for place, name in document["renamed"]}
-        self.differences = _Differences()
-        self.tensors: dict[str, Tensor] = {}
-        self.met: list[str] = []
-        self.activations: list[str] = []
-        self.statics: list[str] = []
-        self.values: dict[str, np.ndarray] = {}
-
-    def graph(self) -> Graph:
-        document = self.document
-        for name, place in document["inputs"]:
-            self._meet(_text(name), self.types[_index(place)], self.activations)
-        inputs = tuple(self.activations)
-        nodes = tuple(self._node(row) for row in document["nodes"])
-        codes = iter(document["others"])
-        for position, code in enumerate(codes):
-            self._input("", position, code, codes)
-        if len({node.name for node in nodes}) < len(nodes):
-            raise ModelError("two nodes have one name")
-        return Graph(
-            self.name,
-            nodes,
-            inputs,
-            tuple(self.met[_index(place)] for place in document["outputs"]),
-            self.tensors,
-            frozenset(self.statics).difference(self.values),
-            self.values,
-            _text(document["precision"]),
-        )
-
-    def _meet(self, derived: str, tensor: Tensor, kind: list[str]) -> str:
-        name = self.renamed.get(len(self.met), derived) if self.renamed else derived
-        if name in self.tensors:
-            raise ModelError(f"tensor '{name}' is made twice")
-        self.tensors[name] = tensor
-        self.met.append(name)
-        kind.append(name)
-        return name
-
-    def _node(self, row: list[int]) -> Node:
-        if row[0] < 0 or row[1] < 0:
-            raise ModelError(f"found {min(row[:2])} where a place in a table belongs")
-        op_type, domain, attributes = self.operators[row[0]]
-        texts, before = self.names[row[1]]
-        after = len(texts) + 1
-        name = texts[0]
-        if after > 2:
-            for number, text in zip(self.differences.undone(before, row[2:after]), texts[1:], strict=True):
-                name += f"{number}{text}"
-        codes = iter(row[after + 1 :])
-        made_so_far, known = self.activations, len(self.activations)
-        inputs = []
-        for position in range(row[after]):
-            code = next(codes)
-            inputs.append(made_so_far[-code] if 0 < code <= known else self._input(name, position, code, codes))
-        outputs = []
-        for position, code in enumerate(codes):
-            made = self._meet(output_name(name, position), self.types[_index(code - 1)], self.activations) if code else ""
-            outputs.append(made)
-        return Node(op_type, name, tuple(inputs), tuple(outputs), attributes, domain)
-
-    def _input(self, node: str, position: int, code: int, codes: Iterator[int]) -> str:
-        if code > 0:
-            if code > len(self.activations):
-                raise ModelError(f"an input is the {written(code)}th last of {len(self.activations)} activations")
-            return self.activations[-code]
-        if code == 0:
-            return ""
-        if code == _KNOWN:
-            return self.statics[_index(next(codes, -1))]
-        if code not in (_WEIGHT, _CONSTANT):
-            raise ModelError(f"an input has the code {written(code)}")
-        tensor = self.types[_index(next(codes, -1))]
-        value = self.constants[_index(next(codes, -1))] if code == _CONSTANT else None
-        name = self._meet(static_name(node, position), tensor, self.statics)
-        if value is not None:
-            self.values[name] = value
-        return name
+def _array(name: str, dtype: str, shape: list[int], values: str) -> np.ndarray:
+    kind = np.dtype(dtype)
+    if kind.kind not in "biuf":
+        raise ModelError(f"constant '{name}' holds {kind}; expected numbers")
+    return np.frombuffer(base64.b64decode(values), dtype=kind.newbyteorder("<")).astype(kind).reshape(shape)
 
 
-def _operator(op_type: str, domain: str, attributes: Mapping[str, Any]) -> tuple[str, str, dict[str, AttributeValue]]:
-    read: dict[str, AttributeValue] = {}
+def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = {}
     for key, value in attributes.items():
-        each = value if isinstance(value, list) else [value]
-        kinds = {type(one) for one in each}
+        kinds = {type(each) for each in value} if isinstance(value, list) else {type(value)}
         if len(kinds) > 1 or not kinds <= {int, float, str}:
-            raise ModelError(f"attribute '{key}' of {op_type} is neither a number nor a text nor a list of one of them")
+            raise ModelError(f"attribute '{key}' is not a number, a text or a list of one of them")
         read[key] = tuple(value) if isinstance(value, list) else value
-    return _text(op_type), _text(domain), read
-
-
-def _array(dtype: str, shape: list[int], values: list[Any] | str) -> np.ndarray:
-    kind = np.dtype(_text(dtype))
-    if kind.char not in _KEPT:
-        raise ModelError(f"a constant holds {kind}")
-    sizes = _counts(shape)
-    if isinstance(values, list):
-        return np.array(values, dtype=kind).reshape(sizes)
-    size_bytes = prod(sizes) * kind.itemsize
-    if size_bytes > _MOST_CONSTANT_BYTES:
-        raise ModelError(f"a constant would take {written(size_bytes)} bytes; at most {_MOST_CONSTANT_BYTES:,} are read")
-    try:
-        content = zlib.decompressobj().decompress(base64.b64decode(values), size_bytes + 1)
-    except zlib.error as problem:
-        raise ModelError(f"a constant cannot be unpacked: {problem}") from problem
-    return np.frombuffer(content, dtype=kind.newbyteorder("<")).astype(kind).reshape(sizes)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ModelError(f"found a {type(value).__name__} where a text belongs")
-    return value
-
-
-def _dtype(value: Any) -> str:
-    if value not in DTYPE_BYTES:
-        raise ModelError(f"'{value}' is no element type")
-    return str(value)
-
-
-def _index(value: Any) -> int:
-    """A place in a table; a negative one would count from its end."""
-    if type(value) is not int or value < 0:
-        raise ModelError(f"found {value!r} where a place in a table belongs")
-    return value
-
-
-def _counts(values: list[Any]) -> list[int]:
-    return [_index(value) for value in values]
+    return read

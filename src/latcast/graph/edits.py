@@ -26,7 +26,7 @@ _ACTIVATION_IDIOMS = tuple(sorted(idiom for row in operators() if row.softens_re
 
 
 def activations(graph: Graph) -> dict[str, list[tuple[Node, ...]]]:
-    """Activation functions other than ReLU: name ("hard_swish") to the operators that spell each occurrence."""
+    """Return the activation functions other than ReLU: name ("hard_swish") to the operators that spell each occurrence."""
     found: dict[str, list[tuple[Node, ...]]] = {}
     used: set[str] = set()
     for idiom in choose_idioms(graph, _ACTIVATION_IDIOMS):
@@ -39,7 +39,7 @@ def activations(graph: Graph) -> dict[str, list[tuple[Node, ...]]]:
 
 
 def with_relu(graph: Graph, function: str) -> Graph:
-    """The network with ReLU in the place of an activation function.
+    """Return the network with ReLU in the place of an activation function.
 
     Args:
         graph: The network.
@@ -61,7 +61,7 @@ _TAKES_BATCH_NORM = names_of(operators(Kind.PRODUCT)) - {"MatMul"}
 
 
 def foldable_batch_norms(graph: Graph) -> list[Node]:
-    """Batch normalisations that could be part of the weights of the operator before them, of which they are the only reader."""
+    """Return the batch normalisations that could be folded into the operator before them, whose only reader they are."""
     return [
         node
         for node in graph.nodes_of_type.get("BatchNormalization", ())
@@ -72,7 +72,7 @@ def foldable_batch_norms(graph: Graph) -> list[Node]:
 
 
 def without_batch_norms(graph: Graph) -> Graph:
-    """The network with batch normalisations folded into the weights before them, each of which has a bias then."""
+    """Return the network with batch normalisations folded into the weights before them, each of which has a bias then."""
     folded = {node.name: node for node in foldable_batch_norms(graph)}
     before = {node.inputs[0] for node in folded.values()}
     tensors, weights = dict(graph.tensors), set(graph.weights)
@@ -94,7 +94,7 @@ def without_batch_norms(graph: Graph) -> Graph:
 
 
 def large_convolutions(graph: Graph, *, depthwise: bool) -> list[Node]:
-    """Convolutions with square kernels of 5x5 and more with as much padding, but for those that read the network's input."""
+    """Return the convolutions with square, padded kernels of 5x5 and more, except those that read the network's input."""
     return [node for node in graph.nodes_of_type.get("Conv", ()) if _is_large(graph, node, depthwise=depthwise)]
 
 
@@ -108,7 +108,7 @@ def _is_large(graph: Graph, node: Node, *, depthwise: bool) -> bool:
 
 
 def with_small_kernels(graph: Graph, *, depthwise: bool) -> Graph:
-    """The network with kernels of 3x3 in the place of :func:`large_convolutions`."""
+    """Return the network with kernels of 3x3 in the place of :func:`large_convolutions`."""
     chosen = {node.name for node in large_convolutions(graph, depthwise=depthwise)}
     tensors, weights = dict(graph.tensors), set(graph.weights)
     nodes = []
@@ -152,7 +152,7 @@ class ChannelGroup:
 
 
 def channel_groups(graph: Graph) -> list[ChannelGroup]:
-    """Feature maps whose number of channels could be another one, in the order of the graph.
+    """Return the feature maps whose number of channels could be another one, in the order of the graph.
 
     Left out is what enters or leaves the network, and what operators other than convolutions, sums, products, activations,
     pooling and concatenations read or make.
@@ -214,7 +214,7 @@ class _Ties:
 
 
 def with_channels(graph: Graph, channels: Mapping[str, int]) -> Graph:
-    """The network with other numbers of channels.
+    """Return the network with other numbers of channels.
 
     Args:
         graph: The network.
@@ -228,7 +228,7 @@ def with_channels(graph: Graph, channels: Mapping[str, int]) -> Graph:
     nodes = []
 
     def reshaped(node: Node, place: int, shape: Shape) -> Node:
-        """The node with a weight of another shape, which it alone reads."""
+        """Return the node with a weight of another shape, which it alone reads."""
         old = node.inputs[place]
         if tensors[old].shape == shape:
             return node
@@ -272,7 +272,7 @@ def _fitted(
     reshaped: Callable[[Node, int, Shape], Node],
     changed: Collection[str],
 ) -> Node:
-    """The node with the weights that the channels before it, and those wanted behind it, ask for."""
+    """Return the node with the weights that the channels before it, and those wanted behind it, ask for."""
     if node.op_type not in _FITS:
         raise ModelError(f"node '{node.name}' ({node.op_type}) may hold numbers of channels")
     came = tensors[node.inputs[0]].shape
@@ -326,7 +326,7 @@ def _is_depthwise(graph: Graph, node: Node) -> bool:
 
 
 def smaller_images(graph: Graph) -> dict[str, Shape]:
-    """Shapes of the inputs that are images, an eighth smaller and a multiple of 32; empty where none is one.
+    """Return the shapes of the inputs that are images, an eighth smaller and a multiple of 32; empty where none is one.
 
     Example:
         >>> import latcast
@@ -344,7 +344,7 @@ def smaller_images(graph: Graph) -> dict[str, Shape]:
 
 
 def rounded_channels(channels: int) -> list[int]:
-    """Multiples of 4, 8, 16 and 32 next to a number of channels that is no multiple, at most a quarter of it away.
+    """Return the multiples of 4, 8, 16 and 32 next to a number of channels that is not one, at most a quarter of it away.
 
     Example:
         >>> rounded_channels(30), rounded_channels(64), rounded_channels(116)

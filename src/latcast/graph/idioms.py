@@ -35,7 +35,7 @@ from latcast.registry import Registry
 COMMUTATIVE = frozenset({"Add", "Mul"})
 
 _SCALING: Mapping[str, tuple[str, str]] = {"Scale": ("Mul", "Div"), "Shift": ("Add", "Sub")}
-"""What an expression may name to the operator with the constant and the one with its inverse."""
+"""Names of an expression to the operator with the constant and the one with its inverse."""
 
 IN_GROUPS = "in_groups"
 """Attribute, 1, of a depthwise Conv that its file has as a convolution in groups, as Keras writes ``Conv2D(groups=channels)`` and
@@ -91,7 +91,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Idiom:
-    """Where an idiom stands in a graph.
+    """A place of an idiom in a graph.
 
     Attributes:
         name: "gelu", "layer_norm"...: a name in :data:`IDIOMS`.
@@ -119,7 +119,7 @@ _TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*|[0-9][0-9.]*|#[a-z_]*|[(),])")
 
 @cache
 def parse_spelling(text: str) -> Expression:
-    """Reads an expression.
+    """Read an expression.
 
     Raises:
         LatcastError: The text is not an expression; the message shows where.
@@ -166,7 +166,7 @@ IDIOMS = _shipped_idioms()
 
 
 def find_idioms(graph: Graph, name: str, texts: Sequence[str] | None = None) -> Idioms:
-    """All places of one idiom in a graph, overlapping ones too; :meth:`Graph.idioms` keeps the result.
+    """Return all places of one idiom in a graph, overlapping ones too; :meth:`Graph.idioms` keeps the result.
 
     Args:
         graph: The network.
@@ -190,7 +190,7 @@ def find_idioms(graph: Graph, name: str, texts: Sequence[str] | None = None) -> 
 
 
 def choose_idioms(graph: Graph, names: Iterable[str], accepts: Callable[[Idiom], bool] = lambda idiom: True) -> list[Idiom]:
-    """Idioms of these names that do not overlap, in the graph's order.
+    """Return the idioms of these names that do not overlap, in the graph's order.
 
     Later ones win over those inside them, longer ones over shorter ones, then those that are named first.
 
@@ -216,16 +216,16 @@ def choose_idioms(graph: Graph, names: Iterable[str], accepts: Callable[[Idiom],
 
 
 class _Bound(NamedTuple):
-    """What a part of an expression was found to stand for."""
+    """The tensors and nodes that a part of an expression matched."""
 
     tensors: Mapping[str, str]
     numbers: Mapping[str, float]
     exact: bool
-    """Whether every constant has the value that the expression gives it."""
+    """True if every constant has the value that the expression gives it."""
 
 
 _Found = tuple[_Bound, tuple[Node, ...]]
-"""What a part of an expression bound, and the nodes it matched, the outermost first."""
+"""The names that a part of an expression bound, and the nodes it matched, the outermost first."""
 
 
 class _Matcher:
@@ -239,7 +239,7 @@ class _Matcher:
         """Node to the types of the operators that make its inputs."""
 
     def idiom(self, name: str, want: Expression, root: Node) -> Idiom | None:
-        """That of one spelling that ends in a node."""
+        """Return the match of one spelling that ends in a node."""
         for bound, nodes in self._node(want, root, _Bound({}, {}, True)):
             unique = {node.name: node for node in nodes}
             if self._closed(unique, root):
@@ -252,7 +252,7 @@ class _Matcher:
         return None
 
     def _may_match(self, want: Expression, node: Node) -> bool:
-        """A quick look at the operators that make a node's inputs; few pass that are none in the end."""
+        """Return False where the operators that make a node's inputs already exclude a match."""
         if node.op_type not in want.op_types:
             return False
         makers = self.makers.get(node.name)
@@ -262,13 +262,13 @@ class _Matcher:
         return not any(types.isdisjoint(makers) for types in want.makers)
 
     def _closed(self, nodes: Mapping[str, Node], root: Node) -> bool:
-        """Whether only the root's result is read outside."""
+        """Return whether only the root's result is read outside."""
         inner = [output for node in nodes.values() if node is not root for output in node.outputs]
         readers = self.graph.consumers
         return self.outputs.isdisjoint(inner) and all(reader.name in nodes for name in inner for reader in readers.get(name, ()))
 
     def _node(self, want: Expression, node: Node, bound: _Bound) -> Iterator[_Found]:
-        """All ways in which an operator of the expression matches this node."""
+        """Return all ways in which an operator of the expression matches this node."""
         if not self._may_match(want, node):
             return
         inputs = [name for name in node.inputs if name]
@@ -325,13 +325,13 @@ _Attributes = Mapping[str, AttributeValue]
 
 
 def _scalar(graph: Graph, tensor: str) -> float | None:
-    """The value of a constant of one element."""
+    """Return the value of a constant of one element."""
     value = graph.constants.get(tensor)
     return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
 
 def _hard_sigmoid(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:
-    """clip(scale (x + shift), 0, 1) is clip(alpha x + beta, 0, 1)."""
+    """Match clip(scale (x + shift), 0, 1), which is clip(alpha x + beta, 0, 1)."""
     for node in nodes:
         if node.op_type == "HardSigmoid":
             return {"alpha": node.attributes.get("alpha", 0.2), "beta": node.attributes.get("beta", 0.5)}
@@ -350,7 +350,7 @@ def _gelu(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes:
 
 
 def _layer_norm(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:
-    """Over the last axis, with a weight and a bias for each of its places if any."""
+    """Match a normalisation over the last axis, with a weight and a bias for each of its places if any."""
     shape = graph.shape(bound.tensors["x"])
     epsilon = bound.numbers.get("epsilon")
     for node in nodes:
@@ -367,7 +367,7 @@ def _layer_norm(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attribut
 
 
 def _channel_shuffle(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:
-    """(N, C, ...) as (N, groups, C / groups, ...), the two exchanged, and back, as in ShuffleNet."""
+    """Match (N, C, ...) reshaped to (N, groups, C / groups, ...), the two exchanged, and back, as in ShuffleNet."""
     first, transpose, last = nodes
     shape, grouped = graph.shape(first.inputs[0]), graph.shape(first.outputs[0])
     order = view_of(graph, transpose).ints("perm", ())
@@ -381,7 +381,7 @@ def _channel_shuffle(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Att
 
 
 def _depthwise_pointwise(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:
-    """A depthwise convolution and a plain 1x1 one after it, perhaps with a normalisation and an activation between them.
+    """Find a depthwise convolution and a plain 1x1 one after it, perhaps with a normalisation and an activation between.
 
     The attributes are ``channels`` and ``depthwise_weights`` of the first, ``pointwise_channels`` and
     ``pointwise_weights`` of the second.

@@ -50,7 +50,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator. Inputs that ONNX leaves out are empty strings. ``name`` is unique in its graph."""
+    """An operator. Inputs that ONNX leaves out are empty strings. ``name`` is unique in its graph."""
 
     op_type: str
     name: str
@@ -60,7 +60,7 @@ class Node:
     domain: str = ""
 
     def renamed(self, names: Mapping[str, str]) -> Node:
-        """The operator with some tensors called otherwise."""
+        """Return the operator with some tensors renamed."""
         inputs, outputs = (tuple(names.get(name, name) for name in listed) for listed in (self.inputs, self.outputs))
         return replace(self, inputs=inputs, outputs=outputs)
 
@@ -73,7 +73,7 @@ class Graph:
         name: For people.
         nodes: In topological order.
         inputs, outputs: Names of the activations that enter and leave.
-        tensors: Every tensor that occurs, activations and weights alike.
+        tensors: Every tensor that occurs: activations and weights.
         weights: Names of the tensors whose values were learned (values are not kept).
         constants: Values of small constants that semantics depend on; their names are in ``tensors`` too.
         precision: "fp32", "fp16", "bf16" or "int8": what the file says it computes in.
@@ -124,11 +124,11 @@ class Graph:
 
     @cached_property
     def static_names(self) -> frozenset[str]:
-        """Names among a node's inputs that are no activations: weights, constants, and the empty one."""
+        """Names among a node's inputs that are not activations: weights, constants, and the empty one."""
         return self.weights.union(self.constants, ("",))
 
     def idioms(self, name: str) -> Idioms:
-        """Where several operators together mean one, looked for once; see :mod:`latcast.graph.idioms`.
+        """Return where several operators together compute one, found once; see :mod:`latcast.graph.idioms`.
 
         Raises:
             LatcastError: No idiom has this name.
@@ -145,7 +145,7 @@ class Graph:
         return {}
 
     def sole_reader(self, tensor: str) -> Node | None:
-        """The only node that reads a tensor, where it reads it once and the tensor does not leave the network."""
+        """Return the only node that reads a tensor, where it reads it once and the tensor does not leave the network."""
         readers = self.consumers.get(tensor, [])
         return readers[0] if len(readers) == 1 and tensor not in self.outputs else None
 
@@ -153,7 +153,7 @@ class Graph:
         return self.tensors[tensor].shape
 
     def is_activation(self, tensor: str) -> bool:
-        """Whether the tensor depends on the network's input (neither weight, constant, nor left out)."""
+        """Return whether the tensor depends on the network's input (neither weight, constant, nor left out)."""
         return tensor not in self.static_names
 
     def activation_inputs(self, node: Node) -> list[str]:
@@ -163,7 +163,7 @@ class Graph:
         return [name for name in node.inputs if name in self.weights]
 
     def with_nodes(self, nodes: Iterable[Node], **changes: object) -> Graph:
-        """A graph of other nodes; tensors that nothing refers to any more are dropped."""
+        """Return the graph with other nodes; tensors that are no longer used are dropped."""
         changed = replace(self, nodes=tuple(nodes), **changes)  # type: ignore[arg-type]
         used = set(changed.inputs) | set(changed.outputs)
         for node in changed.nodes:
@@ -177,7 +177,7 @@ class Graph:
         )
 
     def renamed(self, names: Mapping[str, str]) -> Graph:
-        """The network with some tensors called otherwise."""
+        """Return the network with some tensors renamed."""
         return replace(
             self,
             nodes=tuple(node.renamed(names) for node in self.nodes),
@@ -219,12 +219,12 @@ class Graph:
 
 
 def _rounded(value: AttributeValue) -> object:
-    """Files hold single precision: 1/6 from code and from a file are the same."""
+    """Round to single precision, as files hold: 1/6 from code and from a file are the same."""
     return f"{value:.7g}" if isinstance(value, float) else value
 
 
 def check_input_names(shapes: Iterable[str], inputs: Iterable[str], network: str = "") -> None:
-    """Makes sure that shapes are given for inputs alone.
+    """Raise if a shape is given for a name that is not an input.
 
     Args:
         shapes: Names that a shape is given for.
@@ -232,7 +232,7 @@ def check_input_names(shapes: Iterable[str], inputs: Iterable[str], network: str
         network: What to call the network.
 
     Raises:
-        ModelError: A name is none of them.
+        ModelError: A name is not among them.
     """
     there = list(inputs)
     unknown = sorted(set(shapes) - set(there))
@@ -242,7 +242,7 @@ def check_input_names(shapes: Iterable[str], inputs: Iterable[str], network: str
 
 
 def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[Node]:
-    """Sorts nodes so that each comes after the producers of its inputs, keeping the given order where it can.
+    """Sort nodes so that each comes after the producers of its inputs, keeping the given order where it can.
 
     Args:
         nodes: The nodes.

@@ -18,25 +18,25 @@ from latcast.graph.ir import Graph, Tensor
 from latcast.graph.operators import node_flops
 
 MAX_TENSOR_ELEMENTS = 1 << 40
-"""Of one tensor: 4 TiB of real numbers, more than any machine holds."""
+"""Elements of one tensor: 4 TiB of float32, more than any machine holds."""
 
 MAX_FLOPS = 1 << 56
-"""Of a network: a day of the fastest machine."""
+"""FLOPs of a network: a day of the fastest machine."""
 
 MAX_ATTRIBUTE = 1 << 31
-"""Of a window's sizes, strides, dilations and pads."""
+"""Upper bound of a window's sizes, strides, dilations and pads."""
 
 MAX_RANK = 64
 """Dimensions of a tensor, which numpy limits so."""
 
 MAX_DEPTH = 32
-"""Of branches and loops within each other."""
+"""Maximum nesting of branches and loops."""
 
 _WINDOW = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "group")
 
 
 def check_tensor(name: str, tensor: Tensor) -> None:
-    """Refuses what no machine holds, before anybody computes with its size.
+    """Refuse what no machine holds, before anybody computes with its size.
 
     Raises:
         ModelError: Too many elements or dimensions.
@@ -51,7 +51,7 @@ def check_tensor(name: str, tensor: Tensor) -> None:
 
 
 def check_graph(graph: Graph) -> Graph:
-    """The graph, where its numbers are such as a network has.
+    """Return the graph, or raise if its numbers exceed those of any network.
 
     Raises:
         ModelError: They are not; everything that reckons with them may rely on it.
@@ -81,7 +81,7 @@ def _shown(shape: Iterable[int]) -> str:
 
 
 def written(value: int) -> str:
-    """A number in a few characters, however long it is."""
+    """Return a number in a few characters, however long it is."""
     return f"{value:,}" if abs(value) < 10**18 else f"about 2^{abs(value).bit_length() - 1}"
 
 
@@ -93,7 +93,7 @@ class _Limit:
 
 
 class Resource(Enum):
-    """What a budget is spent on: the most of it, and what to do about a file that asks for more."""
+    """A resource of a budget: its limit, and advice about a file that needs more."""
 
     NODES = _Limit(1 << 15, "nodes, with loops unrolled and functions inlined", "export a part of the network")
     ROUNDS = _Limit(1 << 12, "rounds of loops", "export the model with fewer rounds, or without the loop")
@@ -108,14 +108,14 @@ class Resource(Enum):
 
 
 class Budget:
-    """What is left for one import."""
+    """The resources that one import has used."""
 
     def __init__(self) -> None:
         self._spent = dict.fromkeys(Resource, 0)
         self._depth = 0
 
     def take(self, resource: Resource, amount: int = 1) -> None:
-        """Spends before the work is done.
+        """Spend before the work is done.
 
         Raises:
             ModelError: More than there is; the message says how much was asked for, and what to do.
@@ -129,12 +129,12 @@ class Budget:
             )
 
     def check(self, resource: Resource, amount: int) -> None:
-        """Like :meth:`take` for what will be taken bit by bit later."""
+        """Raise as :meth:`take` would, without spending: the amount will be taken in parts later."""
         self.take(resource, amount)
         self._spent[resource] -= amount
 
     def enter(self) -> None:
-        """One branch or loop deeper.
+        """Enter a branch or loop.
 
         Raises:
             ModelError: Deeper than :data:`MAX_DEPTH`.

@@ -1,4 +1,4 @@
-"""Which module of the framework's model each operator came from, as its file says: ``layer1.0.conv2``."""
+"""The module of the framework's model that each operator came from, as its file says: ``layer1.0.conv2``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from latcast.graph.ir import Graph, Node
 
 _UNNAMED = ("onnx::", "val_", "_v_")
-"""How names of weights begin that an exporter made up."""
+"""Prefixes of names of weights that an exporter made up."""
 
 
 _TFLITE_KIND = re.compile(r"^[a-z0-9_]+:(?=.)")
-"""What the TFLite importer puts before the name of a tensor to name the operator that makes it."""
+"""Prefix that the TFLite importer puts before a tensor's name to name the operator that makes it."""
 
 
 def module_paths(graph: Graph) -> Mapping[str, str]:
@@ -53,7 +53,7 @@ def _own_path(graph: Graph, node: Node) -> str | None:
 
 
 def _joined(scopes: Sequence[str]) -> str:
-    """``("layer1", "layer1.0", "conv2")`` as ``"layer1.0.conv2"``: a scope that names its parent too stands for both."""
+    """Return ``"layer1.0.conv2"`` for ``("layer1", "layer1.0", "conv2")``: a scope that names its parent stands for both."""
     kept: list[str] = []
     for scope in scopes:
         if kept and scope.startswith(f"{kept[-1]}."):
@@ -63,7 +63,7 @@ def _joined(scopes: Sequence[str]) -> str:
 
 
 def _nearest(paths: Sequence[str | None]) -> list[str]:
-    """The last path up to each place; empty before the first."""
+    """Return the last path up to each place; empty before the first."""
     found, last = [], ""
     for path in paths:
         last = last if path is None else path
@@ -72,7 +72,7 @@ def _nearest(paths: Sequence[str | None]) -> list[str]:
 
 
 def _common(first: str, second: str) -> str:
-    """The module that holds both.
+    """Return the module that holds both.
 
     >>> _common("layer1.0.conv2", "layer1.1.conv1"), _common("layer4.1.conv2", "fc")
     ('layer1', '')

@@ -22,7 +22,7 @@ def _role(node: Node, tensor: str) -> tuple[str, int]:
 
 
 def synthetic_weights(graph: Graph, *, seed: int = 0, compressible: bool = False) -> Mapping[str, np.ndarray]:
-    """Values for every weight of the graph, scaled so that activations neither explode nor turn subnormal.
+    """Return the values for every weight of the graph, scaled so that activations neither explode nor turn subnormal.
 
     Matrices and filters are normal with variance 2 / fan-in; normalisation scales and variances lie near 1, biases near 0.
 
@@ -30,7 +30,7 @@ def synthetic_weights(graph: Graph, *, seed: int = 0, compressible: bool = False
         graph: The network.
         seed: Equal seeds, equal values.
         compressible: Whether the values repeat so often that a file of them packs to a few percent of its size. They are
-            distributed alike and none is 0; normalisations have one variance and few scales, as what is folded into filters
+            equally distributed and not 0; normalisations have one variance and few scales, as what is folded into filters
             must repeat too.
     """
     first_reader: dict[str, Node] = {}
@@ -49,7 +49,7 @@ _REPEATING_POOL_SIZE = 1021
 fewer channels. Where one has more, outputs repeat, and what the next layer sums cancels less."""
 
 _REPEATING_SCALES = np.array([0.9, 1.1], dtype=np.float32)
-"""Of normalisations; few, as each makes other values of the filters that it is folded into."""
+"""Scales of normalisations; few, since each changes the values of the filters that it is folded into."""
 
 
 @lru_cache(maxsize=2)
@@ -58,13 +58,13 @@ def _pool(seed: int) -> np.ndarray:
 
 
 def _repeating_pool(seed: int) -> np.ndarray:
-    """Of mean 0: what is left would add up over the channels of every layer."""
+    """Return numbers of mean 0, since another mean would add up over the channels of every layer."""
     values = _pool(seed)[:_REPEATING_POOL_SIZE]
     return np.tile(values - values.mean(), 2)
 
 
 def _normal(shape: Shape, rng: np.random.Generator, pool: np.ndarray) -> np.ndarray:
-    """Standard normal numbers, repeated from a pool that is given twice over, begun where the generator says.
+    """Return standard normal numbers, repeated from a pool that is given twice over, from a place that the generator draws.
 
     Drawing a hundred million fresh ones takes seconds, and a runtime does not mind the repetition.
     """

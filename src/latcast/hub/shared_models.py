@@ -15,7 +15,7 @@ from latcast.hub.tokens import TokenStore
 from latcast.measure.environment import utc_now
 
 MAX_GRAPH_BYTES = 200_000
-"""Of a packed graph; a language model of 96 layers takes 20 kB."""
+"""Size of a packed graph in bytes; the largest that latcast ships takes 21 kB."""
 
 MAX_SHARED = 20_000
 """Models that are kept; the one shared first goes when there are more."""

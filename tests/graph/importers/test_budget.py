@@ -25,7 +25,7 @@ def test_a_budget_lasts_for_exactly_its_limit_whoever_spends() -> None:
         budget.take(Resource.ROUNDS)
 
 
-def test_what_is_only_checked_is_not_spent() -> None:
+def test_checking_a_budget_does_not_spend_it() -> None:
     budget = Budget()
     budget.check(Resource.PARTS, 131_072)
     budget.take(Resource.PARTS, 131_072)

@@ -30,7 +30,7 @@ def test_a_file_is_read_by_its_suffix_given_as_a_path_or_as_text(tmp_path: Path)
     assert load_graph(path).structure_key == load_graph(str(path)).structure_key == network().structure_key
 
 
-def test_a_tflite_file_is_known_by_its_mark_whatever_it_is_called(tmp_path: Path) -> None:
+def test_a_tflite_file_is_recognised_by_its_content(tmp_path: Path) -> None:
     path = tmp_path / "model.bytes"
     path.write_bytes(to_tflite(network()))
 
@@ -73,7 +73,7 @@ def test_other_files_are_refused_with_what_to_do_instead(name: str, words: str, 
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_of_a_known_format_is_called_that(tmp_path: Path) -> None:
+def test_a_folder_of_a_known_format_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "model.mlpackage").mkdir()
 
     with pytest.raises(ModelError, match=r"model\.mlpackage': it is a Core ML model; give the ONNX"):
@@ -85,14 +85,14 @@ def test_an_address_is_not_fetched() -> None:
         load_graph("https://example.com/m.onnx")
 
 
-def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_have_different_messages(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no file"):
         load_graph(tmp_path / "none.onnx")
     with pytest.raises(ModelError, match="is a folder"):
         load_graph(tmp_path)
 
 
-def test_an_object_that_is_no_network_is_refused_with_its_type() -> None:
+def test_an_object_that_is_not_a_network_is_refused_with_its_type() -> None:
     with pytest.raises(ModelError, match=r"object of type builtins\.dict"):
         load_graph({"not": "a network"})
 
@@ -124,7 +124,7 @@ def test_plug_ins_read_other_formats(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert graph.shape(graph.outputs[0]) == (2, 5)
 
 
-def test_reading_one_format_imports_nothing_of_the_others(tmp_path: Path) -> None:
+def test_reading_one_format_does_not_import_the_others(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(to_onnx(network()))
     script = (
@@ -140,11 +140,11 @@ def test_reading_one_format_imports_nothing_of_the_others(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["x.onnx", "x.tflite", "x.pt2", "x.param"])
-def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_waiting(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     os.mkfifo(path)
 
     with pytest.raises(ModelError, match=rf"{name}' is a pipe, a socket or a device; expected a model file"):
         load_graph(path)
-    with pytest.raises(ModelError, match=rf"{name}' is no regular file"):
+    with pytest.raises(ModelError, match=rf"{name}' is not a regular file"):
         resolve_model(path)

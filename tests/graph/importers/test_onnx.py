@@ -128,7 +128,7 @@ def test_a_weight_of_one_element_stays_a_weight() -> None:
     assert load_graph(proto).weights == {"slope"}
 
 
-def test_what_is_computed_from_weights_alone_is_a_weight() -> None:
+def test_a_tensor_computed_from_weights_alone_is_a_weight() -> None:
     nodes = [
         node("Transpose", ["w"], ["wt"], perm=[1, 0]),
         node("Identity", ["wt"], ["shared"]),
@@ -279,7 +279,7 @@ def test_a_file_whose_initializers_are_inputs_too_has_only_the_real_inputs() -> 
     assert graph.weights == {"w"}
 
 
-def test_inputs_that_are_no_tensors_of_numbers_are_refused() -> None:
+def test_inputs_other_than_tensors_of_numbers_are_refused() -> None:
     sequence = onnx.ValueInfoProto(name="x", type=helper.make_sequence_type_proto(value("t", (1,)).type))
     text = value("x", (1,), onnx.TensorProto.STRING)
 
@@ -312,7 +312,7 @@ def test_the_transposes_of_a_channels_last_exporter_are_gone_but_for_the_input(t
     assert load_graph(path).structure_key == first.structure_key
 
 
-def test_a_transpose_that_moves_nothing_is_read_as_it_stands() -> None:
+def test_an_identity_transpose_does_not_stop_the_import() -> None:
     graph = load_graph(model([node("Transpose", ["x"], ["y"], perm=[0, 1, 2])], {"x": (2, 3, 4)}, ["y"]))
 
     assert [each.op_type for each in graph.nodes] == ["Transpose"]

@@ -108,7 +108,7 @@ def test_recorded_shapes_are_read_by_themselves(tmp_path: Path) -> None:
         (bytes(range(256)) * 4, "is not an ONNX model"),
     ],
 )
-def test_what_is_no_model_is_said_in_one_line_with_the_name_of_the_file(tmp_path: Path, content: bytes, words: str) -> None:
+def test_a_file_that_is_not_a_model_is_refused_in_one_line_with_its_name(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "wrong.onnx"
     path.write_bytes(content)
 
@@ -166,7 +166,7 @@ def test_more_fields_than_a_network_has_are_refused_before_they_are_objects(
         read_without_weights(path)
 
 
-def test_the_weights_of_a_large_network_are_no_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_a_large_network_do_not_count_as_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_file, "MOST_FIELDS", 5000)
     path = tmp_path / "large.onnx"
     path.write_bytes(network(80, 3))
@@ -185,7 +185,7 @@ def test_damaged_shapes_of_an_operator_that_is_not_known_are_refused(tmp_path: P
         load_graph(path)
 
 
-def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
     content = model([node("Relu", ["x"], ["y"], name="name_of_it")], {"x": (1, 3)}, ["y"]).SerializeToString()
     path = tmp_path / "x.onnx"
     for part in (b"name_of_it", b"Relu"):

@@ -103,7 +103,7 @@ NORMALISED = {
 
 
 @pytest.mark.parametrize("case", sorted(NORMALISED))
-def test_operators_take_one_form_whatever_file_they_come_from(case: str) -> None:
+def test_operators_of_all_opsets_take_one_form(case: str) -> None:
     proto, build = NORMALISED[case]
     b = GraphBuilder("expected")
     expected = b.finish(build(b, b.input((1, 3, 8, 8))))

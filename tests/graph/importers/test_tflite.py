@@ -99,7 +99,7 @@ def test_a_grouped_convolution_has_as_many_groups_as_its_filter_leaves(tmp_path:
 
 
 @pytest.mark.parametrize(("channels", "filter_channels", "marked"), [(8, 1, True), (8, 4, False), (1, 1, False)])
-def test_a_convolution_in_groups_of_one_channel_is_told_from_a_depthwise_one(
+def test_a_convolution_in_groups_of_one_channel_is_not_read_as_depthwise(
     channels: int, filter_channels: int, marked: bool, tmp_path: Path
 ) -> None:
     tensors = {"x": (1, 4, 4, channels), "w": zeros(8, 3, 3, filter_channels), "y": (1, 4, 4, 8)}
@@ -457,7 +457,7 @@ def test_shapes_that_do_not_fit_are_refused(shapes: dict[str, tuple[int, ...]], 
     ("content", "words"),
     [(b"", "is empty"), (b"hello, I am no model", "lacks the mark TFL3"), (b"\x00\x00\x00\x00TFL3", "is damaged")],
 )
-def test_what_is_no_tflite_model_is_said_in_one_line(content: bytes, words: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_tflite_model_is_refused_in_one_line(content: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words) as caught:
         load_graph(save(content, tmp_path, "wrong.tflite"))
 
@@ -503,9 +503,9 @@ def test_both_packages_of_bindings_give_the_same_graph(tmp_path: Path, monkeypat
     for hidden in ("tflite", "ai_edge_litert.schema_py_generated"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, hidden, None)
-            tflite_file._schema.cache_clear()
+            tflite_file.bindings.cache_clear()
             keys.add(load_graph(path).structure_key)
-    tflite_file._schema.cache_clear()
+    tflite_file.bindings.cache_clear()
 
     assert len(keys) == 1
 

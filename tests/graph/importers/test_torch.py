@@ -236,7 +236,7 @@ def test_a_module_that_cannot_be_exported_is_refused_in_one_line(capfd: pytest.C
     assert capfd.readouterr().out == ""
 
 
-def test_what_is_no_module_is_refused() -> None:
+def test_an_object_that_is_not_a_module_is_refused() -> None:
     with pytest.raises(ModelError, match=r"are for a torch\.nn\.Module, found builtin_function_or_method"):
         from_torch(torch.relu, (torch.zeros(2),))
     with pytest.raises(ModelError, match=r"a torch\.nn\.Module \(ReLU\) needs the inputs to predict for; give example_inputs"):
@@ -252,7 +252,7 @@ def test_without_pytorch_the_error_names_the_extra(tmp_path: Path, monkeypatch: 
         load_graph(path, trust=True)
 
 
-def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
     path.write_bytes(b"nothing of the kind")
 

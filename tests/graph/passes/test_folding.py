@@ -47,7 +47,7 @@ def types(graph: Graph, names: Sequence[str]) -> list[str]:
     return [graph.tensors[name].dtype for name in names]
 
 
-def test_a_graph_without_quantization_is_returned_as_it_is() -> None:
+def test_a_graph_without_quantization_is_returned_unchanged() -> None:
     b = GraphBuilder("float")
     graph = b.finish(b.relu(b.input((1, 3))))
 

@@ -73,7 +73,7 @@ CHANGES: dict[str, Build] = {
 
 
 @pytest.mark.parametrize("name", sorted(IDENTITIES))
-def test_an_operator_that_does_nothing_goes(name: str) -> None:
+def test_an_operator_that_does_nothing_is_removed(name: str) -> None:
     graph = between(IDENTITIES[name])
 
     simplified = remove_identities(graph)
@@ -112,7 +112,7 @@ def test_two_outputs_that_are_the_same_become_one() -> None:
     assert simplified.outputs == (x,)
 
 
-def test_a_chain_of_identities_goes_at_once() -> None:
+def test_a_chain_of_identities_is_removed_in_one_pass() -> None:
     b = GraphBuilder("chain")
     x = b.input((1, 3))
     for _ in range(4):

@@ -19,7 +19,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_the_network_that_its_builder_makes_for_the_size(name: str) -> None:
+def test_a_resized_network_equals_the_one_built_at_that_size(name: str) -> None:
     published = model(name)
     wanted = build(Reference(published.space, {**published.parameters, "resolution": [288, 352], "batch": 2}))
 
@@ -49,14 +49,14 @@ def flattening(height: int) -> Graph:
     return b.finish(b.reshape(x, (1, 4, 6 * height)))
 
 
-def test_a_reshape_that_merges_what_changes_follows() -> None:
+def test_a_reshape_that_merges_changed_axes_is_adjusted() -> None:
     found = reshape_inputs(flattening(5), {"input": (1, 4, 7, 6)})
 
     assert found.structure_key == flattening(7).structure_key
     np.testing.assert_array_equal(run(found)[0], run(flattening(7))[0])
 
 
-def test_shapes_that_it_has_leave_it_as_it_is() -> None:
+def test_unchanged_shapes_return_the_same_graph() -> None:
     graph = flattening(5)
 
     assert reshape_inputs(graph, {"input": (1, 4, 5, 6)}) is graph
@@ -85,7 +85,7 @@ def pooling(b: GraphBuilder, x: str) -> str:
 
 
 @pytest.mark.parametrize("operator", [slicing, resizing, padding, pooling])
-def test_numbers_that_may_come_from_a_size_are_not_taken_for_others(operator: object) -> None:
+def test_an_operator_whose_numbers_may_depend_on_a_size_is_refused(operator: object) -> None:
     b = GraphBuilder("sized")
     graph = b.finish(operator(b, b.relu(b.input((1, 4, 8, 8)))))  # type: ignore[operator]
 

@@ -173,7 +173,7 @@ def test_statistics_that_only_training_needs_are_dropped() -> None:
     assert [attribute.name for attribute in written.attribute] == ["epsilon"]
 
 
-def test_how_another_format_wrote_a_convolution_is_not_written() -> None:
+def test_attributes_of_other_formats_are_not_written() -> None:
     b = GraphBuilder("in_groups")
     graph = b.finish(b.conv(b.input((1, 4, 8, 8)), 4, 3, groups=4))
     marked = replace(graph, nodes=tuple(replace(node, attributes={**node.attributes, IN_GROUPS: 1}) for node in graph.nodes))
@@ -190,7 +190,7 @@ def test_how_another_format_wrote_a_convolution_is_not_written() -> None:
     ],
 )
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_what_onnx_cannot_express_is_named(graph: Graph, problem: str, precision: str) -> None:
+def test_a_node_that_onnx_cannot_express_is_refused_by_name(graph: Graph, problem: str, precision: str) -> None:
     with pytest.raises(UnsupportedOperatorError, match=problem):
         to_onnx(graph, precision=precision)
 
@@ -237,7 +237,7 @@ def test_half_precision_graphs_are_written_in_their_types() -> None:
     assert run(graph, np.ones((2, 4), np.float16))[0].dtype == np.float16
 
 
-def test_a_graph_that_is_quantised_already_is_written_as_it_is() -> None:
+def test_a_graph_that_is_already_quantised_is_written_unchanged() -> None:
     scale, zero = np.float32(0.1), np.uint8(3)
     constants = {"scale": np.asarray(scale), "zero": np.asarray(zero)}
     nodes = (

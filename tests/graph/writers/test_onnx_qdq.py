@@ -100,7 +100,7 @@ def test_a_bias_is_int32_in_units_of_input_scale_times_weight_scale() -> None:
     assert np.abs(integers * scale - typed_weights(graph)["conv_bias_0"]).max() <= scale.max()
 
 
-def test_what_cannot_be_negative_has_zero_point_0_and_the_rest_lies_around_128() -> None:
+def test_non_negative_tensors_have_zero_point_0_and_others_about_128() -> None:
     written = Written(CONTRACT_NETWORKS["residual"]())
     assert written.parameters("relu_0_out")[1] == 0
     assert 90 < written.parameters("batchnormalization_2_out")[1] < 166
@@ -156,7 +156,7 @@ def test_every_integer_operator_stands_between_pairs_in_the_operator_style() -> 
         assert all(original_tensor(output) in written.pairs() for output in written.nodes[name].output)
 
 
-def test_only_what_integer_operators_read_is_quantised_in_the_input_style() -> None:
+def test_only_inputs_of_integer_operators_are_quantised_in_the_input_style() -> None:
     pairs = Written(CONTRACT_NETWORKS["transformer_block"](), INPUT_STYLE).pairs()
     assert "matmul_0_out" not in pairs, "a bias follows in float"
     assert not [name for name in pairs if name.startswith(("reshape", "transpose", "split"))]
@@ -183,7 +183,7 @@ def test_values_that_are_only_moved_keep_their_scale() -> None:
     assert len(moved) == 1
 
 
-def test_what_is_concatenated_has_one_scale_in_the_input_style() -> None:
+def test_concatenated_tensors_share_a_scale_in_the_input_style() -> None:
     graph = CONTRACT_NETWORKS["concat_pool"]()
     parts = ("relu_1_out", "relu_3_out", "relu_4_out", "concat_0_out")
     assert len({Written(graph, INPUT_STYLE).parameters(name) for name in parts}) == 1
@@ -276,7 +276,7 @@ def gelu_of_a_sum(b: GraphBuilder, tanh: bool, half_first: bool) -> str:
 
 @pytest.mark.parametrize("half_first", [False, True])
 @pytest.mark.parametrize(("tanh", "count"), [(False, 5), (True, 8)])
-def test_gelu_is_found_in_every_spelling_and_nothing_else(tanh: bool, count: int, half_first: bool) -> None:
+def test_gelu_is_found_in_every_spelling(tanh: bool, count: int, half_first: bool) -> None:
     b = GraphBuilder("gelu")
     graph = b.finish(b.relu(gelu_of_a_sum(b, tanh, half_first)))
     (found,) = choose_idioms(graph, ("gelu",))
@@ -285,7 +285,7 @@ def test_gelu_is_found_in_every_spelling_and_nothing_else(tanh: bool, count: int
     assert found.attributes == {"approximate": "tanh" if tanh else "none"}
 
 
-def test_a_tanh_alone_is_no_gelu() -> None:
+def test_a_tanh_alone_is_not_a_gelu() -> None:
     b = GraphBuilder("tanh")
     x = b.input((1, 8))
     graph = b.finish(b.add(b.op("Tanh", [b.mul(x, b.constant(2.0, dtype="float32"))])[0], x))

@@ -26,7 +26,7 @@ from latcast.graph.writers.tflite.layout import (
     through_reshape,
 )
 from latcast.graph.writers.tflite.quantisation import Range, off_centre, quantise
-from latcast.graph.writers.tflite.schema import BUILTINS, OPTIONS, Activation, Padding, TensorType
+from latcast.graph.writers.tflite.schema import BUILTINS, Activation, Padding, TensorType
 from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
 
 
@@ -231,7 +231,7 @@ def test_the_five_operators_of_gelu_become_one(case: str) -> None:
     assert write_tflite(graph).model.operators[0].nodes == tuple(node.name for node in graph.nodes)
 
 
-def test_an_erf_that_is_no_gelu_is_refused() -> None:
+def test_an_erf_outside_a_gelu_is_refused() -> None:
     b = GraphBuilder("erf")
     graph = b.finish(b.op("Erf", [tokens(b)], name="lonely")[0])
 
@@ -360,7 +360,7 @@ def test_int8_weights_are_per_channel_and_biases_in_the_product_of_the_scales() 
     np.testing.assert_allclose(bias.quantisation.scales, weight.quantisation.scales * source.quantisation.scales[0], rtol=1e-6)
 
 
-def test_what_only_moves_values_keeps_their_scale() -> None:
+def test_operators_that_move_values_keep_their_scale() -> None:
     graph = graph_of(CASES["channel_shuffle"])
     model = write_tflite(graph, precision="int8").model
     scales = {float(model.tensors[o.outputs[0]].quantisation.scales[0]) for o in model.operators}  # type: ignore[union-attr]
@@ -392,13 +392,13 @@ def zero_points_of_product(second: Range, maker: str = "") -> list[int]:
     return [int(written.tensors[index].quantisation.zero_points[0]) for index in product.inputs]  # type: ignore[union-attr]
 
 
-def test_the_second_operand_of_a_product_has_no_zero_point_of_0_by_chance() -> None:
+def test_the_second_operand_of_a_product_gets_a_zero_point_other_than_0() -> None:
     # -128 + 255 / 2 is -0.5, which rounds to 0; -128 + 255 / 4 is -64.25.
     assert zero_points_of_product((-1.0, 1.0)) == [0, 1]
     assert zero_points_of_product((-1.0, 3.0)) == [0, -64]
 
 
-def test_a_constant_second_operand_of_a_product_has_no_zero_point_of_0_by_chance_either() -> None:
+def test_a_constant_second_operand_of_a_product_gets_a_zero_point_other_than_0() -> None:
     b = GraphBuilder("product with a constant")
     graph = b.finish(b.matmul(b.input((2, 5, 2)), b.constant([[[-1.0, 1.0], [0.0, 1.0]]] * 2, dtype="float32")))
     model = write_tflite(graph, precision="int8").model
@@ -415,7 +415,7 @@ def test_the_second_operand_of_a_product_keeps_a_zero_point_of_0_that_its_operat
     assert zero_points_of_product((-1.0, 1.0), "Tanh") == [0, 0]
 
 
-def test_a_range_with_its_zero_at_level_1_holds_what_it_held_with_its_zero_at_level_0() -> None:
+def test_moving_the_zero_point_from_0_to_1_keeps_the_range() -> None:
     given = Quantisation(np.array([0.126], dtype=np.float32), np.array([0]))
     moved = off_centre(given)
 
@@ -425,7 +425,7 @@ def test_a_range_with_its_zero_at_level_1_holds_what_it_held_with_its_zero_at_le
     assert off_centre(moved) is moved
 
 
-def test_what_has_no_int8_kernel_is_computed_in_float() -> None:
+def test_operators_without_an_int8_kernel_are_computed_in_float() -> None:
     assert builtins_of(graph_of(CASES["pow"]), "int8") == ["EXP", "DEQUANTIZE", "POW", "QUANTIZE"]
 
 
@@ -482,7 +482,7 @@ def test_a_tensor_of_another_shape_than_its_node_makes_is_an_error() -> None:
         ("MaxPool", (1, 4, 6), {"kernel_shape": (2,)}, "2-D"),
     ],
 )
-def test_what_tflite_cannot_express_is_refused_with_the_reason(
+def test_a_node_that_tflite_cannot_express_is_refused_with_the_reason(
     op_type: str, shape: tuple[int, ...], attributes: dict[str, float], reason: str
 ) -> None:
     b = GraphBuilder("refused")
@@ -511,7 +511,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
     assert to_tflite(graph) != to_tflite(graph, seed=1)
 
 
-def test_the_bytes_say_what_the_bindings_of_litert_read() -> None:
+def test_litert_reads_the_model_that_was_written() -> None:
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="pip install 'latcast[litert]'")
     written: set[str] = set()
     for case in CASES.values():
@@ -539,7 +539,7 @@ def test_the_bytes_say_what_the_bindings_of_litert_read() -> None:
                 for name, value in operator.options.items():
                     assert getattr(found.builtinOptions, camel_case(name)) == pytest.approx(value)
                 written.add(operator.builtin)
-    # Every operator of the table is written by some case, so that no number in it goes unread.
+    # Every operator of the table is written by some case, so that no row of it goes unread.
     assert written == set(BUILTINS)
 
 
@@ -547,14 +547,6 @@ def camel_case(name: str) -> str:
     """``stride_w`` as the generated bindings call it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def test_the_option_tables_have_the_numbers_of_litert() -> None:
-    schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="pip install 'latcast[litert]'")
-
-    assert {name: table.code for name, table in OPTIONS.items()} == {
-        name: getattr(schema.BuiltinOptions, name) for name in OPTIONS
-    }
 
 
 def test_weights_start_at_multiples_of_16_bytes() -> None:
@@ -620,7 +612,7 @@ def test_a_reshape_of_the_bytes_is_found_exactly_where_there_is_one(
     )
 
 
-def test_two_merged_pairs_of_axes_that_lie_interleaved_are_no_plain_reshape() -> None:
+def test_merging_interleaved_pairs_of_axes_is_not_a_reshape_of_the_bytes() -> None:
     for order in ((0, 3, 2, 1), (0, 2, 1, 3), (2, 1, 0, 3)):
         assert through_reshape((2, 3, 5, 7), order, (6, 35)) is None
     assert through_reshape((2, 3, 5, 7), (2, 3, 0, 1), (6, 35)) == (1, 0)

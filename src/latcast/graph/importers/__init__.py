@@ -53,10 +53,10 @@ class ModelKeywords(ReadingKeywords, total=False):
 
 
 class Importer(Protocol):
-    """What a plug-in of the group ``latcast.importers`` is."""
+    """Interface of plug-ins of the group ``latcast.importers``."""
 
     def accepts(self, source: object) -> bool:
-        """Whether this importer reads such a source: a :class:`pathlib.Path`, or an object in memory."""
+        """Return whether this importer reads such a source: a :class:`pathlib.Path`, or an object in memory."""
 
     def load(self, source: Any, options: ModelOptions) -> Graph:
         """Return the graph; an importer whose format can hold code refuses it without ``options.trust``."""
@@ -78,7 +78,7 @@ _BUILTIN_PACKAGES: Mapping[str, str] = {"onnx": "onnx", "torch": "torch"}
 _TFLITE_IDENTIFIER = b"TFL3"
 
 MODEL_SUFFIXES = tuple(_BUILTIN_SUFFIXES)
-"""Of model files that are read without a plug-in."""
+"""Suffixes of model files that are read without a plug-in."""
 
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -101,7 +101,7 @@ _CONVERTED: Mapping[str, str] = {
     **dict.fromkeys((".mnn", ".xml"), "a model converted for one runtime"),
     **dict.fromkeys((".caffemodel", ".pdmodel", ".prototxt"), "a model of another framework"),
 }
-"""What files are that latcast has no importer of its own for."""
+"""Advice about files that latcast itself has no importer for."""
 
 
 def load_graph(
@@ -111,7 +111,7 @@ def load_graph(
     strict: bool = False,
     trust: bool = False,
 ) -> Graph:
-    """Reads a network from a file or an object.
+    """Read a network from a file or an object.
 
     Args:
         source: A ``.onnx``, ``.tflite``, ``.pt2`` or ``.param`` (ncnn) file, an ``onnx.ModelProto``, a
@@ -123,7 +123,7 @@ def load_graph(
             refused. Files of other formats run nothing.
 
     Raises:
-        ModelError: The source cannot be read, is no network, or would run code; the message names it.
+        ModelError: The source cannot be read, is not a network, or would run code; the message names it.
         DynamicShapeError: An input has a dimension without a size and ``shapes`` gives none.
         UnknownOperatorError: ``strict``, and an operator is not in the table.
         MissingExtraError: Reading this format needs a package that is not installed.
@@ -160,7 +160,7 @@ def from_torch(
     shapes: Shapes | None = None,
     strict: bool = False,
 ) -> Graph:
-    """The network of a ``torch.nn.Module``.
+    """Return the network of a ``torch.nn.Module``.
 
     Args:
         module: As it is in inference, whatever mode it is in.
@@ -170,7 +170,7 @@ def from_torch(
 
     Raises:
         MissingExtraError: torch or onnxscript is not installed.
-        ModelError: It is no module, the inputs are none, or PyTorch cannot export it.
+        ModelError: It is not a module, the inputs are not tensors, or PyTorch cannot export it.
 
     Example:
         >>> import latcast, torch
@@ -185,7 +185,7 @@ def from_torch(
 
 
 def refuse_address(text: str) -> None:
-    """Refuses the address of something on a network.
+    """Refuse the address of something on a network.
 
     Raises:
         ModelError: It is one.
@@ -195,7 +195,7 @@ def refuse_address(text: str) -> None:
 
 
 def is_torch_module(source: object) -> bool:
-    """Whether an object is a ``torch.nn.Module``; where torch is not imported yet, nothing is."""
+    """Return whether an object is a ``torch.nn.Module``; where torch is not imported yet, nothing is."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(source, torch.nn.Module)
 
@@ -248,7 +248,7 @@ def _importer_of_file(path: Path) -> Importer:
 
 
 def _name_by_content(path: Path) -> str | None:
-    """The importer for files that carry a mark of their format, whatever they are called."""
+    """Return the importer for files that carry a mark of their format, whatever they are called."""
     try:
         with path.open("rb") as file:
             start = file.read(8)

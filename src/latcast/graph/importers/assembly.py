@@ -7,7 +7,9 @@ fold them when they load a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, overload
 
@@ -21,13 +23,17 @@ from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
 from latcast.graph.passes.rewire import live_nodes
 
 Array = np.ndarray[Any, Any]
+Shapes = Mapping[str, Sequence[int]]
 LoadValue = Callable[[str], "Array | None"]
 InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
 
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
 
-_MALFORMED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
+MALFORMED = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError, struct.error,
+)  # fmt: skip
+"""Errors that code meets in a file that can be parsed but that no exporter wrote."""
 
 
 class _LazyValues(Sequence["Array | None"]):
@@ -52,13 +58,29 @@ class _LazyValues(Sequence["Array | None"]):
         return self._assembly.value(self._names[index])
 
 
+@contextmanager
+def errors_of(source: object) -> Iterator[None]:
+    """Name the source in the errors of reading it.
+
+    Raises:
+        ModelError: It cannot be read, or is damaged.
+    """
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{source}: {error}") from error
+    except MALFORMED as error:
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise ModelError(f"{source}: the model is damaged or malformed ({reason})") from error
+
+
 class Assembly:
     """A graph in the making.
 
     Args:
         name: Of the graph.
         load: Reads a stored tensor's values, or gives None where the file does not hold them.
-        infer_unknown: Output tensors of an operator outside the table, or None where nobody knows them.
+        infer_unknown: Output tensors of an operator outside the table, or None where they are unknown.
         strict: Whether an operator outside the table is an error.
         budget: What the import may take; nodes and known values are taken from it here.
     """
@@ -90,7 +112,7 @@ class Assembly:
     # What there is
 
     def resolve(self, name: str) -> str:
-        """The tensor that a name stands for: identities are seen through."""
+        """Return the tensor that a name stands for: identities are seen through."""
         return self._aliases.get(name, name)
 
     def exists(self, name: str) -> bool:
@@ -100,7 +122,7 @@ class Assembly:
         return self.tensors[self.resolve(name)]
 
     def value(self, name: str) -> Array | None:
-        """The values of a tensor that are known without running the network, where they are few."""
+        """Return the values of a tensor that are known without running the network, where they are few."""
         name = self._aliases.get(name, name)
         if name in self._values:
             return self._values[name]
@@ -113,7 +135,7 @@ class Assembly:
         return value
 
     def is_static(self, name: str) -> bool:
-        """Whether a tensor does not depend on the network's inputs."""
+        """Return whether a tensor does not depend on the network's inputs."""
         return self.resolve(name) in self._static
 
     # Tensors
@@ -129,37 +151,37 @@ class Assembly:
         self._inputs.append(name)
 
     def add_stored(self, name: str, tensor: Tensor) -> None:
-        """A tensor that the file holds; whether it is a weight or a constant is decided by who reads it."""
+        """Add a tensor that the file holds; its readers decide whether it is a weight or a constant."""
         self._define(name, tensor)
         self._static.add(name)
         self._stored.add(name)
 
     def add_value(self, name: str, value: Array) -> None:
-        """A tensor whose values are known now."""
+        """Add a tensor whose values are known now."""
         self.budget.take(Resource.FOLDED_BYTES, value.nbytes)
         self._define(name, Tensor(tuple(value.shape), str(value.dtype)))
         self._static.add(name)
         self._values[name] = value
 
     def add_static(self, name: str, tensor: Tensor) -> None:
-        """A tensor that does not depend on the inputs and whose values nobody needs."""
+        """Add a tensor that does not depend on the inputs and whose values are not needed."""
         self._define(name, tensor)
         self._static.add(name)
 
     def constant(self, value: object, dtype: str) -> str:
-        """A small tensor made up by the importer; its name."""
+        """Add a small tensor made up by the importer and return its name."""
         name = self.fresh("constant")
         self.add_value(name, np.asarray(value, dtype=dtype))
         return name
 
     def alias(self, name: str, target: str) -> None:
-        """Makes a name stand for another tensor."""
+        """Make a name stand for another tensor."""
         if name in self.tensors or name in self._aliases:
             raise ModelError(f"tensor '{name}' is defined twice; every tensor must have one producer")
         self._aliases[name] = self.resolve(target)
 
     def fresh(self, stem: str) -> str:
-        """A tensor name that is not taken yet."""
+        """Return a tensor name that is not taken yet."""
         while True:
             count = self._counts.get(stem, 0)
             self._counts[stem] = count + 1
@@ -168,7 +190,7 @@ class Assembly:
                 return name
 
     def node_name(self, wanted: str, op_type: str) -> str:
-        """A unique name for a node: the wanted one where it is given and free."""
+        """Return a unique name for a node: the wanted one where it is given and free."""
         name = wanted
         while not name or name in self._node_names:
             stem = wanted or op_type.lower()
@@ -189,16 +211,16 @@ class Assembly:
         name: str,
         output: str | None = None,
     ) -> str:
-        """Adds an operator with one output, named after the node of the file that it is a part of."""
+        """Add an operator with one output, named after the node of the file that it is a part of."""
         output = self.fresh(f"{name}_{op_type.lower()}") if output is None else output
         self.add(Node(op_type, name, tuple(inputs), (output,), attributes or {}))
         return output
 
     def add(self, node: Node) -> None:
-        """Adds an operator, or what is left of it.
+        """Add an operator, or only its result where that is a constant or an alias.
 
         Raises:
-            ModelError: Its inputs are missing or do not fit, or nobody knows the shape of its outputs.
+            ModelError: Its inputs are missing or do not fit, or the shape of its outputs is unknown.
             UnknownOperatorError: It is not in the table, in strict mode.
         """
         self.budget.take(Resource.NODES)
@@ -250,7 +272,7 @@ class Assembly:
         except ModelError:
             self._explain_missing_value(entry, node)
             raise
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise view.fail(f"the operator is malformed ({error})") from error
         if len(tensors) < len(node.outputs):
             raise view.fail(f"it has {len(node.outputs)} outputs, {len(tensors)} were expected")
@@ -283,7 +305,7 @@ class Assembly:
     # The graph
 
     def finish(self, outputs: Iterable[str], *, precision: str = "fp32") -> Graph:
-        """The graph of the operators that the outputs depend on.
+        """Return the graph of the operators that the outputs depend on.
 
         Raises:
             ModelError: An output that nothing makes, a network without operators, or one with numbers that no network has.
@@ -317,7 +339,7 @@ class Assembly:
         return check_graph(graph)
 
     def _output_names(self, outputs: list[str], produced: set[str]) -> dict[str, str]:
-        """Tensors that take the name of the graph output that stood behind an identity."""
+        """Return the tensors that take the name of the graph output that stood behind an identity."""
         final: dict[str, str] = {}
         for name in outputs:
             target = self.resolve(name)
@@ -326,7 +348,7 @@ class Assembly:
         return final
 
     def _classify(self, nodes: Iterable[Node]) -> tuple[dict[str, Array], set[str]]:
-        """Splits what the nodes read from the file into constants (values kept) and weights."""
+        """Split what the nodes read from the file into constants (values kept) and weights."""
         constants: dict[str, Array] = {}
         weights: set[str] = set()
         for node in nodes:
@@ -344,6 +366,6 @@ class Assembly:
         return constants, weights - constants.keys()
 
     def _is_literal(self, name: str) -> bool:
-        """Scalars and integers are written down by people; vectors of reals are learned."""
+        """Return whether a value was not learned: scalars and integers; vectors of reals are learned."""
         tensor = self.tensors[name]
         return tensor.elements == 1 or "float" not in tensor.dtype

@@ -16,7 +16,7 @@ from typing import Any
 
 from latcast.errors import DynamicShapeError, LatcastError, ModelError
 from latcast.graph.importers import ModelOptions
-from latcast.graph.importers.assembly import Assembly
+from latcast.graph.importers.assembly import MALFORMED, Assembly
 from latcast.graph.importers.ncnn_file import ParamLayer, read_layers
 from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor, check_input_names
 from latcast.graph.limits import Budget
@@ -27,7 +27,6 @@ Attributes = dict[str, AttributeValue]
 DOMAIN = "ncnn"
 """The domain of layers that ONNX has no words for."""
 
-_DAMAGED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
 _INT8_TERM: Mapping[str, int] = {"Convolution": 8, "ConvolutionDepthWise": 8, "InnerProduct": 8, "Gemm": 18}
 _MOST_MESSAGE = 300
 
@@ -41,7 +40,7 @@ class NcnnImporter:
         return isinstance(source, Path) and source.suffix.lower() in self.suffixes
 
     def load(self, source: Any, options: ModelOptions) -> Graph:
-        """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
+        """Return the graph of a file; see :func:`latcast.graph.importers.load_graph`.
 
         Shapes are given with the batch, which is 1, in front: (1, C, H, W).
         """
@@ -56,14 +55,14 @@ class NcnnImporter:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What a layer wrote: the tensor that holds its elements, and ncnn's sizes, outermost first (c, d, h, w)."""
+    """The output of a layer: the tensor that holds its elements, and ncnn's sizes, outermost first (c, d, h, w)."""
 
     tensor: str
     shape: Shape
 
 
 class NcnnReading:
-    """One import of one file."""
+    """State of the import of a file."""
 
     def __init__(self, source: Path, options: ModelOptions) -> None:
         budget = Budget()
@@ -92,7 +91,7 @@ class NcnnReading:
                     raise ModelError(f"it names {len(layer.tops)} outputs, of which it makes {len(layer.tops) - len(missing)}")
             except LatcastError as error:
                 raise type(error)(f"line {layer.line}: {layer.kind} '{layer.name}': {error}") from error
-            except _DAMAGED as error:
+            except MALFORMED as error:
                 raise ModelError(f"line {layer.line}: {layer.kind} '{layer.name}' is malformed ({error})") from error
         if not self.assembly.nodes:
             raise ModelError("the network has no layer that computes anything; there is nothing to predict")
@@ -100,13 +99,13 @@ class NcnnReading:
         return remove_identities(merge_reshapes(graph))
 
     def _outputs(self) -> list[str]:
-        """What no layer reads; what a Noop reads leaves the network."""
+        """Return the blobs that no layer reads; a blob that a Noop reads leaves the network."""
         read = {blob for layer in self.layers if layer.kind != "Noop" for blob in layer.bottoms}
         ends = [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read]
         return list(dict.fromkeys(self.blobs[top].tensor for top in ends))
 
     def _precision(self) -> str:
-        """int8 where most of the layers with weights compute in it."""
+        """Return int8 where most of the layers with weights compute in it, else fp32."""
         terms = Counter(bool(layer.integer(term)) for layer in self.layers if (term := _INT8_TERM.get(layer.kind)))
         return "int8" if terms[True] > terms[False] else "fp32"
 
@@ -142,7 +141,7 @@ class NcnnReading:
         self.blobs[name] = Blob(tensor, tuple(shape))
 
     def shaped(self, tensor: str, shape: Shape, name: str) -> str:
-        """A tensor's elements in another shape; a reshape that is needed twice is made once."""
+        """Return a tensor's elements in another shape; a reshape that is needed twice is made once."""
         found = self.assembly.tensor(tensor)
         if found.shape == shape:
             return tensor
@@ -165,7 +164,7 @@ class NcnnReading:
 
 
 class Conversion:
-    """One layer on its way into the graph."""
+    """The conversion of one layer."""
 
     def __init__(self, reading: NcnnReading, layer: ParamLayer) -> None:
         self.reading = reading
@@ -178,23 +177,23 @@ class Conversion:
         return len(self.layer.bottoms)
 
     def shape(self, position: int = 0) -> Shape:
-        """ncnn's sizes of what it reads, outermost first."""
+        """Return ncnn's sizes of the input, outermost first."""
         return self._blob(position).shape
 
     def input(self, position: int = 0) -> str:
-        """What it reads, as it lies."""
+        """Return the input in the shape that it has."""
         return self._blob(position).tensor
 
     def shaped(self, shape: Sequence[int], position: int = 0) -> str:
-        """What it reads, in this shape of a tensor (with the batch)."""
+        """Return the input in this shape of a tensor (with the batch)."""
         return self.reading.shaped(self.input(position), tuple(shape), self.layer.name)
 
     def plain(self, position: int = 0) -> str:
-        """What it reads, as (1, \\*sizes)."""
+        """Return the input as (1, \\*sizes)."""
         return self.shaped((1, *self.shape(position)), position)
 
     def stated_shapes(self) -> list[Shape] | None:
-        """The sizes of what it writes, where the file states them; those do not hold where others are asked for."""
+        """Return the sizes of the output where the file states them; they do not hold where other input sizes are given."""
         return None if self.reading.shapes else self.layer.stated_shapes()
 
     def _blob(self, position: int) -> Blob:
@@ -203,7 +202,7 @@ class Conversion:
         return self.reading.blob(self.layer.bottoms[position])
 
     def weight(self, *shape: int) -> str:
-        """A learned tensor."""
+        """Add a learned tensor and return its name."""
         if min(shape, default=1) <= 0:
             raise ModelError(f"its weights would have the shape {list(shape)}; is the file damaged?")
         name = self.assembly.fresh(f"{self.layer.name}_weight")
@@ -214,7 +213,7 @@ class Conversion:
         return self.assembly.constant(value, "float32")
 
     def op(self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None) -> str:
-        """An operator whose result is none of the layer's outputs."""
+        """Add an operator whose result is not an output of the layer."""
         return self.assembly.op(op_type, inputs, attributes, name=self.layer.name)
 
     def reshape(self, tensor: str, shape: Sequence[int]) -> str:
@@ -223,18 +222,18 @@ class Conversion:
     def result(
         self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None, *, shape: Sequence[int] | None = None
     ) -> None:
-        """The operator whose result is the layer's output; ``shape`` are the blob's sizes where they are not the tensor's."""
+        """Add the operator whose result is the layer's output; ``shape``: the blob's sizes where they are not the tensor's."""
         name = self.layer.tops[0]
         self.assembly.op(op_type, inputs, attributes, name=self.layer.name, output=name)
         self.is_output(name, shape)
 
     def is_output(self, tensor: str, shape: Sequence[int] | None = None, position: int = 0) -> None:
-        """Makes a tensor the layer's output."""
+        """Make a tensor the layer's output."""
         found = self.assembly.tensor(tensor).shape[1:] if shape is None else shape
         self.reading.add_blob(self.layer.tops[position], tensor, tuple(found) or (1,))
 
     def keep_unknown(self, shapes: Sequence[Shape] | None) -> None:
-        """Keeps the layer as an operator that latcast does not know; ``shapes`` are the blobs that it writes."""
+        """Keep the layer as an operator that latcast does not know; ``shapes`` are the blobs that it writes."""
         inputs = tuple(self.reading.blob(name).tensor for name in self.layer.bottoms)
         self.reading.keep_unknown(Node(self.layer.kind, self.layer.name, inputs, self.layer.tops, {}, DOMAIN), shapes)
         for position, name in enumerate(self.layer.tops):

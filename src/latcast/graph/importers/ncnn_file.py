@@ -1,6 +1,6 @@
 """ncnn's ``.param`` files: one layer a line, as ncnn's wiki describes them ("param and model file structure").
 
-Weights lie in another file, which nobody needs: their sizes are among the layers' parameters.
+Weights lie in another file, which is not needed: their sizes are among the layers' parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from latcast.reading import read_bytes
 Number = int | float
 
 NOT_GIVEN = -233
-"""What ncnn writes for a number that follows from the others."""
+"""Number that ncnn writes where it follows from the others."""
 
 _MOST_BYTES = 16_000_000
 _MOST_NAME, _MOST_DIGITS, _MOST_ITEMS = 255, 32, 4096
@@ -29,7 +29,7 @@ _SHAPES = 30
 
 @dataclass(frozen=True, slots=True)
 class ParamLayer:
-    """One line.
+    """A layer: one line of the file.
 
     Attributes:
         line: Its number in the file, from 1.
@@ -46,32 +46,32 @@ class ParamLayer:
     params: Mapping[int, Number | tuple[Number, ...] | str] = field(default_factory=dict)
 
     def number(self, key: int, default: float) -> float:
-        """A number; ``default`` where it is not given."""
+        """Return a number; ``default`` where it is not given."""
         value = self.params.get(key, default)
         if isinstance(value, (tuple, str)):
             raise ModelError(f"parameter {key} is a list or a text, expected a number")
         return value
 
     def integer(self, key: int, default: int = 0) -> int:
-        """A whole number; ``default`` where it is not given."""
+        """Return a whole number; ``default`` where it is not given."""
         value = self.number(key, default)
         if value != int(value):
             raise ModelError(f"parameter {key} is {value}, expected a whole number")
         return int(value)
 
     def numbers(self, key: int) -> tuple[Number, ...]:
-        """A list; empty where it is not given."""
+        """Return a list; empty where it is not given."""
         value = self.params.get(key, ())
         if isinstance(value, str):
             raise ModelError(f"parameter {key} is a text, expected a list of numbers")
         return value if isinstance(value, tuple) else (value,)
 
     def integers(self, key: int) -> tuple[int, ...]:
-        """A list of whole numbers; empty where it is not given."""
+        """Return a list of whole numbers; empty where it is not given."""
         return tuple(int(value) for value in self.numbers(key))
 
     def stated_shapes(self) -> list[tuple[int, ...]] | None:
-        """The shapes of the blobs it writes, outermost axis first, where the file states them all."""
+        """Return the shapes of its outputs, outermost axis first, where the file states them all."""
         numbers = self.integers(_SHAPES)
         if len(numbers) != 4 * len(self.tops):
             return None
@@ -84,10 +84,10 @@ class ParamLayer:
 
 
 def read_layers(path: Path, budget: Budget) -> Iterator[ParamLayer]:
-    """The layers of a file, in their order.
+    """Return the layers of a file, in their order.
 
     Raises:
-        ModelError: It is no such file, or damaged; the message names the line, not the file.
+        ModelError: It is another file, or damaged; the message names the line, not the file.
     """
     data = read_bytes(path, error=ModelError, most_bytes=_MOST_BYTES)
     try:
@@ -135,7 +135,7 @@ def _parse(number: int, text: str) -> ParamLayer:
 
 
 def _parts(fields: list[str]) -> Iterator[str]:
-    """Parameters; a text in quotation marks may hold spaces."""
+    """Yield the parameters; a text in quotation marks may hold spaces."""
     open_text: list[str] = []
     for part in fields:
         if open_text or ('="' in part and (part.count('"') == 1)):

@@ -25,20 +25,20 @@ _SAME_UPPER, _SAME_LOWER = -233, -234
 
 
 def _pair(c: Conversion, width: int, height: int, default: int) -> tuple[int, int]:
-    """(height, width), where the height is the width unless it is given."""
+    """Return (height, width); the height is the width unless it is given."""
     first = c.integer(width, default)
     return c.integer(height, first), first
 
 
 def _pads(c: Conversion, left: int, top: int, right: int, bottom: int) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right): the left one holds where another is not given, the top one for the bottom."""
+    """Return (top, left, bottom, right); the default is the left one, for the bottom the top one."""
     first = c.integer(left, 0)
     above = c.integer(top, first)
     return above, first, c.integer(bottom, above), c.integer(right, first)
 
 
 def _same_pads(sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], *, upper: bool) -> tuple[int, ...]:
-    """Pads that let a window give ceil(size / stride) numbers; the odd one at the end, or at the beginning."""
+    """Return pads that let a window give ceil(size / stride) numbers; the odd one at the end, or at the beginning."""
     begins, ends = [], []
     for size, extent, stride in zip(sizes, extents, strides, strict=True):
         total = max(extent + (size - 1) // stride * stride - size, 0)
@@ -55,7 +55,7 @@ def _positive(**numbers: Sequence[int]) -> None:
 
 
 def _activated(c: Conversion, op_type: str, inputs: Sequence[str], attributes: Attributes | None, shape: Shape | None) -> None:
-    """A product, and the activation of parameters 9 (type) and 10 (its numbers)."""
+    """Add a product, and the activation of parameters 9 (type) and 10 (its numbers)."""
     kind, numbers = c.integer(9), c.numbers(10)
     if kind == 0:
         c.result(op_type, inputs, attributes, shape=shape)
@@ -82,7 +82,7 @@ def _bias(c: Conversion, given: int, size: int) -> list[str]:
 
 
 def _convolution(c: Conversion) -> Any:
-    """Convolution and ConvolutionDepthWise, of one spatial axis too; of 1x1 on a vector, on (1, C, 1, 1)."""
+    """Add Convolution or ConvolutionDepthWise, of one spatial axis too; 1x1 on a vector runs on (1, C, 1, 1)."""
     if c.integer(19):
         return NotImplemented
     rank = 1 if c.layer.kind.endswith("1D") else 2
@@ -153,7 +153,7 @@ _FULL, _VALID, _POOL_SAME_UPPER = 0, 1, 2
 
 
 def _pooling(c: Conversion) -> Any:
-    """Windows, the whole map (a vector), or as many parts as are asked for (adaptive)."""
+    """Pool over windows, over the whole map (to a vector), or over as many parts as are stated (adaptive)."""
     average, shape = c.integer(0) == 1, c.shape()
     if c.integer(4):
         x = c.shaped((1, *shape)) if len(shape) == 3 else c.shaped((1, shape[0], *shape[1:], *(1,) * (3 - len(shape))))
@@ -187,7 +187,7 @@ def _pooling(c: Conversion) -> Any:
 
 
 def _full_windows(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: tuple[int, ...]) -> Attributes:
-    """Rounding up, or padding in its place where the last window begins beyond the input, which ONNX leaves out."""
+    """Round the output size up; pad instead where the last window begins beyond the input, which ONNX leaves out."""
     missing = [-(size + pads[axis] + pads[axis + 2] - kernel[axis]) % strides[axis] for axis, size in enumerate(sizes)]
     if not any(missing):
         return {}
@@ -198,7 +198,7 @@ def _full_windows(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence
 
 
 def _inner_product(c: Conversion) -> None:
-    """A vector's Gemm; of several rows that are as long as its weights, a product for each."""
+    """Add the Gemm of a vector; several rows that are as long as its weights get a product each."""
     outputs, stored, shape = c.integer(0), c.integer(2), c.shape()
     _positive(outputs=[outputs])
     inputs = stored // outputs
@@ -219,7 +219,7 @@ def _product(c: Conversion, x: str, inputs: int, outputs: int, bias: int) -> Non
 
 
 def _gemm(c: Conversion) -> Any:
-    """MatMul, and the addition of what is broadcast; operands are stored, or are read."""
+    """Add a MatMul and the broadcast addition; operands are stored, or are read."""
     if c.integer(14) or c.number(0, 1.0) != 1.0 or c.number(1, 1.0) != 1.0 or len(c) < 1:
         return NotImplemented
     left, right, third = (bool(c.integer(key)) for key in (4, 5, 6))
@@ -265,7 +265,7 @@ def _matmul(c: Conversion) -> None:
 
 
 def _attention(c: Conversion) -> None:
-    """Queries, keys and values from one blob or several, scores, softmax, the mixture, and a product after it."""
+    """Add queries, keys and values of one blob or several, scores, softmax, the mixture, and a product after it."""
     width, heads = c.integer(0), c.integer(1)
     _positive(width=[width], heads=[heads])
     if width % heads:
@@ -324,7 +324,7 @@ def _hard_swish(c: Conversion, x: str, alpha: float = 0.2, beta: float = 0.5, *,
 
 
 def _swish(c: Conversion) -> None:
-    """As exporters write it: x * sigmoid(x)."""
+    """Add x * sigmoid(x), as exporters write it."""
     c.result("Mul", [c.input(), c.op("Sigmoid", [c.input()])], shape=c.shape())
 
 
@@ -339,7 +339,7 @@ def _prelu(c: Conversion) -> None:
 
 
 def _channel_shape(count: int, shape: Shape) -> Shape:
-    """The shape of one number a channel, beside a blob."""
+    """Return the shape in which one number a channel broadcasts with a blob."""
     if count not in (1, shape[0]):
         raise ModelError(f"it has {count} numbers for {shape[0]} channels")
     return (count, *(1,) * (len(shape) - 1))
@@ -383,7 +383,7 @@ def _binary(c: Conversion) -> Any:
 
 
 def _broadcast(shape: Shape, other: Shape) -> Shape:
-    """A blob of fewer axes lies along the outermost ones; a vector that does not fit them along the innermost."""
+    """Align a blob of fewer axes with the outermost ones; a vector that does not fit them with the innermost."""
     missing = (1,) * (len(other) - len(shape))
     if len(shape) == 1 and shape[0] != other[0]:
         return (*missing, *shape)
@@ -412,7 +412,7 @@ def _batch_norm(c: Conversion) -> None:
 
 
 def _scale(c: Conversion) -> Any:
-    """One factor (and one term) a channel, stored or read."""
+    """Scale by one factor (and add one term) a channel, stored or read."""
     count = c.integer(0)
     if count == NOT_GIVEN:
         factor = c.shaped((1, *_channel_shape(prod(c.shape(1)), c.shape())), 1)
@@ -465,7 +465,7 @@ def _lrn(c: Conversion) -> Any:
 
 
 def _normalize(c: Conversion) -> None:
-    """To length 1, across the channels or everything, and a factor."""
+    """Normalise to length 1, across the channels or everything, and scale by a factor."""
     x = c.op("LpNormalization", [c.plain()], {"axis": 1, "p": 2})
     c.result("Mul", [x, c.weight(*_channel_shape(max(c.integer(3), 1), c.shape()))])
 
@@ -504,7 +504,7 @@ def _prior_box(c: Conversion) -> None:
 
 
 def _detections(key: int) -> Convert:
-    """A class, a probability and four corners for as many boxes as the file states, or as are kept at most."""
+    """Add the boxes' class, probability and four corners: as many as the file states, or as are kept at most."""
     return lambda c: c.keep_unknown(c.stated_shapes() or [(max(c.integer(key, 100), 1) if key else 100, 6)])
 
 

@@ -24,7 +24,7 @@ def _copies(c: Conversion) -> None:
 
 
 def _noop(c: Conversion) -> None:
-    """Reads what leaves the network."""
+    """Read the blobs that leave the network."""
 
 
 def _memory(c: Conversion) -> None:
@@ -71,7 +71,7 @@ def _slice(c: Conversion) -> None:
 
 
 def _crop(c: Conversion) -> Any:
-    """Starts and ends along named axes, or offsets and sizes along all; a second blob gives the sizes."""
+    """Slice by starts and ends along named axes, or by offsets and sizes along all; a second blob gives the sizes."""
     shape, rank = c.shape(), len(c.shape())
     begins, ends = [0] * rank, list(shape)
     if c.integers(9):
@@ -101,7 +101,7 @@ def _crop(c: Conversion) -> Any:
 
 
 def _along_axes(values: Sequence[int], rank: int) -> list[int]:
-    """Of (c, d, h, w) those that a blob of a rank has."""
+    """Return the axes among (c, d, h, w) that a blob of a rank has."""
     return [values[index] for index in {1: (3,), 2: (2, 3), 3: (0, 2, 3), 4: (0, 1, 2, 3)}[rank]]
 
 
@@ -120,7 +120,7 @@ def _padding(c: Conversion) -> None:
 
 
 def _reshape(c: Conversion) -> Any:
-    """To w, (h, w), (c, h, w) or (c, d, h, w); 0 keeps the size of that axis, -1 takes what is left."""
+    """Reshape to w, (h, w), (c, h, w) or (c, d, h, w); 0 keeps the size of that axis, -1 takes the rest."""
     if c.integer(3) or len(c) > 1 or isinstance(c.layer.params.get(6), str):
         return NotImplemented
     own = dict(zip((0, 1, 2) if len(c.shape()) < 4 else (0, 1, 11, 2), reversed(c.shape()), strict=False))
@@ -204,7 +204,7 @@ def _tile(c: Conversion) -> None:
 
 
 def _interp(c: Conversion) -> Any:
-    """Nearest, bilinear or bicubic, to sizes or by factors; a vector is spread over a map."""
+    """Resize (nearest, bilinear or bicubic) to sizes or by factors; a vector is spread over a map."""
     shape = c.shape()
     if len(shape) not in (1, 3) or len(c) > 1:
         return NotImplemented

@@ -20,7 +20,7 @@ import onnx
 
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers import ModelOptions
-from latcast.graph.importers.assembly import Array, Assembly
+from latcast.graph.importers.assembly import Array, Assembly, errors_of
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import (
@@ -42,9 +42,6 @@ from latcast.graph.passes.folding import fold_padding, with_precision
 
 _BLOCKED_DOMAIN = "com.microsoft.nchwc"
 
-_MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, RecursionError, TypeError, ValueError)
-"""What code meets in a file that protobuf can parse but that no exporter wrote."""
-
 
 class OnnxImporter:
     """Imports ``.onnx`` files and ``onnx.ModelProto`` objects."""
@@ -57,7 +54,7 @@ class OnnxImporter:
         return isinstance(source, onnx.ModelProto)
 
     def load(self, source: Any, options: ModelOptions) -> Graph:
-        """The graph of a file or of a model in memory; see :func:`latcast.graph.importers.load_graph`."""
+        """Return the graph of a file or of a model in memory; see :func:`latcast.graph.importers.load_graph`."""
         if isinstance(source, Path):
             model, path = read_without_weights(source), source
             name = source.stem
@@ -65,16 +62,12 @@ class OnnxImporter:
             model, path = source, None
             check_texts(source.graph.name)
             name = source.graph.name or "model"
-        try:
+        with errors_of(path or name):
             return with_precision(simplify(fold_padding(Reading(model, name, path, options).graph())))
-        except ModelError as error:
-            raise type(error)(f"{path or name}: {error}") from error
-        except _MALFORMED as error:
-            raise ModelError(f"{path or name}: the model is damaged or malformed ({_first_line(error)})") from error
 
 
 class Reading:
-    """One import of one model; the handlers of control flow see it too."""
+    """State of the import of a model; handlers of control flow use it too."""
 
     def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, options: ModelOptions) -> None:
         budget = Budget()
@@ -100,12 +93,12 @@ class Reading:
         return small_array(self.stored[name], self.path)
 
     def add_stored(self, name: str, proto: onnx.TensorProto) -> None:
-        """A tensor of the file: an initializer, or the value of a Constant node."""
+        """Add a tensor of the file: an initializer, or the value of a Constant node."""
         self.stored[name] = proto
         self.assembly.add_stored(name, Tensor(tuple(proto.dims), tensor_dtype(proto.data_type, name)))
 
     def alias(self, name: str, target: str) -> None:
-        """Makes a name stand for what a body gave: a tensor or a sequence."""
+        """Make a name stand for the result of a body: a tensor or a sequence."""
         if target in self.sequences:
             self.sequences[name] = self.sequences[target]
         else:
@@ -157,7 +150,7 @@ class Reading:
         return {value.name: value for value in (*source.value_info, *self.graph_proto.output)}
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
+        """Return the shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
         inferred = _infer_by_schema(self._proto, node, inputs, self.opsets, self.assembly)
         if inferred is not None or self.shapes:
             # Recorded shapes belong to the input shapes of the file, not to those given.
@@ -184,7 +177,7 @@ class Reading:
         return self.assembly.finish(outputs)
 
     def _ordered(self, outputs: Sequence[str]) -> Iterator[tuple[Node, onnx.NodeProto]]:
-        """The nodes that the outputs depend on, in an order in which they can run."""
+        """Return the nodes that the outputs depend on, in an order in which they can run."""
         nodes = [_Read(node_of(proto), proto, captured_names(proto)) for proto in self.graph_proto.node]
         needed = _needed(nodes, outputs)
         nodes = [read for read in nodes if not needed.isdisjoint(read.node.outputs)]
@@ -202,7 +195,7 @@ class Reading:
         return False
 
     def _sorted(self, nodes: Sequence[_Read]) -> list[_Read]:
-        """Topological order; what the bodies of a node read counts as its inputs."""
+        """Return the topological order; what the bodies of a node read counts as its inputs."""
         numbered = [
             replace(node, name=str(index), inputs=(*node.inputs, *sorted(captured)))
             for index, (node, _, captured) in enumerate(nodes)
@@ -216,7 +209,7 @@ class Reading:
         return [nodes[int(node.name)] for node in order]
 
     def visit(self, node: Node, proto: onnx.NodeProto, scope: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Adds one node of the file.
+        """Add one node of the file.
 
         Args:
             node: The node, its inputs and outputs named as in the graph.
@@ -234,18 +227,12 @@ class Reading:
             special(self, node, proto, scope)
             return
         self._proto = proto
-        if not self._inputs_exist(node):
+        if not all(not name or self.assembly.exists(name) for name in node.inputs):
             self.assembly.add(node)  # which says what is missing
             return
-        expanded = expand(node, self.assembly)
-        if expanded is None:
-            self.assembly.add(self._normalised(node))
-            return
-        for part in expanded:
+        parts = expand(node, self.assembly)
+        for part in [node] if parts is None else parts:
             self.assembly.add(self._normalised(part))
-
-    def _inputs_exist(self, node: Node) -> bool:
-        return all(not name or self.assembly.exists(name) for name in node.inputs)
 
     def _normalised(self, node: Node) -> Node:
         if node.domain:
@@ -265,7 +252,7 @@ class _Read(NamedTuple):
 
 
 def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
-    """The tensors that the outputs depend on."""
+    """Return the tensors that the outputs depend on."""
     producers = {name: read for read in nodes for name in read.node.outputs if name}
     needed = set(outputs)
     waiting = list(needed)
@@ -279,13 +266,13 @@ def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
 
 
 def _example(sizes: Sequence[int]) -> str:
-    """A shape to show: the sizes that are known, and usual ones."""
+    """Return an example of a shape: the known sizes, and usual ones for the others."""
     usual = {2: (1, 128), 3: (1, 128, 768), 4: (1, 3, 224, 224)}.get(len(sizes), (1,) * len(sizes))
     return ",".join(str(size if size > 0 else default) for size, default in zip(sizes, usual, strict=True))
 
 
 def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
-    """Outputs that nobody reads (statistics of normalisations, indices of pools) are left out."""
+    """Leave out outputs that are not read (statistics of normalisations, indices of pools)."""
     if len(node.outputs) == 1:
         return node
     outputs = tuple(name if name in needed else "" for name in node.outputs)
@@ -298,7 +285,7 @@ def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
 
 
 def _inlined(model: onnx.ModelProto, budget: Budget) -> onnx.ModelProto:
-    """The model with the calls of its own functions replaced by their bodies."""
+    """Return the model with the calls of its own functions replaced by their bodies."""
     from onnx.inliner import inline_local_functions
 
     nodes, size_bytes = _inlined_size(model)
@@ -307,7 +294,8 @@ def _inlined(model: onnx.ModelProto, budget: Budget) -> onnx.ModelProto:
     try:
         return inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"its functions cannot be inlined: {_first_line(error)}") from error
+        reason = str(error).partition("\n")[0][:200]
+        raise ModelError(f"its functions cannot be inlined: {reason}") from error
 
 
 _Called = tuple[str, str, str]
@@ -315,7 +303,7 @@ _Called = tuple[str, str, str]
 
 
 def _inlined_size(model: onnx.ModelProto) -> tuple[int, int]:
-    """Nodes and bytes of the model once its functions are inlined, which may double with every line of a file.
+    """Return the nodes and bytes of the model once its functions are inlined, which may double with every line of a file.
 
     Raises:
         ModelError: A function calls itself, or calls lie deeper in each other than any exporter writes.
@@ -347,16 +335,12 @@ def _inlined_size(model: onnx.ModelProto) -> tuple[int, int]:
 
 
 def _with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of their branches and loops, at any depth."""
+    """Return the nodes and those of their branches and loops, at any depth."""
     waiting = [iter(nodes)]
     while waiting:
         for node in waiting.pop():
             yield node
             waiting += [iter(body.node) for body in bodies_of(node)]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200] or type(error).__name__
 
 
 def _infer_by_schema(
@@ -366,7 +350,7 @@ def _infer_by_schema(
     opsets: Mapping[str, int],
     assembly: Assembly,
 ) -> list[Tensor] | None:
-    """Output tensors by the inference of ONNX's own schema of the operator, or None where that does not know."""
+    """Return the output tensors by the inference of ONNX's own schema of the operator, or None where that does not know."""
     from onnx import defs, helper, numpy_helper, shape_inference
 
     version = opsets.get(node.domain, opsets.get("ai.onnx" if not node.domain else node.domain, 0))

@@ -26,7 +26,7 @@ MICROSOFT = "com.microsoft"
 
 
 def expand(node: Node, assembly: Assembly) -> list[Node] | None:
-    """Standard operators that compute the same, or None where there is no rule for this one.
+    """Return standard operators that compute the same, or None without a rule for this one.
 
     The last of them makes the node's outputs; tensors between them have new names.
     """
@@ -74,7 +74,7 @@ def _qlinear_concat(node: Node, assembly: Assembly) -> list[Node]:
 
 
 def _end(build: _Steps, x: str) -> list[Node]:
-    """Lets a fused convolution or product end with its activation."""
+    """Let a fused convolution or product end with its activation."""
     node = build.node
     kind = str(node.attributes.get("activation", ""))
     given = cast("tuple[float, ...]", node.attributes.get("activation_params", ()))
@@ -136,7 +136,7 @@ def _quick_gelu(node: Node, assembly: Assembly) -> list[Node]:
 
 
 def _skip_normalization(op_type: str, bias_index: int) -> Expand:
-    """Sum of two branches (and a bias), then a normalisation; output 3 is the sum."""
+    """Add the sum of two branches (and a bias), then a normalisation; output 3 is the sum."""
 
     def function(node: Node, assembly: Assembly) -> list[Node] | None:
         if any(node.outputs[1:3]):
@@ -173,7 +173,7 @@ _FLOATS = ("float16", "float32", "float64")
 
 
 def _standard_attention(node: Node, assembly: Assembly) -> list[Node] | None:
-    """ONNX's Attention: products, mask and softmax on (batch, heads, tokens, size), parted from and merged to three axes.
+    """Return ONNX's Attention: products, mask and softmax on (batch, heads, tokens, size), parted from and merged to three axes.
 
     Query heads that share a head of keys are rows of one product, which moves nothing. A mask shorter than the keys, the
     length of each sequence as an input, and scores as an output have no rule.
@@ -241,7 +241,7 @@ def _standard_attention(node: Node, assembly: Assembly) -> list[Node] | None:
 
 
 def _number(assembly: Assembly, value: float, dtype: str) -> str:
-    """A constant; of an element type that numpy lacks (bfloat16) without its value."""
+    """Add a constant; without its value if numpy lacks its element type (bfloat16)."""
     if dtype in _FLOATS:
         return assembly.constant(value, dtype)
     name = assembly.fresh("constant")
@@ -250,7 +250,7 @@ def _number(assembly: Assembly, value: float, dtype: str) -> str:
 
 
 def _attention(node: Node, assembly: Assembly) -> list[Node] | None:
-    """Self-attention on (batch, tokens, channels) with one weight for queries, keys and values."""
+    """Return self-attention on (batch, tokens, channels) with one weight for queries, keys and values."""
     heads = int(cast(int, node.attributes.get("num_heads", 0)))
     if not heads or any(node.inputs[3:]) or "qkv_hidden_sizes" in node.attributes or any(node.outputs[1:]):
         return None
@@ -268,7 +268,7 @@ def _attention(node: Node, assembly: Assembly) -> list[Node] | None:
 
 
 def _multi_head_attention(node: Node, assembly: Assembly) -> list[Node] | None:
-    """Attention on projected queries, keys and values of (batch, tokens, channels)."""
+    """Return attention on projected queries, keys and values of (batch, tokens, channels)."""
     heads = int(cast(int, node.attributes.get("num_heads", 0)))
     if not heads or any(node.inputs[3:]) or not all(node.inputs[:3]) or any(node.outputs[1:]):
         return None
@@ -302,17 +302,17 @@ class _Steps:
         return self.many(op_type, 1, *inputs, **attributes)[0]
 
     def end(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> list[Node]:
-        """All nodes, with the one that makes the fused node's output."""
+        """Return all nodes, with the one that makes the fused node's output."""
         self.nodes.append(Node(op_type, self.node.name, inputs, self.node.outputs[:1], attributes))
         return self.nodes
 
     def end_with_last(self) -> list[Node]:
-        """All nodes; the last one so far makes the fused node's output."""
+        """Return all nodes; the last one so far makes the fused node's output."""
         last = self.nodes.pop()
         return self.end(last.op_type, *last.inputs, **last.attributes)
 
     def attend(self, q: str, k: str, v: str, shape: tuple[int, ...]) -> list[Node]:
-        """softmax(q k^T scale) v, merged to ``shape``."""
+        """Return softmax(q k^T scale) v, merged to ``shape``."""
         heads_size = shape[2] // int(cast(int, self.node.attributes["num_heads"]))
         scale = self.node.attributes.get("scale", 0.0) or heads_size**-0.5
         dtype = self.assembly.tensor(self.node.inputs[0]).dtype

@@ -1,4 +1,4 @@
-"""ONNX operators that are no computation of the network: constants, shapes, branches, loops and sequences.
+"""ONNX operators that are evaluated while a file is read: constants, shapes, branches, loops and sequences.
 
 A branch whose condition is known is inlined, a loop whose number of rounds is known is unrolled. Where a condition depends
 on the input there is no single latency to predict, and the error says so.
@@ -91,7 +91,7 @@ def _body(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
 
 
 def _inline(reading: Reading, body: onnx.GraphProto, bindings: Mapping[str, str], scope: Scope, prefix: str) -> list[str]:
-    """Adds the nodes of a body under new names.
+    """Add the nodes of a body under new names.
 
     Args:
         reading: Where they go.

@@ -34,16 +34,23 @@ MOST_FIELDS = 1 << 20
 """Most fields of a file, at every depth: a message of 2 bytes takes up to 175 in memory; 1,000 nodes have 16,000 fields."""
 
 _NUMBERS_BYTES, _TENSOR_NUMBERS_BYTES = 16, 64
-"""So many bytes of a list of numbers count as one more field. Those in tensors never become Python's numbers."""
+"""Bytes of a list of numbers that count as one more field; numbers in tensors never become Python objects."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 _MODEL_GRAPH = 7
-_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_VALUE_INFO, _GRAPH_ANNOTATION = 1, 5, 13, 14
-_NODE_ATTRIBUTE, _NODE_METADATA = 5, 9
-_ATTRIBUTE_TENSOR = 5
-_TENSOR_SHAPE_FIELDS = frozenset({1, 2, 8, 13, 14})  # dims, data_type, name, external_data, data_location
+_GRAPH_VALUE_INFO = 13
 
+_LEFT_OUT: Mapping[str, Mapping[int, tuple[str, int]]] = {
+    "graph": {1: ("node", -1), 5: ("tensor", KEPT_TENSOR_BYTES), _GRAPH_VALUE_INFO: ("", -1), 14: ("", -1)},
+    "node": {5: ("attribute", KEPT_TENSOR_BYTES), 9: ("", -1)},
+    "attribute": {5: ("tensor", KEPT_TENSOR_BYTES)},
+}
+"""Fields that are rewritten, by message and number: the message in them (without one they go: recorded shapes, annotations,
+metadata of nodes) and the most bytes up to which they stay."""
+
+_TENSOR_KEPT = frozenset({1, 2, 8, 13, 14})
+"""Fields of a tensor but for its values: dims, data_type, name, external_data, data_location."""
 
 Buffer = mmap.mmap | bytes
 Field = tuple[int, int, int, int]
@@ -92,7 +99,7 @@ def _fields(buffer: Buffer, at: int, end: int) -> Iterator[Field]:
 
 
 def _message(number: int, body: bytes) -> bytes:
-    """A length-delimited field."""
+    """Return a length-delimited field."""
     size, encoded = len(body), bytearray()
     while size > 0x7F:
         encoded.append(size & 0x7F | 0x80)
@@ -101,63 +108,30 @@ def _message(number: int, body: bytes) -> bytes:
     return bytes((number << 3 | _BYTES,)) + bytes(encoded) + body
 
 
-def _tensor_without_data(buffer: Buffer, at: int, end: int) -> bytes:
-    kept = (buffer[start:stop] for number, start, _, stop in _fields(buffer, at, end) if number in _TENSOR_SHAPE_FIELDS)
-    return b"".join(kept)
-
-
-def _attribute_without_data(buffer: Buffer, at: int, end: int) -> bytes:
-    parts = []
-    for number, start, body, stop in _fields(buffer, at, end):
-        if number == _ATTRIBUTE_TENSOR and stop - body > KEPT_TENSOR_BYTES:
-            parts.append(_message(_ATTRIBUTE_TENSOR, _tensor_without_data(buffer, body, stop)))
-        else:
-            parts.append(buffer[start:stop])
-    return b"".join(parts)
-
-
-def _node_without_data(node: bytes) -> bytes:
-    """The node without large tensors in its attributes and without metadata."""
-    parts: list[bytes] = []
-    copied = 0
-    for number, start, body, stop in _fields(node, 0, len(node)):
-        if number == _NODE_METADATA:
-            replacement = b""
-        elif number == _NODE_ATTRIBUTE and stop - body > KEPT_TENSOR_BYTES:
-            replacement = _message(_NODE_ATTRIBUTE, _attribute_without_data(node, body, stop))
-        else:
-            continue
-        parts += (node[copied:start], replacement)
-        copied = stop
-    if not parts:
-        return node
-    parts.append(node[copied:])
-    return b"".join(parts)
-
-
-def _graph_without_weights(buffer: Buffer, at: int, end: int, budget: Budget) -> bytes:
+def _stripped(buffer: Buffer, at: int, end: int, message: str, budget: Budget) -> bytes | None:
+    """Return a message of the file without the fields of :data:`_LEFT_OUT`; None where it has none of them."""
+    if message == "tensor":
+        return b"".join(buffer[start:stop] for number, start, _, stop in _fields(buffer, at, end) if number in _TENSOR_KEPT)
+    left_out = _LEFT_OUT[message]
     parts: list[bytes] = []
     copied = at
     for number, start, body, stop in _fields(buffer, at, end):
-        if number == _GRAPH_NODE:
-            budget.take(Resource.NODES)
-            node = buffer[body:stop]
-            kept = _node_without_data(node)
-            if kept is node:
-                continue
-            replacement = _message(_GRAPH_NODE, kept)
-        elif number == _GRAPH_INITIALIZER:
-            if stop - body <= KEPT_TENSOR_BYTES:
-                continue
-            replacement = _message(_GRAPH_INITIALIZER, _tensor_without_data(buffer, body, stop))
-        elif number in (_GRAPH_VALUE_INFO, _GRAPH_ANNOTATION):
-            replacement = b""
-        else:
+        if number not in left_out:
             continue
-        parts += (buffer[copied:start], replacement)
+        inner, kept_bytes = left_out[number]
+        if stop - body <= kept_bytes:
+            continue
+        replacement: bytes | None = b""
+        if inner == "node":
+            budget.take(Resource.NODES)
+            replacement = _stripped(buffer[body:stop], 0, stop - body, inner, budget)
+        elif inner:
+            replacement = _stripped(buffer, body, stop, inner, budget)
+        if replacement is None:
+            continue
+        parts += (buffer[copied:start], _message(number, replacement) if inner else b"")
         copied = stop
-    parts.append(buffer[copied:end])
-    return b"".join(parts)
+    return b"".join((*parts, buffer[copied:end])) if parts else None
 
 
 def _walk(buffer: Buffer) -> onnx.ModelProto:
@@ -166,7 +140,8 @@ def _walk(buffer: Buffer) -> onnx.ModelProto:
     graphs: list[bytes] = []
     for number, start, body, stop in _fields(buffer, 0, len(buffer)):
         if number == _MODEL_GRAPH:
-            graphs.append(_graph_without_weights(buffer, body, stop, budget))
+            graph = _stripped(buffer, body, stop, "graph", budget)
+            graphs.append(buffer[body:stop] if graph is None else graph)
         else:
             header.append(buffer[start:stop])
     model.ParseFromString(b"".join(header))
@@ -177,7 +152,7 @@ def _walk(buffer: Buffer) -> onnx.ModelProto:
 
 @cache
 def _counted(message: Any) -> Mapping[int, Any]:
-    """Numbers of the fields of a message (by its descriptor) to the message in them, or to the bytes that count as a field."""
+    """Return, by number, the message type that a field holds, or the bytes that count as one more field."""
     found: dict[int, Any] = {}
     for each in message.fields:
         if each.message_type is not None:
@@ -192,7 +167,7 @@ def _counted(message: Any) -> Mapping[int, Any]:
 
 
 def _check_fields(buffer: Buffer) -> None:
-    """Refuses what would become too many objects, before the first of them is made; raw data is skipped by its length."""
+    """Refuse what would become too many objects, before the first of them is made; raw data is skipped by its length."""
     if len(buffer) <= 2 * MOST_FIELDS:  # of which each takes two bytes at least
         return
     count = 0
@@ -216,7 +191,7 @@ def _check_fields(buffer: Buffer) -> None:
 
 @contextmanager
 def _mapped(path: Path) -> Iterator[mmap.mmap]:
-    """The content of a file; what is wrong with it is raised as a :class:`ModelError` that names it."""
+    """Map a file into memory; errors in it are raised as a :class:`ModelError` that names it."""
     try:
         with path.open("rb") as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -238,7 +213,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
 
 
 def read_without_weights(path: Path) -> onnx.ModelProto:
-    """The model of a file without the data of large tensors, node metadata and recorded intermediate shapes.
+    """Return the model of a file without the data of large tensors, node metadata and recorded intermediate shapes.
 
     Raises:
         ModelError: The file cannot be read, is empty, truncated, of too many nodes or fields, or no ONNX model.
@@ -252,7 +227,7 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
 
 
 def read_recorded_shapes(path: Path) -> onnx.GraphProto:
-    """The shapes of intermediate tensors that an exporter recorded (``value_info``), and nothing else.
+    """Return the shapes of intermediate tensors that an exporter recorded (``value_info``), and nothing else.
 
     Raises:
         ModelError: They are damaged.
@@ -271,7 +246,7 @@ def read_recorded_shapes(path: Path) -> onnx.GraphProto:
 
 
 def _looks_like_model(buffer: Buffer) -> bool:
-    """Whether the file begins as a ModelProto does: with its version, a small number in field 1."""
+    """Return whether the file begins as a ModelProto does: with its version, a small number in field 1."""
     return buffer[0] == 1 << 3 | _VARINT and len(buffer) > 1 and buffer[1] < 64
 
 
@@ -295,12 +270,12 @@ _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 
 
 def shortest(value: float) -> float:
-    """A number of single precision as people write it: 1e-05, not 9.999999747378752e-06."""
+    """Return a number of single precision as people write it: 1e-05, not 9.999999747378752e-06."""
     return float(f"{value:.7g}")
 
 
 def node_of(proto: onnx.NodeProto) -> Node:
-    """The node with the attributes that are numbers, texts or lists of them.
+    """Return the node with the attributes that are numbers, texts or lists of them.
 
     Raises:
         ModelError: A name is not UTF-8 text.
@@ -326,7 +301,7 @@ def node_of(proto: onnx.NodeProto) -> Node:
 
 
 def check_texts(*texts: str) -> None:
-    """Refuses bytes, which protobuf gives for texts that are not UTF-8.
+    """Refuse bytes, which protobuf gives for texts that are not UTF-8.
 
     Raises:
         ModelError: One is bytes.
@@ -337,10 +312,10 @@ def check_texts(*texts: str) -> None:
 
 
 def tensor_dtype(code: int, name: str) -> str:
-    """Numpy's name of the element type of a tensor.
+    """Return the numpy's name of the element type of a tensor.
 
     Raises:
-        ModelError: The elements are no numbers.
+        ModelError: The elements are not numbers.
     """
     try:
         return CAST_TYPES[code]
@@ -351,7 +326,7 @@ def tensor_dtype(code: int, name: str) -> str:
 
 
 def tensor_type(value: onnx.ValueInfoProto | None) -> Tensor | None:
-    """Shape and type that a file states, or None where a size is missing."""
+    """Return the shape and type that a file states, or None where a size is missing."""
     if value is None or not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         return None
     sizes = [size.dim_value if size.HasField("dim_value") else 0 for size in value.type.tensor_type.shape.dim]
@@ -361,7 +336,7 @@ def tensor_type(value: onnx.ValueInfoProto | None) -> Tensor | None:
 
 
 def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, Any] | None:
-    """The values of a small tensor, or None where they are not there.
+    """Return the values of a small tensor, or None where they are not there.
 
     Args:
         proto: The tensor; its data may have been left out, or lie in another file.
@@ -378,7 +353,7 @@ def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, A
 
 
 def _external_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, Any] | None:
-    """The values of a small tensor whose data lies in a file beside the model; None where that is not there or not its data."""
+    """Return the values of a small tensor stored in a file beside the model; None if that is missing or too short."""
     if path is None:
         return None
     entries = {entry.key: entry.value for entry in proto.external_data}
@@ -408,7 +383,7 @@ def _external_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[An
 
 
 def captured_names(proto: onnx.NodeProto) -> frozenset[str]:
-    """Tensors of the outer graph that the bodies of a node (If, Loop) read."""
+    """Return the tensors of the outer graph that the bodies of a node (If, Loop) read."""
     if proto.op_type not in _WITH_BODIES and not proto.domain:
         return frozenset()
     found: set[str] = set()

@@ -24,7 +24,7 @@ FIRST_OPSET = 7
 
 
 def normalise_opset(node: Node, assembly: Assembly, opset: int) -> Node:
-    """The node in the form that a graph has it in.
+    """Return the node in the form that a graph has it in.
 
     Args:
         node: Of the standard domain, in the form of ``opset``.
@@ -94,7 +94,7 @@ def _conv_transpose(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
-    """Pads that give a transposed convolution the output size that it states (ONNX, ConvTranspose)."""
+    """Return the pads that give a transposed convolution the output size that it states (ONNX, ConvTranspose)."""
     rank = len(kernel)
     sizes = assembly.tensor(node.inputs[0]).shape[2:]
     strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
@@ -148,7 +148,7 @@ def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _from_end(axis: int, rank: int) -> int:
-    """Axes that count from the end are written so for the last axis alone."""
+    """Return an axis counted from the end if it is the last one, else from the front."""
     axis = axis % max(rank, 1)
     return -1 if axis == rank - 1 else axis
 
@@ -159,7 +159,7 @@ def _softmax(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _with_axis(default: int) -> Normaliser:
-    """Operators with an ``axis``, which is written out and counted from the front."""
+    """Normalise operators with an ``axis``, which is written out and counted from the front."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         axis = _int(node, "axis", default)
@@ -169,7 +169,7 @@ def _with_axis(default: int) -> Normaliser:
 
 
 def _dft(node: Node, assembly: Assembly, opset: int) -> Node:
-    """Its axis became an input with opset 20, and the default another."""
+    """Make the axis an input, as since opset 20, which also changed the default."""
     if opset >= 20:
         return node
     inputs = (*node.inputs, *[""] * (2 - len(node.inputs)), assembly.constant(_int(node, "axis", 1), "int64"))
@@ -177,7 +177,7 @@ def _dft(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _grid_sample(node: Node, assembly: Assembly, opset: int) -> Node:
-    """Modes as they are called since opset 20, of maps and volumes alike."""
+    """Rename the modes as since opset 20, for maps and for volumes."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attributes.get("mode", "linear")))
     return node if mode is None else replace(node, attributes={**node.attributes, "mode": mode})
 
@@ -204,7 +204,7 @@ def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _to_input(attribute: str, position: int) -> Normaliser:
-    """Operators that have as an attribute, in older opsets, what is an input in newer ones."""
+    """Normalise operators whose attribute of older opsets is an input in newer ones."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         if attribute not in node.attributes:
@@ -273,7 +273,7 @@ def _reduce(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _reshape(node: Node, assembly: Assembly, opset: int) -> Node:
-    """The target without placeholders: every size a number."""
+    """Return the target without placeholders: every size a number."""
     entry = lookup("Reshape")
     target = assembly.value(node.inputs[1])
     if target is None or entry is None or assembly.is_static(node.inputs[0]):
@@ -286,7 +286,7 @@ def _reshape(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _resize(node: Node, assembly: Assembly, opset: int) -> Node:
-    """Output sizes instead of scales."""
+    """Replace scales by output sizes."""
     entry = lookup(node.op_type)
     inputs = node.inputs
     if opset < 11 and len(inputs) == 2 and node.op_type == "Resize":
@@ -310,7 +310,7 @@ def _resize(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _keep(*names: str, **defaults: AttributeValue) -> Normaliser:
-    """Operators whose other attributes do not matter; those with a default are always written out."""
+    """Normalise operators whose other attributes do not matter; those with a default are always written out."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         return replace(node, attributes={**defaults, **_only(node, (*names, *defaults))})

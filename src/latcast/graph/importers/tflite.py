@@ -15,9 +15,9 @@ import numpy as np
 
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers import ModelOptions
-from latcast.graph.importers.assembly import Array, Assembly
+from latcast.graph.importers.assembly import MALFORMED, Array, Assembly, errors_of
 from latcast.graph.importers.tflite_conversion import Conversion
-from latcast.graph.importers.tflite_file import DAMAGED, TfliteFile
+from latcast.graph.importers.tflite_file import TfliteFile
 from latcast.graph.importers.tflite_operators import CONVERSIONS
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names
 from latcast.graph.passes.cancel_transposes import cancel_transposes
@@ -37,21 +37,16 @@ class TfliteImporter:
         return isinstance(source, Path) and source.suffix.lower() in self.suffixes
 
     def load(self, source: Any, options: ModelOptions) -> Graph:
-        """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
+        """Return the graph of a file; see :func:`latcast.graph.importers.load_graph`.
 
         Shapes are given as the file has them, channels last.
         """
-        try:
+        with errors_of(source):
             return TfliteReading(TfliteFile(source), source.stem, options).graph()
-        except ModelError as error:
-            raise type(error)(f"{source}: {error}") from error
-        except DAMAGED as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise ModelError(f"{source}: the model is damaged ({reason})") from error
 
 
 class TfliteReading:
-    """One import of one file."""
+    """State of the import of a file."""
 
     def __init__(self, file: TfliteFile, name: str, options: ModelOptions) -> None:
         self.file = file
@@ -67,7 +62,7 @@ class TfliteReading:
         return self.file.values(self.index_of[name]) if name in self.index_of else None
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Files state every shape; those do not hold where others are asked for."""
+        """Return the shapes that the file states; they do not hold where other input shapes are given."""
         return None if self.shapes else [self.file.tensors[index].tensor for index in self._current]
 
     def graph(self) -> Graph:
@@ -82,7 +77,7 @@ class TfliteReading:
             try:
                 if convert is None or convert(conversion) is NotImplemented:
                     conversion.keep_unknown(DOMAIN)
-            except DAMAGED as error:
+            except MALFORMED as error:
                 raise ModelError(f"operator {conversion.name} is malformed: {error}") from error
             self._check(operator.outputs)
         graph = self.assembly.finish(self.file.tensors[index].name for index in self.file.outputs)
@@ -103,7 +98,7 @@ class TfliteReading:
         return Tensor(shape, stored.tensor.dtype)
 
     def _check(self, outputs: Sequence[int]) -> None:
-        """What was worked out must agree with what the file states, which also knows the element type."""
+        """Raise if inferred shapes differ from those that the file states; take over the file's element types."""
         for index in outputs:
             stored = self.file.tensors[index]
             name = self.assembly.resolve(stored.name)
@@ -120,7 +115,7 @@ class TfliteReading:
     # For conversions
 
     def use(self, index: int) -> str:
-        """The name of a tensor as an input; stored tensors are added when they are first used."""
+        """Return the name of a tensor as an input; stored tensors are added when they are first used."""
         if index < 0:
             return ""
         stored = self.file.tensors[index]
@@ -131,7 +126,7 @@ class TfliteReading:
         return stored.name
 
     def value(self, index: int) -> Array | None:
-        """Values of a tensor that are known without running the network."""
+        """Return the values of a tensor that are known without running the network."""
         return None if index < 0 else self.assembly.value(self.use(index))
 
     def quantization(self, index: int) -> tuple[Array, Array]:

@@ -23,12 +23,12 @@ _BOUNDS: Mapping[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
 
 def node_stem(kind: str, outputs: Sequence[str]) -> str:
-    """What the nodes of an operator are called, the first of them plainly, others with a number behind."""
+    """Return the name of the operator's next node: the first has the operator's name, others a number after it."""
     return f"{kind.lower()}:{outputs[0]}" if outputs else kind.lower()
 
 
 class Conversion:
-    """One operator being converted."""
+    """The conversion of one operator."""
 
     def __init__(self, reading: TfliteReading, operator: StoredOperator) -> None:
         self.reading = reading
@@ -53,7 +53,7 @@ class Conversion:
         return self.assembly.tensor(self.input(position)).shape
 
     def value(self, position: int) -> Array:
-        """The values of an input that must be constant.
+        """Return the values of an input that must be constant.
 
         Raises:
             ModelError: It is computed at run time.
@@ -70,7 +70,7 @@ class Conversion:
         return self.operator.options(table)
 
     def weight(self, position: int, shape: Shape) -> str:
-        """A stored filter in the order of axes that ONNX has; its values do not matter."""
+        """Return a stored filter in ONNX's order of axes; its values do not matter."""
         name = self.input(position)
         tensor = self.assembly.tensor(name)
         if tensor.shape == shape and self.assembly.is_static(name):
@@ -101,7 +101,7 @@ class Conversion:
         activation: int = 0,
         from_channels_first: bool = False,
     ) -> None:
-        """The operator that makes the output, then the fused activation and the view that belong to it."""
+        """Add the operator that makes the output, then its fused activation and its view."""
         last = activation not in _ACTIVATIONS and not from_channels_first
         x = self.op(op_type, inputs, attributes, output=self.outputs[0] if last else None)
         if activation in _ACTIVATIONS:
@@ -110,16 +110,16 @@ class Conversion:
             self.to_channels_last(x)
 
     def activation(self, x: str, code: int, *, output: str | None = None) -> str:
-        """A fused activation as an operator of its own."""
+        """Add a fused activation as a separate operator."""
         bounds = [self.constant(bound, "float32") for bound in _BOUNDS.get(code, ())]
         return self.op(_ACTIVATIONS[code], [x, *bounds], output=output)
 
     def channels_first(self, position: int = 0) -> str:
-        """A view of an input of four dimensions with its channels first."""
+        """Return a view of an input of four dimensions with its channels first."""
         return self._view(self.input(position), CHANNELS_FIRST, None)
 
     def to_channels_last(self, x: str) -> None:
-        """Makes the output a view of a channels-first tensor."""
+        """Make the output a view of a channels-first tensor."""
         self._view(x, CHANNELS_LAST, self.outputs[0])
 
     def _view(self, x: str, order: tuple[int, ...], output: str | None) -> str:
@@ -133,7 +133,7 @@ class Conversion:
         return self.op("Reshape", [x, self.constant(shape)], output=output)
 
     def keep_unknown(self, domain: str) -> None:
-        """Keeps an operator without a counterpart, with the shapes that the file states."""
+        """Keep an operator without a counterpart, with the shapes that the file states."""
         inputs = tuple(self.reading.use(index) for index in self.operator.inputs)
         node = Node(self.operator.kind, self.name, inputs, tuple(self.outputs), {}, domain)
         self.assembly.add(node)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import mmap
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,19 +23,6 @@ from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
 from latcast.graph.limits import MAX_RANK, Budget, Resource
 
 Array = np.ndarray[Any, Any]
-
-DAMAGED = (
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What bindings raise on a file that is not what it says."""
 
 _DTYPES: Mapping[int, str] = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8", 10: "float64",
@@ -73,7 +59,7 @@ class StoredTensor:
         return self.tensor.shape
 
     def values(self) -> Array:
-        """The stored values; only for static tensors."""
+        """Return the stored values; only for static tensors."""
         raw = np.asarray(self.buffer.DataAsNumpy())
         return raw.view(self.tensor.dtype).reshape(self.tensor.shape)
 
@@ -84,7 +70,7 @@ class StoredOperator:
 
     Attributes:
         inputs, outputs: Indices of tensors; -1 is an input left out.
-        is_custom: Whether it is none of the builtin operators.
+        is_custom: Whether it is not a builtin operator.
     """
 
     kind: str
@@ -95,7 +81,7 @@ class StoredOperator:
     schema: Any = field(repr=False, default=None)
 
     def options(self, name: str) -> Any:
-        """The operator's options by the name of their table ("Conv2DOptions"); absent ones have their defaults."""
+        """Return the operator's options by the name of their table ("Conv2DOptions"); absent ones have their defaults."""
         options = getattr(self.schema, name)()
         if self.table is not None:
             options.Init(self.table.Bytes, self.table.Pos)
@@ -118,7 +104,7 @@ class TfliteFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.schema = _schema()
+        self.schema = bindings()
         self.budget = Budget()
         try:
             with path.open("rb") as file:
@@ -186,7 +172,7 @@ class TfliteFile:
             )
 
     def _name(self, stored: bytes | None) -> str:
-        """A text of the file, of which many tensors may share one."""
+        """Return a text of the file; it counts against the budget, since many tensors may share one."""
         self.budget.take(Resource.NAME_CHARACTERS, len(stored or b""))
         return (stored or b"").decode(errors="replace")
 
@@ -212,7 +198,7 @@ class TfliteFile:
             )
 
     def values(self, index: int) -> Array | None:
-        """The values of a static tensor that is stored plainly, else None."""
+        """Return the values of a static tensor that is stored plainly, else None."""
         stored = self.tensors[index]
         if not stored.is_static or DTYPE_BYTES[stored.tensor.dtype] < 1 or stored.tensor.dtype == "bfloat16":
             return None
@@ -222,14 +208,15 @@ class TfliteFile:
 
 
 def _numbers(table: Any, name: str, dtype: Any = np.int64) -> Array:
-    """A vector of a table; empty where the table or the vector is not there."""
+    """Return a vector of a table; empty where the table or the vector is not there."""
     if table is None or not getattr(table, f"{name}Length")():
         return np.empty(0, dtype)
     return np.asarray(getattr(table, f"{name}AsNumpy")(), dtype=dtype)
 
 
 @lru_cache(maxsize=1)
-def _schema() -> Any:
+def bindings() -> Any:
+    """Return the module of TFLite's schema: its tables, their builders' functions and its enumerations."""
     try:
         # LiteRT's bindings are one file, imported in a tenth of the time of the package's two hundred.
         return importlib.import_module("ai_edge_litert.schema_py_generated")

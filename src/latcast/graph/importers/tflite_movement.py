@@ -16,7 +16,7 @@ _TO_THE_END = 2**31 - 1
 
 
 def _reshape(c: Conversion) -> None:
-    """The target is an input, an option, or nothing but the shape of the output."""
+    """Reshape to a target that is an input, an option, or only the shape of the output."""
     target: tuple[int, ...] = ()
     if c.has(1) and c.reading.value(c.operator.inputs[1]) is not None:
         target = c.ints(1)
@@ -63,7 +63,7 @@ def _unpack(c: Conversion) -> None:
 
 
 def _split(c: Conversion) -> None:
-    """Inputs: axis, value."""
+    """Split evenly; inputs: axis, value."""
     axis = c.ints(0)[0] % len(c.shape(1))
     count = len(c.outputs)
     sizes = [c.shape(1)[axis] // count] * count
@@ -71,7 +71,7 @@ def _split(c: Conversion) -> None:
 
 
 def _split_by_sizes(c: Conversion) -> None:
-    """Inputs: value, sizes (one may be -1), axis."""
+    """Split into sizes; inputs: value, sizes (one may be -1), axis."""
     axis = c.ints(2)[0] % len(c.shape())
     sizes = list(c.ints(1))
     if -1 in sizes:
@@ -80,7 +80,7 @@ def _split_by_sizes(c: Conversion) -> None:
 
 
 def _slice(c: Conversion) -> None:
-    """Inputs: value, begins, sizes (-1: to the end)."""
+    """Slice; inputs: value, begins, sizes (-1: to the end)."""
     begins = c.ints(1)
     ends = [_TO_THE_END if size < 0 else begin + size for begin, size in zip(begins, c.ints(2), strict=True)]
     axes = range(len(begins))
@@ -88,7 +88,7 @@ def _slice(c: Conversion) -> None:
 
 
 def _strided_slice(c: Conversion) -> Any:
-    """Masks say for each axis whether its begin or end is left open, and whether it disappears."""
+    """Slice; masks say for each axis whether its begin or end is left open, and whether it disappears."""
     options = c.options("StridedSliceOptions")
     if options.EllipsisMask() or options.NewAxisMask():
         return NotImplemented
@@ -127,7 +127,7 @@ def _pad(c: Conversion) -> None:
 
 
 def _mirror_pad(c: Conversion) -> None:
-    """The mode that repeats the border has no counterpart in ONNX; it costs what reflecting costs."""
+    """Pad by reflection, also for the mode that repeats the border: ONNX lacks it, and it costs the same."""
     amounts = c.value(1).reshape(-1, 2)
     pads = c.constant([int(number) for number in amounts.T.reshape(-1)])
     c.result("Pad", [c.input(0), pads], {"mode": "reflect"})
@@ -151,7 +151,7 @@ def _gather_nd(c: Conversion) -> None:
 
 
 def _embedding_lookup(c: Conversion) -> None:
-    """Inputs: indices, table."""
+    """Gather rows; inputs: indices, table."""
     c.result("Gather", [c.input(1), c.input(0)], {"axis": 0})
 
 
@@ -204,7 +204,7 @@ def _top_k(c: Conversion) -> None:
 
 
 def _one_hot(c: Conversion) -> None:
-    """Inputs: indices, depth, on, off."""
+    """Add a OneHot; inputs: indices, depth, on, off."""
     axis = c.options("OneHotOptions").Axis()
     depth, values = c.constant(c.ints(1)[:1]), c.constant([0.0, 1.0], "float32")
     c.result("OneHot", [c.input(0), depth, values], {"axis": axis})
@@ -216,7 +216,7 @@ def _shape(c: Conversion) -> None:
 
 
 def _fill(c: Conversion) -> None:
-    """Inputs: shape, value. The result does not depend on the network's input."""
+    """Add a static tensor; inputs: shape, value."""
     c.assembly.add_static(c.outputs[0], Tensor(c.ints(0), c.assembly.tensor(c.input(1)).dtype))
 
 

@@ -24,14 +24,14 @@ _SAME = 0
 def _pads(
     sizes: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], padding: int
 ) -> tuple[int, ...]:
-    """Padding as numbers: begins, then ends. SAME puts the odd element at the end, as TensorFlow does."""
+    """Return the padding as begins, then ends; SAME puts the odd element at the end, as TensorFlow does."""
     mode = "SAME_UPPER" if padding == _SAME else "VALID"
     view = OperatorView(Node("Conv", "", (), (), {"auto_pad": mode}), ())
     return spatial_pads(view, sizes, kernel, strides, dilations)
 
 
 def _window(c: Conversion, options: Any, kernel: tuple[int, int]) -> Attributes:
-    """Kernel, strides and pads; dilations where the operator has them."""
+    """Return the kernel, strides and pads; dilations where the operator has them."""
     strides = (options.StrideH(), options.StrideW())
     dilated = hasattr(options, "DilationHFactor")
     dilations = (options.DilationHFactor(), options.DilationWFactor()) if dilated else (1, 1)
@@ -70,7 +70,7 @@ def _depthwise_conv(c: Conversion) -> None:
 
 
 def _transpose_conv(c: Conversion) -> None:
-    """Inputs: output shape, filter, activation, bias. The output shape decides the padding."""
+    """Add a transposed convolution; inputs: output shape (which decides the padding), filter, activation, bias."""
     options = c.options("TransposeConvOptions")
     out_channels, height, width, in_channels = c.shape(1)
     strides = (options.StrideH(), options.StrideW())
@@ -91,7 +91,7 @@ def _transpose_conv(c: Conversion) -> None:
 
 
 def _fully_connected(c: Conversion) -> None:
-    """Of rank 2 a Gemm; of a higher rank that is kept a MatMul and an addition."""
+    """Add a Gemm for rank 2; for a higher rank that is kept, a MatMul and an addition."""
     options = c.options("FullyConnectedOptions")
     out_features, in_features = c.shape(1)
     x, activation = c.input(0), options.FusedActivationFunction()
@@ -139,11 +139,8 @@ def _binary(op_type: str, options: str = "") -> Convert:
     return convert
 
 
-def _negated(op_type: str) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result("Not", [c.op(op_type, [c.input(0), c.input(1)])])
-
-    return convert
+def _not_equal(c: Conversion) -> None:
+    c.result("Not", [c.op("Equal", [c.input(0), c.input(1)])])
 
 
 def _squared_difference(c: Conversion) -> None:
@@ -156,7 +153,7 @@ def _floor_division(c: Conversion) -> None:
 
 
 def _same_inputs(op_type: str) -> Convert:
-    """An operator that reads what its counterpart reads."""
+    """Return the emitter of an operator whose inputs are those of its ONNX counterpart."""
 
     def convert(c: Conversion) -> None:
         c.result(op_type, [c.input(position) for position in range(len(c))])
@@ -192,13 +189,6 @@ def _square(c: Conversion) -> None:
 
 def _reciprocal_root(c: Conversion) -> None:
     c.result("Reciprocal", [c.op("Sqrt", [c.input(0)])])
-
-
-def _softmax(op_type: str) -> Convert:
-    def convert(c: Conversion) -> None:
-        c.result(op_type, [c.input(0)], {"axis": -1})
-
-    return convert
 
 
 def _l2_normalization(c: Conversion) -> None:
@@ -242,14 +232,14 @@ def _cumsum(c: Conversion) -> None:
 
 
 def _quantize(c: Conversion) -> None:
-    """From reals to integers, or from one scale of integers to another."""
+    """Quantise reals, or integers of another scale."""
     index = c.operator.outputs[0]
     dtype = c.reading.file.tensors[index].tensor.dtype
     c.result("QuantizeLinear", [c.input(0), *_scale_and_zero(c, index, dtype)])
 
 
 def _dequantize(c: Conversion) -> None:
-    """From integers to reals; half-precision weights are widened."""
+    """Dequantise integers; half-precision weights are widened."""
     index = c.operator.inputs[0]
     dtype = c.assembly.tensor(c.input(0)).dtype
     if dtype == "float16":
@@ -296,9 +286,9 @@ CONVERSIONS: Mapping[str, Convert] = {
     "L2_POOL_2D": _pool("LpPool"),
     "LEAKY_RELU": _leaky_relu,
     "LOCAL_RESPONSE_NORMALIZATION": _local_response_normalization,
-    "LOG_SOFTMAX": _softmax("LogSoftmax"),
+    "LOG_SOFTMAX": _unary("LogSoftmax", axis=-1),
     "MAX_POOL_2D": _pool("MaxPool"),
-    "NOT_EQUAL": _negated("Equal"),
+    "NOT_EQUAL": _not_equal,
     "PRELU": _same_inputs("PRelu"),
     "QUANTIZE": _quantize,
     "REDUCE_ALL": _reduce("ReduceMin"),
@@ -309,7 +299,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     "RSQRT": _reciprocal_root,
     "SELECT": _same_inputs("Where"),
     "SELECT_V2": _same_inputs("Where"),
-    "SOFTMAX": _softmax("Softmax"),
+    "SOFTMAX": _unary("Softmax", axis=-1),
     "SQUARE": _square,
     "SQUARED_DIFFERENCE": _squared_difference,
     "TRANSPOSE_CONV": _transpose_conv,

@@ -48,7 +48,7 @@ class TorchImporter:
 
 
 def import_module(module: Any, options: ModelOptions) -> Graph:
-    """The graph of a module; see :func:`latcast.graph.importers.from_torch`."""
+    """Return the graph of a module; see :func:`latcast.graph.importers.from_torch`."""
     require("reading a PyTorch module", "torch", "onnxscript")
     import torch
 
@@ -106,7 +106,7 @@ def _import(source: Any, arguments: tuple[Any, ...], name: str, options: ModelOp
 
 
 def _drop_weights(model: Any) -> None:
-    """Replaces large weights by references to a file that does not exist, so that none is copied."""
+    """Replace large weights by references to a file that does not exist, so that none is copied."""
     import onnx_ir
 
     for value in model.graph.initializers.values():
@@ -118,7 +118,7 @@ def _drop_weights(model: Any) -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    """What went wrong at the bottom, in one line."""
+    """Return the root cause of an error in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -127,7 +127,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences PyTorch: packages it misses, graphs that an exporter fails on."""
+    """Silence PyTorch's warnings of missing packages and of graphs that an exporter fails on."""
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

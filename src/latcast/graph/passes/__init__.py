@@ -10,7 +10,7 @@ from latcast.graph.passes.rewire import remove_dead_nodes
 
 
 def simplify(graph: Graph) -> Graph:
-    """The graph without quantisation pairs, operators that do nothing, and transposes that undo each other."""
+    """Return the graph without quantisation pairs, operators that do nothing, and transposes that undo each other."""
     return cancel_transposes(remove_identities(fold_quantization(graph)))
 
 

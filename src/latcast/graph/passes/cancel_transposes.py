@@ -1,7 +1,7 @@
 """Removes transposes that undo each other, also through the operators between them.
 
 Converters from channels-last frameworks (tf2onnx) put transposes around every operator that ONNX defines channels-first. A
-transpose commutes with operators that treat all elements alike, or that name the axes they work on: each is pushed down
+transpose commutes with element-wise operators and those that name the axes they work on: each is pushed down
 through them until it meets its inverse. Runtimes do the same when they load a model.
 
 A TFLite file has no such transposes, its importer writes them, as ONNX's operators are channels-first. Those
@@ -28,7 +28,7 @@ _RESHAPING = names_of(operators(Kind.VIEW))
 
 
 def cancel_transposes(graph: Graph, *, views: Collection[str] = ()) -> Graph:
-    """The graph with fewer transposed bytes, or the same graph where there is nothing to gain.
+    """Return the graph with fewer transposed bytes, or the same graph where there is nothing to gain.
 
     Args:
         graph: Any graph.
@@ -44,7 +44,7 @@ def cancel_transposes(graph: Graph, *, views: Collection[str] = ()) -> Graph:
 
 
 def _settled(graph: Graph, views: frozenset[str], before: Mapping[str, float], *, absorb: bool) -> _Result:
-    """Pushes transposes down, but leaves those in their place that gain nothing from it."""
+    """Push transposes down, but leave those in their place that gain nothing from it."""
     result = _Pusher(graph, views, absorb=absorb).run()
     idle = frozenset(name for name, size in before.items() if result.blame.get(name, 0.0) >= size)
     if not idle:
@@ -91,13 +91,13 @@ def _inverse(order: Permutation) -> Permutation:
 
 
 def _moves_only_ones(shape: Shape, order: Permutation) -> bool:
-    """Whether a transpose of this shape leaves all elements where they are in memory."""
+    """Return whether a transpose of this shape leaves all elements where they are in memory."""
     moved = [axis for axis in order if shape[axis] != 1]
     return moved == sorted(moved)
 
 
 class _Pusher:
-    """One walk over the graph that holds transposes back for as long as operators let it."""
+    """A walk over the graph that holds transposes back for as long as operators allow it."""
 
     def __init__(self, graph: Graph, views: frozenset[str], *, absorb: bool, pinned: frozenset[str] = frozenset()) -> None:
         self.graph = graph
@@ -140,7 +140,7 @@ class _Pusher:
         return _Result(graph.renamed({new: old for old, new in inputs.items()}), cost, blame)
 
     def _absorbed(self, name: str) -> str:
-        """The channels-first tensor that an input becomes; its old name stands for a view of that."""
+        """Return the channels-first tensor that an input becomes; its old name stands for a view of that."""
         tensor = self.tensors[name]
         if not self.absorb or len(tensor.shape) != 4:
             return name
@@ -192,7 +192,7 @@ class _Pusher:
         return held.is_view or _moves_only_ones(self.tensors[held.source].shape, held.order)
 
     def _push(self, node: Node, inputs: list[str], held: dict[str, _Pending]) -> bool:
-        """Runs the operator on the tensors before the transposes, which are held back further."""
+        """Run the operator on the tensors before the transposes, which are held back further."""
         orders = {entry.order for entry in held.values()}
         origins = frozenset[str]().union(*(entry.origins for entry in held.values()))
         if len(orders) != 1 or origins & self.pinned:
@@ -240,14 +240,14 @@ class _Pusher:
     # Operands that are not held back
 
     def _can_turn(self, name: str, order: Permutation, *, is_view: bool) -> bool:
-        """Whether an operand can be had in the order of the tensors before the transposes at no cost."""
+        """Return whether an operand can be had in the order of the tensors before the transposes at no cost."""
         if name in self.pending or name in self.weights or name in self.constants or is_view:
             return True
         shape = self._expanded(self.tensors[name].shape, len(order))
         return _moves_only_ones(shape, _inverse(order))
 
     def _turn(self, name: str, order: Permutation, *, broadcasts: bool) -> str:
-        """The operand in that order; one that broadcasts keeps no leading axes of size one."""
+        """Return the operand in that order; one that broadcasts keeps no leading axes of size one."""
         tensor = self.tensors[name]
         if tensor.elements == 1:
             return name
@@ -279,7 +279,7 @@ class _Pusher:
     # Transposes that have to happen
 
     def _now(self, name: str) -> str:
-        """The tensor itself, transposed here if it was not before."""
+        """Return the tensor itself, transposed here if it was not before."""
         if name not in self.pending:
             return name
         if name in self.made:
@@ -299,7 +299,7 @@ class _Pusher:
         return output
 
     def _leave(self, name: str) -> None:
-        """Makes an output of the graph; one that is a view leaves in the layout it has."""
+        """Make an output of the graph; one that is a view leaves in the layout it has."""
         target = self._resolve(name)
         held = self.pending.get(target)
         if held is None:

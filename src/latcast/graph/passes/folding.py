@@ -31,7 +31,7 @@ _CARRIERS = names_of(row for row in operators() if row.dequantises_late)
 
 
 def fold_quantization(graph: Graph) -> Graph:
-    """The graph with quantised operators on integer tensors; a graph without any is returned as it is."""
+    """Return the graph with quantised operators on integer tensors; a graph without any is returned as it is."""
     if not any(node.op_type in _QUANTIZERS for node in graph.nodes):
         return graph
     graph, folded = _fold_weights(graph)
@@ -42,7 +42,7 @@ def fold_quantization(graph: Graph) -> Graph:
 
 
 def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
-    """Makes what is computed from weights alone a weight, of 8 bits where it went through them.
+    """Replace tensors computed from weights alone by weights, of 8 bits where the computation went through 8 bits.
 
     Returns:
         The graph and the names of the weights that are dequantised in the file.
@@ -81,7 +81,7 @@ def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
 
 
 def _dequantized_scalar(graph: Graph, node: Node) -> np.ndarray | None:
-    """A single number that is stored as an integer: it was written down, not learned."""
+    """Return the value of a single number that is stored as an integer, which was not learned."""
     if node.op_type != _DEQUANTIZE:
         return None
     integer, scale, zero = (graph.constants.get(name) for name in (*node.inputs, "")[:3])
@@ -95,7 +95,7 @@ def _dequantized_scalar(graph: Graph, node: Node) -> np.ndarray | None:
 
 
 def _fold_dynamic(graph: Graph) -> Graph:
-    """An integer product of a dynamically quantised activation, scaled back to reals, becomes one plain operator."""
+    """Replace an integer product of a dynamically quantised activation, scaled back to reals, by one plain operator."""
     kept: list[Node] = []
     renamed: dict[str, Node] = {}
     for node in graph.nodes:
@@ -122,7 +122,7 @@ def _fold_dynamic(graph: Graph) -> Graph:
 
 
 def _scaled_back(graph: Graph, name: str) -> str | None:
-    """The real result of an integer product: it is cast, then multiplied by the scales."""
+    """Return the real result of an integer product: it is cast, then multiplied by the scales."""
     for expected in ("Cast", "Mul"):
         readers = graph.consumers.get(name, [])
         if len(readers) != 1 or readers[0].op_type != expected:
@@ -135,7 +135,7 @@ def _scaled_back(graph: Graph, name: str) -> str | None:
 
 
 def _fold_pairs(graph: Graph, folded: frozenset[str]) -> Graph:
-    """Lets operators read and write integers; ``folded`` are the weights whose dequantisation is gone already."""
+    """Let operators read and write integers; ``folded`` are the weights whose dequantisation is gone already."""
     becomes = _quantized_by_readers(graph)
     tensors = dict(graph.tensors)
     aliases: dict[str, str] = {}
@@ -171,7 +171,7 @@ def _resolved(aliases: dict[str, str], name: str) -> str:
 
 
 def _on_integers(graph: Graph, node: Node, tensors: dict[str, Tensor], integer: dict[str, str], becomes: dict[str, str]) -> Node:
-    """The node on integer tensors where a runtime would run it so, else as it is."""
+    """Return the node on integer tensors if a runtime would run it so, else unchanged."""
     activations = [name for name in node.inputs if graph.is_activation(name) and "float" in graph.tensors[name].dtype]
     ready = activations and all(name in integer or is_quantized(tensors[name].dtype) for name in activations)
     given_back = [becomes.get(name) for name in node.outputs if name]
@@ -186,7 +186,7 @@ def _on_integers(graph: Graph, node: Node, tensors: dict[str, Tensor], integer: 
 
 
 def _quantized_by_readers(graph: Graph) -> dict[str, str]:
-    """Real tensors that only ever reach other operators as integers, and the type of those."""
+    """Return the real tensors that only ever reach other operators as integers, and the type of those."""
     becomes: dict[str, str] = {}
     outputs = set(graph.outputs)
     for node in reversed(graph.nodes):
@@ -208,7 +208,7 @@ def _quantized_by_readers(graph: Graph) -> dict[str, str]:
 
 
 def fold_padding(graph: Graph) -> Graph:
-    """The graph without paddings with zeros in height and width that nothing but convolutions reads."""
+    """Return the graph without paddings with zeros in height and width that nothing but convolutions reads."""
     aliases: dict[str, str] = {}
     added: dict[str, tuple[int, ...]] = {}
     for node in graph.nodes:
@@ -228,7 +228,7 @@ def fold_padding(graph: Graph) -> Graph:
 
 
 def _spatial_zeros(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """Begins and ends of height and width that a node pads with zeros, or None where it does anything else."""
+    """Return the begins and ends of height and width that a node pads with zeros, or None where it does anything else."""
     if node.op_type != "Pad" or node.domain or node.attributes.get("mode", "constant") != "constant":
         return None
     pads = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -240,7 +240,7 @@ def _spatial_zeros(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _takes_pads(node: Node) -> bool:
-    """Whether a node is a convolution over height and width with paddings of its own."""
+    """Return whether a node is a convolution over height and width with paddings of its own."""
     return node.op_type == "Conv" and not node.domain and node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
 
 
@@ -251,7 +251,7 @@ def _with_pads(node: Node, added: tuple[int, ...]) -> Node:
 
 
 def with_precision(graph: Graph) -> Graph:
-    """The graph with the precision that most of its multiply-accumulates are done in.
+    """Return the graph with the precision that most of its multiply-accumulates are done in.
 
     A convolution with a weight of 8 bits counts as int8 even where it reads real numbers: runtimes quantise its input on
     the fly. A network without convolutions and products counts the elements that its operators write.

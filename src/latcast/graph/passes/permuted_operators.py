@@ -1,4 +1,4 @@
-"""How operators read when their input's axes are permuted: the same work on the tensor before a transpose."""
+"""Operators moved before a transpose of their input: the same work with permuted axes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PermutedOperator:
 
 
 def permuted_operator(node: Node, order: Permutation, constants: Mapping[str, Array]) -> PermutedOperator | None:
-    """The operator before a transpose of its input, such that the same transpose of its result gives the same.
+    """Return the operator before a transpose of its input, such that the same transpose of its result gives the same.
 
     Args:
         node: Reads a tensor whose axes were permuted by ``order``.
@@ -75,10 +75,10 @@ def permuted_operator(node: Node, order: Permutation, constants: Mapping[str, Ar
 
 
 def permuted_reduction(node: Node, order: Permutation) -> tuple[Node, Permutation] | None:
-    """A reduction before a transpose of its input, and the transpose that is left for its result.
+    """Return a reduction moved before a transpose of its input, and the transpose left for its result.
 
     Returns:
-        None where the operator is no reduction over given axes.
+        None where the operator is not a reduction over given axes.
     """
     rank = len(order)
     if node.op_type in _REDUCTIONS and len(node.inputs) == 1 and "axes" in node.attributes:

@@ -18,9 +18,9 @@ IsIdentity = Callable[[Graph, Node], bool]
 
 
 def remove_identities(graph: Graph) -> Graph:
-    """The graph without operators that do nothing, and without what only they needed.
+    """Return the graph without operators that do nothing, and without what only they needed.
 
-    Unused dropout masks and the like do not keep an operator; a network of nothing but identities stays as it is.
+    Unused outputs such as dropout masks do not keep an operator; a network of nothing but identities stays as it is.
     """
     aliases: dict[str, str] = {}
     kept: list[Node] = []
@@ -34,7 +34,7 @@ def remove_identities(graph: Graph) -> Graph:
 
 
 def _source(graph: Graph, node: Node) -> str:
-    """The input that goes through: the only activation of a sum or product, else the first."""
+    """Return the input that is passed on: the only activation of a sum or product, else the first."""
     activations = graph.activation_inputs(node)
     return activations[0] if activations else node.inputs[0]
 
@@ -44,7 +44,7 @@ def _always(graph: Graph, node: Node) -> bool:
 
 
 def _same_tensor(graph: Graph, node: Node) -> bool:
-    """For operators that could only change shape or type."""
+    """Return whether shape and type stay, for operators that could only change these."""
     return graph.tensors[node.inputs[0]] == graph.tensors[node.outputs[0]]
 
 
@@ -62,7 +62,7 @@ def _one_output(graph: Graph, node: Node) -> bool:
 
 
 def _forward_slice(graph: Graph, node: Node) -> bool:
-    """Everything is taken; a negative step would turn the order round."""
+    """Return whether a slice takes everything in its order (no negative step)."""
     steps = graph.constants.get(node.inputs[4]) if len(node.inputs) > 4 else None
     return _same_tensor(graph, node) and (steps is None or bool((steps > 0).all()))
 
@@ -73,7 +73,7 @@ def _no_padding(graph: Graph, node: Node) -> bool:
 
 
 def _same_size(graph: Graph, node: Node) -> bool:
-    """A resize to the size it has copies, except where regions are cropped."""
+    """Return whether a resize keeps the size and crops no region."""
     return _same_tensor(graph, node) and node.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize"
 
 
@@ -82,13 +82,13 @@ def _unbounded(graph: Graph, node: Node) -> bool:
 
 
 def _single_window(graph: Graph, node: Node) -> bool:
-    """A pool of windows of one element."""
+    """Return whether a pool has windows of one element."""
     kernel = node.attributes.get("kernel_shape", ())
     return isinstance(kernel, tuple) and all(size == 1 for size in kernel) and _same_tensor(graph, node)
 
 
 def _neutral(value: float, *, second_only: bool = False) -> IsIdentity:
-    """For a binary operator with a constant that changes nothing, of a shape that does not broadcast the other."""
+    """Return a test for a binary operator with a constant that changes nothing and does not broadcast the other."""
 
     def test(graph: Graph, node: Node) -> bool:
         constant = graph.constants.get(node.inputs[1])
@@ -138,7 +138,7 @@ _RESHAPING = names_of(operators(Kind.VIEW))
 
 
 def merge_reshapes(graph: Graph) -> Graph:
-    """The graph in which a reshape reads what the first of a chain of reshapes read."""
+    """Return the graph in which a reshape reads what the first of a chain of reshapes read."""
     sources: dict[str, str] = {}
     nodes: list[Node] = []
     changed = False

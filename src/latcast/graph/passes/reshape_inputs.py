@@ -25,7 +25,7 @@ _WINDOWED = names_of(operators(Kind.POOL))
 
 
 def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
-    """The graph with other input shapes.
+    """Return the graph with other input shapes.
 
     Args:
         graph: A network.
@@ -35,7 +35,7 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
         The graph itself where the shapes are those that it has.
 
     Raises:
-        ModelError: A name that is no input; or the sizes of the graph are in operators that cannot be worked out again; or
+        ModelError: A name that is not an input; or the sizes of the graph are in operators that cannot be worked out again; or
             the network does not fit inputs of these shapes; or it would be larger than any machine holds.
     """
     check_input_names(shapes, graph.inputs, graph.name)
@@ -90,7 +90,7 @@ def _inferred(graph: Graph, node: Node, view: OperatorView) -> list[Tensor]:
 
 
 def _holds_a_size(graph: Graph, node: Node, view: OperatorView) -> bool:
-    """Whether a number of the node may have been worked out from a size that changes."""
+    """Return whether a number of the node may have been worked out from a size that changes."""
     if node.op_type in _SIZED or (node.op_type == "Resize" and view.has_input(3)):
         return True
     before, after = graph.shape(node.inputs[0]), view.shape()
@@ -109,7 +109,7 @@ def _holds_a_size(graph: Graph, node: Node, view: OperatorView) -> bool:
 
 
 def fitted_reshape(graph: Graph, node: Node, tensors: dict[str, Tensor], constants: dict[str, np.ndarray]) -> Node | None:
-    """A reshape of the graph for the shape that its input has among ``tensors``, to a target that is added to them and to the
+    """Return a reshape for the shape that its input has among ``tensors``, to a target that is added to them and to the
     constants; None where it splits an axis that changes."""
     merged = merged_shape(graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
     if merged is None:
@@ -121,7 +121,7 @@ def fitted_reshape(graph: Graph, node: Node, tensors: dict[str, Tensor], constan
 
 
 def merged_shape(before: Shape, after: Shape, target: Shape) -> Shape | None:
-    """What a reshape gives for another input, or None where it splits an axis that changes.
+    """Return the target of a reshape for another input, or None where it splits an axis that changes.
 
     Both shapes are cut into the shortest runs of axes with equal products. A run that becomes one axis is merged, whatever
     its sizes.

@@ -9,7 +9,7 @@ from latcast.graph.ir import Graph, Node
 
 
 def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **changes: object) -> Graph:
-    """A graph of these nodes, in which readers of an alias read what it stands for; the graph as it is where none would be left.
+    """Return the graph with these nodes and with aliases resolved; the graph unchanged if no node would be left.
 
     Outputs of the graph keep their names wherever that is possible: not where an input, or another output, leaves directly.
 
@@ -48,7 +48,7 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
 
 
 def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
-    """The nodes, in topological order, that the outputs depend on."""
+    """Return the nodes, in topological order, that the outputs depend on."""
     needed = set(outputs)
     live = []
     for node in reversed(nodes):
@@ -61,6 +61,6 @@ def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
 
 
 def remove_dead_nodes(graph: Graph) -> Graph:
-    """The graph without operators, weights and constants that nothing uses; inputs stay."""
+    """Return the graph without unused operators, weights and constants; inputs stay."""
     live = live_nodes(graph.nodes, graph.outputs)
     return graph if len(live) == len(graph.nodes) else graph.with_nodes(live)

@@ -15,12 +15,12 @@ from latcast.graph.operators.evaluation import evaluate
 
 
 def number_of(node: Node, attribute: str, default: float) -> float:
-    """A float attribute."""
+    """Return a float attribute."""
     return float(cast(float, node.attributes.get(attribute, default)))
 
 
 def check_shapes(graph: Graph) -> None:
-    """Makes sure that the shapes in the graph follow from each other: TFLite and ncnn compute nonsense where they do not.
+    """Raise if the shapes in the graph do not follow from each other: TFLite and ncnn would compute nonsense.
 
     Raises:
         ModelError: A node's inputs do not fit it, or its output has another shape than the graph says.
@@ -36,7 +36,7 @@ def check_shapes(graph: Graph) -> None:
 
 
 def fold_constants(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Removes the nodes that only weights and constants enter, where their values can be worked out.
+    """Remove the nodes that only weights and constants enter, where their values can be worked out.
 
     Returns:
         The graph without them, and the values of all weights, constants and folded results.
@@ -58,7 +58,7 @@ def fold_constants(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Gra
 
 
 def batch_norm_terms(node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Batch normalisation as y = scale x + shift, one pair a channel.
+    """Return batch normalisation as y = scale x + shift, one pair a channel.
 
     Raises:
         UnsupportedOperatorError: A scale, bias, mean or variance is missing or computed at run time.
@@ -71,7 +71,7 @@ def batch_norm_terms(node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.n
 
 
 def fold_batch_norms(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Folds every BatchNormalization whose input is a convolution's only use into that convolution.
+    """Fold every BatchNormalization whose input is a convolution's only use into that convolution.
 
     Returns:
         The graph without them (the convolution then writes the normalisation's output, and has a bias) and the weights, the

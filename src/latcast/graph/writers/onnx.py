@@ -62,7 +62,7 @@ _OBSOLETE_ATTRIBUTES = frozenset(
 
 _GRID_MODES_RENAMED = 20
 _OLD_GRID_MODES: Mapping[str, str] = {"linear": "bilinear", "cubic": "bicubic"}
-"""How GridSample was told to weigh neighbours before this version."""
+"""Names of GridSample's modes before this version."""
 
 
 class OnnxFile:
@@ -78,7 +78,7 @@ class OnnxFile:
         self._size_bytes = 0
 
     def initializer(self, name: str, values: np.ndarray) -> str:
-        """Adds a constant tensor once; returns its name."""
+        """Add a constant tensor once and return its name."""
         from onnx import numpy_helper
 
         if name not in self._names:
@@ -88,7 +88,7 @@ class OnnxFile:
         return name
 
     def add(self, node: Node) -> None:
-        """Adds an operator in the form that the file's version of ONNX asks for.
+        """Add an operator in the form that the file's version of ONNX asks for.
 
         Raises:
             UnsupportedOperatorError: ONNX has no such operator, or not in this form; the message names the node.
@@ -111,7 +111,7 @@ class OnnxFile:
             self._domains.add(node.domain)
 
     def _current_form(self, node: Node) -> Node:
-        """The node with renamed operators, and with attributes as inputs where this version has them so."""
+        """Return the node with renamed operators, and with attributes as inputs where this version has them so."""
         if node.op_type == "Upsample" or (node.op_type == "Resize" and len(node.inputs) == 2):
             node = self._as_resize(node)
         if node.op_type == "GridSample" and self.opset < _GRID_MODES_RENAMED:
@@ -149,11 +149,11 @@ class OnnxFile:
         return Node("Resize", node.name, (node.inputs[0], "", scales), node.outputs, attributes)
 
     def names_read(self) -> set[str]:
-        """Every tensor that a node added so far reads."""
+        """Return every tensor that a node added so far reads."""
         return {name for node in self._nodes for name in node.input}
 
     def to_bytes(self) -> bytes:
-        """The model.
+        """Return the model.
 
         Raises:
             ModelError: It has more weights than fit into one file.
@@ -187,7 +187,7 @@ class OnnxFile:
 
 
 def _as_kind(value: AttributeValue, kind: str) -> AttributeValue:
-    """A value as the type that ONNX asks for: whoever wrote a graph may have put 1 for 1.0."""
+    """Return a value as the type that ONNX asks for: a graph may hold 1 for 1.0."""
     if kind == "FLOAT" and isinstance(value, int):
         return float(value)
     if kind == "FLOATS" and isinstance(value, tuple):
@@ -196,7 +196,7 @@ def _as_kind(value: AttributeValue, kind: str) -> AttributeValue:
 
 
 def find_schema(node: Node, opset: int) -> Any:
-    """ONNX's definition of a node's operator, or None for one of a contributed domain.
+    """Return ONNX's definition of a node's operator, or None for one of a contributed domain.
 
     Raises:
         UnsupportedOperatorError: ONNX has no such operator.
@@ -215,7 +215,7 @@ def find_schema(node: Node, opset: int) -> Any:
 
 
 def _admits(node: Node, opset: int) -> str | None:
-    """Why a version of ONNX has no such node, or None where it has."""
+    """Return why a version of ONNX has no such node, or None where it has."""
     from onnx import defs
 
     if node.domain in _CONTRIBUTED_DOMAINS or node.op_type == "Upsample":
@@ -237,7 +237,7 @@ def _admits(node: Node, opset: int) -> str | None:
 
 
 def choose_opset(graph: Graph) -> int:
-    """The lowest version of ONNX, from 17 on, in which every node of the graph can be written.
+    """Return the lowest version of ONNX, from 17 on, in which every node of the graph can be written.
 
     Raises:
         UnsupportedOperatorError: No version has a node's operator in its form; the message names the node.
@@ -258,7 +258,7 @@ def choose_opset(graph: Graph) -> int:
 
 
 def typed_weights(graph: Graph, *, seed: int = 0, compressible: bool = False) -> dict[str, np.ndarray]:
-    """The synthetic weights in the element types that the graph gives them (integers fill their range)."""
+    """Return the synthetic weights in the element types that the graph gives them (integers fill their range)."""
     typed = {}
     for name, values in synthetic_weights(graph, seed=seed, compressible=compressible).items():
         dtype = graph.tensors[name].dtype
@@ -275,7 +275,7 @@ def typed_weights(graph: Graph, *, seed: int = 0, compressible: bool = False) ->
 
 
 def to_onnx(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> bytes:
-    """Writes a graph as an ONNX file with synthetic weights.
+    """Write a graph as an ONNX file with synthetic weights.
 
     Args:
         graph: The network.

@@ -37,11 +37,11 @@ ACTIVATIONS = names_of(row for row in operators() if row.activation)
 
 @dataclass(frozen=True)
 class QuantisationStyle:
-    """Where a tool puts the pairs of QuantizeLinear and DequantizeLinear.
+    """The places where a tool puts pairs of QuantizeLinear and DequantizeLinear.
 
     Attributes:
         integer_operators: Operators that read integers.
-        quantises_outputs: Whether their outputs are quantised too, whoever reads them.
+        quantises_outputs: Whether their outputs are quantised too, whatever reads them.
         quantises_moved: Whether a tensor that was only moved (reshaped, transposed, split) gets a pair of its own.
         fused_activations: Operators that follow a convolution without a pair between the two.
         unifies_concatenations: Whether all that is concatenated has one scale.
@@ -55,16 +55,16 @@ class QuantisationStyle:
 
 
 OPERATOR_STYLE = QuantisationStyle(INTEGER_OPERATORS, True, True, frozenset({"Relu", "Clip"}), False)
-"""As onnxruntime's static quantisation: every integer operator between pairs, which its optimiser then merges into one."""
+"""The style of onnxruntime's static quantisation: every integer operator between pairs, which its optimiser merges into one."""
 
 INPUT_STYLE = QuantisationStyle(INTEGER_OPERATORS - {"Sigmoid", "LeakyRelu"}, False, False, ACTIVATIONS, True)
-"""As NNCF for OpenVINO: integers where convolutions, matrix products, sums and pools read, activations left to the fusion."""
+"""The style of NNCF for OpenVINO: convolutions, matrix products, sums and pools read integers; activations are left to fusion."""
 
 SUFFIXES = ("_QuantizeLinear_Input", "_QuantizeLinear_Output", "_DequantizeLinear_Output", "_quantized")
 
 
 def original_tensor(name: str) -> str:
-    """The graph's name of a tensor in a quantised file."""
+    """Return the graph's name of a tensor in a quantised file."""
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return name
@@ -84,7 +84,7 @@ class Affine:
 
 
 def integer_nodes(graph: Graph, style: QuantisationStyle) -> list[Node]:
-    """The nodes of a style's integer operators that have a form for which integer kernels exist."""
+    """Return the nodes of a style's integer operators that have a form for which integer kernels exist."""
     idioms = choose_idioms(graph, ("gelu", "silu", "hard_swish"))
     floating = {node.name for idiom in idioms if idiom.name == "gelu" for node in idiom.nodes}
     # x sigmoid(x) and x hardsigmoid(x)
@@ -105,7 +105,7 @@ def integer_nodes(graph: Graph, style: QuantisationStyle) -> list[Node]:
 
 
 def quantised_tensors(graph: Graph, style: QuantisationStyle = OPERATOR_STYLE) -> frozenset[str]:
-    """The activations that get a pair of QuantizeLinear and DequantizeLinear."""
+    """Return the activations that get a pair of QuantizeLinear and DequantizeLinear."""
     chosen: set[str] = set()
     for node in integer_nodes(graph, style):
         chosen.update(graph.activation_inputs(node))
@@ -129,7 +129,7 @@ def quantised_tensors(graph: Graph, style: QuantisationStyle = OPERATOR_STYLE) -
 
 
 def _before_moves(graph: Graph, name: str) -> str:
-    """The tensor that a chain of moving operators started from."""
+    """Return the tensor that a chain of moving operators started from."""
     maker = graph.producers.get(name)
     while maker is not None and maker.op_type in SAME_SCALE_OPERATORS:
         name = maker.inputs[0]
@@ -191,7 +191,7 @@ class _QdqWriter:
     def dequantise(
         self, name: str, integers: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int | None = None
     ) -> str:
-        """A constant kept as integers."""
+        """Add a constant kept as integers."""
         if name not in self.done:
             self.done.add(name)
             inputs = (
@@ -205,12 +205,12 @@ class _QdqWriter:
         return f"{name}_DequantizeLinear_Output"
 
     def weight(self, name: str, axis: int | None) -> tuple[str, np.ndarray]:
-        """A weight as int8, one scale per index of ``axis`` (or one for all); returns its name and scales."""
+        """Add a weight as int8, one scale per index of ``axis`` (or one for all); return its name and scales."""
         integers, scale = int8_weights(self.weights[name], axis)
         return self.dequantise(name, integers, scale, np.zeros_like(scale, np.int8), axis), scale
 
     def bias(self, node: Node, input_scale: float, weight_scale: np.ndarray) -> str:
-        """A node's bias as int32 in units of the product of the two scales."""
+        """Add a node's bias as int32 in units of the product of the two scales."""
         name = node.inputs[2]
         scale = np.broadcast_to(weight_scale * input_scale, self.weights[name].shape)
         integers = int32_bias(self.weights[name], scale)
@@ -218,7 +218,7 @@ class _QdqWriter:
         return self.dequantise(f"{node.name}_{name}", integers, scale, np.zeros(scale.shape, np.int32), 0)
 
     def operand(self, name: str) -> str:
-        """A constant operand of an element-wise operator, quantised as activations are."""
+        """Add a constant operand of an element-wise operator, quantised like activations."""
         values = np.asarray(self.weights.get(name, self.graph.constants.get(name)), np.float32)
         affine = Affine.covering(min(float(values.min()), 0.0), max(float(values.max()), 0.0))
         integers = np.clip(np.round(values / affine.scale) + affine.zero_point, 0, 255).astype(np.uint8)
@@ -236,7 +236,7 @@ class _QdqWriter:
                            (name if before != name else after,)))  # fmt: skip
 
     def made_as(self, name: str) -> str:
-        """What the operator that makes a tensor calls it: an output of the network keeps its name for the final value."""
+        """Return the tensor's name at its maker: an output of the network keeps its own for the final value."""
         is_output = name in self.graph.outputs and name not in self.graph.inputs
         return f"{name}_QuantizeLinear_Input" if is_output and name in self.parameters else name
 
@@ -246,7 +246,7 @@ class _QdqWriter:
         return f"{name}_DequantizeLinear_Output"
 
     def inputs(self, node: Node) -> list[str]:
-        """What a node reads in the quantised file."""
+        """Return the inputs of a node in the quantised file."""
         read = [self.read_as(name) for name in node.inputs]
         if node.name not in self.integer:
             return read
@@ -263,7 +263,7 @@ class _QdqWriter:
         return read
 
     def channel_axis(self, node: Node) -> int | None:
-        """The axis of a weight along which its scales vary; None for one scale."""
+        """Return the axis of a weight along which its scales vary; None for one scale."""
         rank = len(self.graph.shape(node.inputs[1]))
         if node.op_type == "MatMul":
             return 1 if rank == 2 else None
@@ -272,7 +272,7 @@ class _QdqWriter:
         return 1 if node.op_type == "Gemm" and not node.attributes.get("transB", 0) else 0
 
     def add(self, node: Node) -> None:
-        """Writes an operator and the pairs of its outputs."""
+        """Write an operator and the pairs of its outputs."""
         read, made = tuple(self.inputs(node)), tuple(self.made_as(name) for name in node.outputs)
         self.file.add(replace(node, inputs=read, outputs=made))
         for name in node.outputs:
@@ -281,7 +281,7 @@ class _QdqWriter:
 
 
 def to_qdq(graph: Graph, *, seed: int = 0, style: QuantisationStyle = OPERATOR_STYLE, compressible: bool = False) -> bytes:
-    """Writes a graph of float operators as a quantised ONNX file.
+    """Write a graph of float operators as a quantised ONNX file.
 
     Args:
         graph: The network.

@@ -22,7 +22,7 @@ SAMPLE_SIZE = 512
 HEADROOM = 1.5
 """A range reaches this much further than the sample: a tensor has more elements than the sample and so larger extremes."""
 LARGEST_WINDOW = 4
-"""Values of a pooling window taken as independent: neighbours are alike, and channels have means of their own."""
+"""Values of a pooling window taken as independent: neighbours are correlated, and channels differ in their means."""
 
 Sample = np.ndarray
 
@@ -89,11 +89,11 @@ class _Sampler:
         self.samples: dict[str, Sample] = {}
 
     def draw(self, name: str) -> Sample:
-        """A sample of the standard normal distribution that depends on the tensor's name alone."""
+        """Return a sample of the standard normal distribution that depends on the tensor's name alone."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())]).standard_normal(SAMPLE_SIZE)
 
     def of(self, name: str) -> Sample:
-        """A tensor's sample; weights and constants are resampled from their values."""
+        """Return a tensor's sample; weights and constants are resampled from their values."""
         if name not in self.samples:
             values = self.weights.get(name, self.graph.constants.get(name))
             if values is None:
@@ -106,7 +106,7 @@ class _Sampler:
         return self.samples[name]
 
     def product(self, node: Node) -> Sample:
-        """Sums of many products are normal; a weight's variance is already divided by half the fan-in."""
+        """Sample a normal distribution, as sums of products have; a weight's variance is already divided by half the fan-in."""
         a, b = self.of(node.inputs[0]), self.of(node.inputs[1])
         shape = self.graph.shape(node.inputs[1])
         if node.op_type == "Conv":
@@ -125,7 +125,7 @@ class _Sampler:
         return result + self.of(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else result
 
     def window(self, node: Node, reduce: Callable[..., Sample]) -> Sample:
-        """Pooling: means (or maxima) over as many values as the window holds."""
+        """Sample a pool: means (or maxima) over as many values as the window holds."""
         before, after = (self.graph.tensors[name].elements for name in (node.inputs[0], node.outputs[0]))
         kernel = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
         inside = prod(kernel) if kernel else before // max(after, 1)
@@ -133,13 +133,13 @@ class _Sampler:
         return reduce(rng.choice(self.of(node.inputs[0]), (SAMPLE_SIZE, min(max(inside, 1), LARGEST_WINDOW))), axis=1)
 
     def norm(self, node: Node, terms: Sample) -> Sample:
-        """Sums of many terms are normal."""
+        """Sample a normal distribution, as sums of many terms are."""
         count = self.graph.tensors[node.inputs[0]].elements / self.graph.tensors[node.outputs[0]].elements
         sums = np.maximum(count * terms.mean() + np.sqrt(count) * terms.std() * self.draw(node.outputs[0]), 0.0)
         return np.sqrt(sums) if node.op_type == "ReduceL2" else sums
 
     def node(self, node: Node) -> Sample:
-        """A sample of a node's first output; an operator without a rule here keeps its input's values."""
+        """Return a sample of a node's first output; an operator without a rule here keeps its input's values."""
         op_type = node.op_type
         x = self.of(node.inputs[0]) if node.inputs and node.inputs[0] else self.draw(node.outputs[0])
         if op_type in _UNARY:
@@ -170,7 +170,7 @@ class _Sampler:
         return x
 
     def bounds(self, node: Node | None) -> tuple[float, float]:
-        """The interval that a node's results cannot leave."""
+        """Return the interval that a node's results cannot leave."""
         if node is None or node.op_type != "Clip":
             return _BOUNDS.get(node.op_type if node else "", (-np.inf, np.inf))
         inputs = (*node.inputs, "", "")
@@ -180,7 +180,7 @@ class _Sampler:
         return float(limits[0]), float(limits[1])
 
     def mixture(self, node: Node) -> Sample:
-        """Values of all inputs alike, with the extremes kept."""
+        """Mix values of all inputs in equal shares and keep the extremes."""
         pool = np.sort(np.concatenate([self.of(name) for name in node.inputs]))
         rng = np.random.default_rng([self.seed, zlib.crc32(node.outputs[0].encode())])
         return rng.permutation(pool[np.linspace(0, pool.size - 1, SAMPLE_SIZE).round().astype(int)])
@@ -194,7 +194,7 @@ class _Sampler:
 
 
 def activation_ranges(graph: Graph, weights: Mapping[str, np.ndarray], *, seed: int = 0) -> Mapping[str, tuple[float, float]]:
-    """Lowest and highest value to expect of every activation, inputs being normal.
+    """Return the lowest and highest value to expect of every activation, inputs being normal.
 
     Args:
         graph: The network.
@@ -224,7 +224,7 @@ def activation_ranges(graph: Graph, weights: Mapping[str, np.ndarray], *, seed: 
 
 
 def int8_weights(values: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Symmetric int8 weights with one scale per index of ``axis``, or one for all.
+    """Return symmetric int8 weights with one scale per index of ``axis``, or one for all.
 
     Returns:
         The integers, of the shape of the weights, and the scales, (channels,) or of no axis.
@@ -236,5 +236,5 @@ def int8_weights(values: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.n
 
 
 def int32_bias(values: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """A bias in units of the input's scale times the weight's."""
+    """Return a bias in units of the input's scale times the weight's."""
     return np.clip(np.round(values / scales), -(2**31) + 1, 2**31 - 1).astype(np.int32)

@@ -61,7 +61,7 @@ def layer_norm(b: GraphBuilder, x: str, *, axis: int = -1, affine: bool = True) 
         ("LayerNormalization", lambda b, x: layer_norm(b, x, affine=False)),
     ],
 )
-def test_one_operator_is_left_of(expected: str, build: Callable[[GraphBuilder, str], str]) -> None:
+def test_a_group_is_rewritten_to_one_operator(expected: str, build: Callable[[GraphBuilder, str], str]) -> None:
     assert rewritten(build) == [expected]
 
 
@@ -85,13 +85,13 @@ def test_padding_becomes_the_convolutions_own() -> None:
     ],
     ids=["clip of another height", "erf of another scale", "another factor", "gate of something else", "another axis", "left"],
 )
-def test_a_near_miss_stays_as_it_is(build: Callable[[GraphBuilder, str], str]) -> None:
+def test_a_group_that_differs_from_the_pattern_is_not_rewritten(build: Callable[[GraphBuilder, str], str]) -> None:
     b = GraphBuilder("miss")
     graph = b.finish(build(b, b.input((1, 6, 8))))
     assert rewritten(build) == [node.op_type for node in graph.nodes]
 
 
-def test_a_group_with_a_second_reader_inside_stays_as_it_is() -> None:
+def test_a_group_with_a_second_reader_inside_is_not_rewritten() -> None:
     b = GraphBuilder("shared")
     x = b.input((1, 8))
     gate = b.sigmoid(x)

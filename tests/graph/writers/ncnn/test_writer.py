@@ -197,7 +197,7 @@ def test_a_step_of_two_is_a_crop_of_pairs() -> None:
     assert crop.params == {"-23309": "1,1", "-23310": "1,2", "-23311": "1,2"}
 
 
-def test_what_depends_on_weights_alone_is_worked_out_and_what_leads_nowhere_left_out() -> None:
+def test_operators_on_weights_are_computed_and_unused_operators_left_out() -> None:
     b = GraphBuilder("folded")
     x = b.input((1, 5, 12))
     weight = b.reshape(b.transpose(b.weight((12, 5)), (1, 0)), (1, 5, 12))

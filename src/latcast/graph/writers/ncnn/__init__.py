@@ -25,7 +25,7 @@ _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 def to_ncnn(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> tuple[str, bytes]:
-    """Writes a graph for ncnn.
+    """Write a graph for ncnn.
 
     Inputs are the blobs ``in0``, ``in1``... and outputs ``out0``, ``out1``..., in the graph's order, shaped as the graph's
     tensors without their batch axis (:func:`blob_shape`); outputs may lack further axes of size 1.
@@ -52,7 +52,7 @@ def to_ncnn(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressibl
 def to_ncnn_with_map(
     graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False
 ) -> tuple[str, bytes, Mapping[str, tuple[str, ...]]]:
-    """Like :func:`to_ncnn`, and says which nodes each layer computes.
+    """Write as :func:`to_ncnn` does; also return which nodes each layer computes.
 
     Returns:
         Param text, bin bytes, and a mapping from layer name to names of the graph's nodes, in the graph's order. Layers that

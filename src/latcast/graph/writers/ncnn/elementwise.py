@@ -27,7 +27,7 @@ BINARY_OPS = {row.op_type: row.ncnn for row in operators(Kind.BINARY) if isinsta
 def _write_unary(
     ctx: Lowering, node: Node, kind: str, params: Mapping[int, ParamValue] | None = None, *, x: str | None = None
 ) -> None:
-    """A layer on each element of the first input or ``x``, in whatever shape they lie."""
+    """Write a layer on each element of the first input or ``x``, in the shape that it has."""
     blob = ctx.blob(node.inputs[0] if x is None else x)
     ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params)
 
@@ -93,13 +93,13 @@ def _same_operation(node: Node) -> str:
 
 
 def _aligned(shape: Shape, rank: int, axes: tuple[int, ...]) -> Shape:
-    """A shape as it broadcasts to a rank, without the axes that the result does not keep."""
+    """Return a shape as it broadcasts to a rank, without the axes that the result does not keep."""
     full = (*(1,) * (rank - len(shape)), *shape)
     return tuple(full[axis] for axis in axes)
 
 
 def _operand(ctx: Lowering, name: str, shape: Shape, other: Shape) -> Blob:
-    """An operand in its aligned shape, or as a vector of one number a channel.
+    """Return an operand in its aligned shape, or as a vector of one number a channel.
 
     ncnn applies a vector with as many elements as the other operand has channels to the channels, which is what
     squeeze-and-excitation needs after global pooling. Whatever else has too few axes is reshaped.

@@ -30,7 +30,7 @@ ParamValue = int | float | tuple[int, ...] | tuple[float, ...]
 
 @dataclass
 class Layer:
-    """One line of the param file and what the bin file holds for it.
+    """A line of the param file and its data in the bin file.
 
     Attributes:
         kind: ncnn's layer type ("Convolution").
@@ -56,41 +56,41 @@ class Layer:
 
 
 def format_number(value: int | float) -> str:
-    """Integers plain; floats with the nine digits that a float32 needs (ncnn tells the two apart by the point)."""
+    """Return a number as text: floats with the nine digits that a float32 needs, and a point, by which ncnn knows them."""
     return f"{float(value):.8e}" if isinstance(value, (float, np.floating)) else str(int(value))
 
 
 def format_param(number: int, value: ParamValue) -> str:
-    """``0=64`` for a number, ``-23303=2,1,2`` for an array (its length comes first)."""
+    """Return ``0=64`` for a number, ``-23303=2,1,2`` for an array (its length comes first)."""
     if isinstance(value, tuple):
         return f"{ARRAY_KEY - number}={','.join([str(len(value)), *(format_number(item) for item in value)])}"
     return f"{number}={format_number(value)}"
 
 
 def plain(values: np.ndarray | Sequence[float]) -> bytes:
-    """Float32 without a tag: biases, scales, normalisation statistics."""
+    """Return float32 without a tag: biases, scales, normalisation statistics."""
     return np.ascontiguousarray(values, dtype="<f4").tobytes()
 
 
 def tagged(values: np.ndarray) -> bytes:
-    """Float32 weights behind the tag that says so."""
+    """Return float32 weights behind the tag that says so."""
     return np.uint32(0).astype("<u4").tobytes() + plain(values)
 
 
 def tagged_int8(values: np.ndarray) -> bytes:
-    """Int8 weights behind their tag, padded to a multiple of four bytes."""
+    """Return int8 weights behind their tag, padded to a multiple of four bytes."""
     data = np.ascontiguousarray(values, dtype=np.int8).tobytes()
     return np.uint32(INT8_TAG).astype("<u4").tobytes() + data + bytes(-len(data) % 4)
 
 
 def dims_params(shape: Sequence[int]) -> dict[int, ParamValue]:
-    """A blob's sizes, outermost first, as Input, MemoryData and Reshape number them (w 0, h 1, d 11, c 2)."""
+    """Return a blob's sizes, outermost first, as Input, MemoryData and Reshape number them (w 0, h 1, d 11, c 2)."""
     numbers = {1: (0,), 2: (1, 0), 3: (2, 1, 0), 4: (2, 11, 1, 0)}[len(shape)]
     return dict(zip(reversed(numbers), reversed([int(size) for size in shape]), strict=True))
 
 
 def with_splits(layers: Iterable[Layer], outputs: Sequence[str]) -> tuple[list[Layer], list[str]]:
-    """Inserts Split layers so that every blob has one reader, and names the network's outputs ``out0``, ``out1``...
+    """Insert Split layers so that every blob has one reader, and names the network's outputs ``out0``, ``out1``...
 
     Args:
         layers: In execution order.
@@ -130,18 +130,18 @@ def with_splits(layers: Iterable[Layer], outputs: Sequence[str]) -> tuple[list[L
 
 
 def to_param(layers: Sequence[Layer]) -> str:
-    """The text of the param file."""
+    """Return the text of the param file."""
     blobs = sum(len(layer.tops) for layer in layers)
     return "\n".join([str(MAGIC), f"{len(layers)} {blobs}", *(layer.line() for layer in layers)]) + "\n"
 
 
 def to_bin(layers: Iterable[Layer]) -> bytes:
-    """The bytes of the bin file."""
+    """Return the bytes of the bin file."""
     return b"".join(data for layer in layers for data in layer.data)
 
 
 def nodes_by_layer(layers: Iterable[Layer]) -> Mapping[str, tuple[str, ...]]:
-    """Layer name to the names of the graph's nodes that it computes."""
+    """Return the names of the graph's nodes that each layer computes, by the layer's name."""
     return {layer.name: layer.nodes for layer in layers}
 
 
@@ -155,13 +155,13 @@ _TERMS = {"Convolution": 2, "ConvolutionDepthWise": 1, "InnerProduct": 2}
 
 
 def activation_scales(graph: Graph, weights: Mapping[str, np.ndarray], *, seed: int) -> Mapping[str, float]:
-    """The symmetric scale of every activation, by the tensor's name."""
+    """Return the symmetric scale of every activation, by the tensor's name."""
     ranges = activation_ranges(graph, weights, seed=seed)
     return {name: 127.0 / max(-low, high) for name, (low, high) in ranges.items()}
 
 
 def quantised(weights: np.ndarray, parts: int) -> tuple[bytes, np.ndarray]:
-    """Weights as int8, with one scale for each of equal parts along the first axis.
+    """Return weights as int8, with one scale for each of equal parts along the first axis.
 
     Args:
         weights: Any shape; the first axis is divisible by ``parts``.
@@ -176,7 +176,7 @@ def quantised(weights: np.ndarray, parts: int) -> tuple[bytes, np.ndarray]:
 
 
 def quantise(layer: Layer, weights: np.ndarray, parts: int, input_scale: float) -> None:
-    """Turns a convolution or inner product into its int8 form; its weights are the first of its data.
+    """Turn a convolution or inner product into its int8 form; its weights are the first of its data.
 
     Args:
         layer: Changed in place.

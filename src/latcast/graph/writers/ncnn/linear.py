@@ -49,7 +49,7 @@ class Affine:
         self._take(node)
 
     def absorb_activation(self, ctx: Lowering) -> None:
-        """Takes in an activation that alone reads the output, where ncnn computes it along with the layer."""
+        """Take in an activation that alone reads the output, where ncnn computes it along with the layer."""
         node = ctx.graph.sole_reader(self.output)
         found = None if node is None else fused_activation(ctx, node)
         if node is not None and found is not None:
@@ -65,7 +65,7 @@ class Affine:
 
 
 def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
-    """Parameters 9 (type) and 10 (numbers) for an activation that ncnn's linear layers compute, else None."""
+    """Return parameters 9 (type) and 10 (numbers) for an activation that ncnn's linear layers compute, else None."""
     if node.op_type == "Relu":
         return {9: 1}
     if node.op_type == "LeakyRelu":
@@ -85,7 +85,7 @@ def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
 
 
 def along(values: tuple[int, ...], *numbers: int) -> dict[int, ParamValue]:
-    """Sizes along (h, w) or (w,) as the parameters numbered for w, then for h."""
+    """Return the sizes along (h, w) or (w,) as the parameters numbered for w, then for h."""
     return dict(zip(numbers, reversed(values), strict=False))
 
 
@@ -176,7 +176,7 @@ def lower_conv_transpose(ctx: Lowering, node: Node) -> None:
 
 
 def write_inner_product(ctx: Lowering, affine: Affine, bottom: Blob, source: str) -> None:
-    """A fully connected layer on a vector, which holds the tensor ``source``."""
+    """Write a fully connected layer on a vector, which holds the tensor ``source``."""
     weight = affine.weight.reshape(affine.weight.shape[0], -1)
     params: dict[int, ParamValue] = {0: weight.shape[0], 1: int(affine.bias is not None), 2: weight.size}
     layer = Layer("InnerProduct", "", [], [], params, [tagged(weight), *affine.bias_data()])
@@ -187,7 +187,7 @@ def write_inner_product(ctx: Lowering, affine: Affine, bottom: Blob, source: str
 
 
 def write_gemm(ctx: Lowering, affine: Affine, bottom: Blob) -> None:
-    """A matrix product with a constant right operand, as pnnx writes linear layers on more than one row."""
+    """Write a matrix product with a constant right operand, as pnnx writes linear layers on more than one row."""
     columns, inner = affine.weight.shape
     params: dict[int, ParamValue] = {
         2: 0, 3: 1, 4: 0, 5: 1, 6: 1, 7: bottom.shape[0], 8: columns, 9: inner, 10: -1 if affine.bias is None else 4,
@@ -201,7 +201,7 @@ def write_gemm(ctx: Lowering, affine: Affine, bottom: Blob) -> None:
 
 
 def write_linear(ctx: Lowering, x: str, affine: Affine) -> None:
-    """An InnerProduct for one (1, features), a Gemm for several rows."""
+    """Write an InnerProduct for (1, features), a Gemm for several rows."""
     shape = ctx.shape(x)
     if len(shape) == 2 and shape[0] == 1:
         affine.absorb_batch_norm(ctx)
@@ -212,7 +212,7 @@ def write_linear(ctx: Lowering, x: str, affine: Affine) -> None:
 
 
 def channel_bias(value: np.ndarray, columns: int) -> np.ndarray | None:
-    """A term that is the same in every row, as one number a column; None where it is not."""
+    """Return a term that is the same in every row as one number a column, else None."""
     if value.size == 1:
         return np.full(columns, value.reshape(-1)[0], dtype=np.float32)
     return value.reshape(-1) if value.size == columns == value.shape[-1] else None
@@ -220,7 +220,7 @@ def channel_bias(value: np.ndarray, columns: int) -> np.ndarray | None:
 
 @lowers("Gemm")
 def lower_gemm(ctx: Lowering, node: Node) -> None:
-    """With a constant right operand; anything else has no layer that every version of ncnn knows."""
+    """Write a product with a constant right operand; not every version of ncnn has a layer for others."""
     view = ctx.view(node)
     weight = ctx.known(node.inputs[1])
     if weight is None or ctx.known(node.inputs[0]) is not None or view.int_attribute("transA", 0):
@@ -314,7 +314,7 @@ def lower_pool(ctx: Lowering, node: Node) -> None:
 
 
 def _full_size(size: int, kernel: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...], axis: int) -> int:
-    """Output size along an axis where the input is padded until the last window fits."""
+    """Return the output size along an axis where the input is padded until the last window fits."""
     return -(-(size + pads[axis] + pads[axis + 2] - kernel[axis]) // strides[axis]) + 1
 
 

@@ -1,4 +1,4 @@
-"""From operators to layers: the state that the lowerings of all operators share.
+"""State that the lowerings of all operators share.
 
 An ncnn blob has one to four dimensions and no batch. A tensor of the graph is held in a blob with the same elements in the
 same order, whose shape is the tensor's without some of its axes of size 1. Which ones differs: global pooling makes a vector
@@ -24,7 +24,7 @@ MAX_DIMS = 4
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Where a tensor's elements are.
+    """The blob that holds a tensor's elements.
 
     Attributes:
         name: ncnn's name.
@@ -38,7 +38,7 @@ class Blob:
 
 
 def blob_shape(shape: Shape, *, keep: Iterable[int] = ()) -> Shape:
-    """The shape of a tensor without its batch axis, and without further axes of size 1 while it has more than four.
+    """Return the shape of a tensor without its batch axis, and without further axes of size 1 while it has more than four.
 
     Args:
         shape: The tensor's.
@@ -48,7 +48,7 @@ def blob_shape(shape: Shape, *, keep: Iterable[int] = ()) -> Shape:
 
 
 def blob_axes(shape: Shape, *, keep: Iterable[int] = ()) -> tuple[int, ...]:
-    """The axes of a tensor that :func:`blob_shape` keeps; more than four where it cannot do with less."""
+    """Return the axes of a tensor that :func:`blob_shape` keeps; more than four where it cannot do with less."""
     kept = set(keep)
     axes = list(range(len(shape)))
     if len(axes) > 1 and shape[0] == 1 and 0 not in kept:
@@ -60,7 +60,7 @@ def blob_axes(shape: Shape, *, keep: Iterable[int] = ()) -> tuple[int, ...]:
 
 
 def failure(node: Node, problem: str) -> UnsupportedOperatorError:
-    """The error that says why a node has no form in ncnn."""
+    """Return the error that says why a node has no form in ncnn."""
     return UnsupportedOperatorError(
         f"node '{node.name}' ({node.op_type}) cannot be written for ncnn: {problem}; replace it, or take another runtime"
     )
@@ -107,11 +107,11 @@ class Lowering:
         return self.graph.shape(tensor)
 
     def known(self, tensor: str) -> np.ndarray | None:
-        """The values of a weight or constant, None for an activation or a left-out input."""
+        """Return the values of a weight or constant, None for an activation or a left-out input."""
         return self.values.get(tensor) if tensor else None
 
     def weight(self, node: Node, index: int) -> np.ndarray | None:
-        """A weight input, None where it is left out.
+        """Return a weight input, None where it is left out.
 
         Raises:
             UnsupportedOperatorError: It is computed at run time.
@@ -125,17 +125,17 @@ class Lowering:
         return value
 
     def is_done(self, node: Node) -> bool:
-        """Whether an earlier layer computes the node too."""
+        """Return whether an earlier layer computes the node too."""
         return node.name in self._done
 
     # Blobs
 
     def blob(self, tensor: str) -> Blob:
-        """Where an activation is, in whatever shape; a weight is put into the network as a MemoryData layer."""
+        """Return the blob of an activation, in any shape; a weight is put into the network as a MemoryData layer."""
         return self._blobs[tensor] if tensor in self._blobs else self.shaped(tensor, blob_shape(self.shape(tensor)))
 
     def shaped(self, tensor: str, shape: Sequence[int]) -> Blob:
-        """A tensor's elements in a blob of this shape, with a Reshape layer where it has another."""
+        """Return a tensor's elements in a blob of this shape, with a Reshape layer where it has another."""
         shape = tuple(shape)
         value = self.known(tensor)
         if value is not None:
@@ -154,7 +154,7 @@ class Lowering:
         return replace(self._reshaped[key], views=blob.views)
 
     def canonical(self, tensor: str, *, keep: Iterable[int] = ()) -> Blob:
-        """A tensor in the shape of :func:`blob_shape`."""
+        """Return a tensor in the shape of :func:`blob_shape`."""
         return self.shaped(tensor, blob_shape(self.shape(tensor), keep=keep))
 
     def _memory(self, tensor: str, value: np.ndarray, shape: Shape) -> Blob:
@@ -169,7 +169,7 @@ class Lowering:
     # Writing
 
     def add_input(self, tensor: str, name: str) -> None:
-        """Declares an input of the network."""
+        """Declare an input of the network."""
         shape = blob_shape(self.shape(tensor))
         self._append(Layer("Input", name, [], [name], dims_params(shape)))
         self._blobs[tensor] = Blob(name, shape)
@@ -183,7 +183,7 @@ class Lowering:
         params: Mapping[int, ParamValue] | None = None,
         data: Sequence[bytes] = (),
     ) -> None:
-        """Writes a layer.
+        """Write a layer.
 
         Args:
             kind: ncnn's layer type.
@@ -197,7 +197,7 @@ class Lowering:
     def emit_layer(
         self, layer: Layer, bottoms: Sequence[Blob], outputs: Mapping[str, Sequence[int]], nodes: Sequence[Node]
     ) -> None:
-        """Connects a layer that has its kind, parameters and weights, and appends it."""
+        """Connect a layer that has its kind, parameters and weights, and appends it."""
         layer.name = self._new_name(layer.kind)
         layer.bottoms = [blob.name for blob in bottoms]
         layer.tops = [self._new_blob() for _ in outputs]
@@ -208,7 +208,7 @@ class Lowering:
         self._done.update(node.name for node in nodes)
 
     def emit_inner(self, kind: str, bottoms: Sequence[Blob], shape: Sequence[int], params: Mapping[int, ParamValue]) -> Blob:
-        """Writes a layer whose result is no tensor of the graph, for operators that take several layers.
+        """Write a layer whose result is not a tensor of the graph, for operators that take several layers.
 
         The last of these layers, written with :meth:`emit`, is the one that lists the operator.
         """
@@ -226,7 +226,7 @@ class Lowering:
         self._done.add(node.name)
 
     def _claim(self, bottoms: Sequence[Blob], nodes: Sequence[Node]) -> tuple[str, ...]:
-        """What a layer computes: the nodes, and the views before them that no other layer has to its account."""
+        """Return what a layer computes: its nodes, and the views before them that no other layer counts."""
         names = [name for node in nodes for name in self._origins.get(node.name, (node.name,))]
         names += [name for blob in bottoms for name in blob.views if name not in self._computed]
         self._computed.update(names)
@@ -245,7 +245,7 @@ class Lowering:
         return f"{kind.lower()}_{count}"
 
     def finish(self) -> list[str]:
-        """Gives views that no layer reads to the layer they look at; returns the blobs of the network's outputs."""
+        """Count views that no layer reads with the layer they view; return the blobs of the network's outputs."""
         for blob in self._blobs.values():
             maker = self._makers[blob.name]
             unclaimed = [name for name in blob.views if name not in self._computed]
@@ -262,7 +262,7 @@ LOWERINGS: dict[str, Lower] = {}
 
 
 def lowers(*op_types: str) -> Callable[[Lower], Lower]:
-    """Registers a function as the one that writes these operators."""
+    """Register a function as the one that writes these operators."""
 
     def register(function: Lower) -> Lower:
         LOWERINGS.update(dict.fromkeys(op_types, function))
@@ -272,5 +272,5 @@ def lowers(*op_types: str) -> Callable[[Lower], Lower]:
 
 
 def rows(shape: Sequence[int]) -> int:
-    """Number of rows of a tensor seen as a matrix whose columns are its last axis."""
+    """Return the number of rows of a tensor seen as a matrix whose columns are its last axis."""
     return prod(shape[:-1])

@@ -34,7 +34,7 @@ def _fitting_axes(ctx: Lowering, node: Node, shape: Shape, *, keep: tuple[int, .
 
 
 def merged_permutation(shape: Shape, order: tuple[int, ...]) -> tuple[Shape, tuple[int, ...]]:
-    """The smallest transposition that moves the same data: without axes of size 1, and with neighbours that stay together
+    """Return the smallest transposition that moves the same data: without axes of size 1, and with neighbours that stay together
     as one axis.
 
     Returns:
@@ -60,7 +60,7 @@ def merged_permutation(shape: Shape, order: tuple[int, ...]) -> tuple[Shape, tup
 
 
 def order_type(order: tuple[int, ...]) -> int:
-    """Parameter 0 of ncnn's Permute for an order of axes, outermost first."""
+    """Return parameter 0 of ncnn's Permute for an order of axes, outermost first."""
     rank = len(order)
     # ncnn lists the orders of (c, d, h, w) with the outermost axis changing slowest: c before d before h before w.
     return sorted(permutations(range(rank))).index(order)
@@ -164,7 +164,7 @@ def lower_slice(ctx: Lowering, node: Node) -> None:
 
 
 def _write_crop(ctx: Lowering, node: Node, source: str, shape: Shape, cuts: dict[int, tuple[int, int]]) -> None:
-    """Takes ``length`` elements from ``start`` along each axis in ``cuts``."""
+    """Take ``length`` elements from ``start`` along each axis in ``cuts``."""
     cuts = {axis: cut for axis, cut in cuts.items() if cut != (0, shape[axis])}
     if not cuts:
         ctx.alias(node)
@@ -184,7 +184,7 @@ def _crop_params(axes: tuple[int, ...], cuts: dict[int, tuple[int, int]]) -> dic
 
 
 def _write_strided(ctx: Lowering, node: Node, shape: Shape, cuts: dict[int, tuple[int, int]], strides: dict[int, range]) -> None:
-    """An axis at a time, seen as (before, axis, after): made to begin and end with whole steps, then (before, kept, step, after),
+    """Slice one axis at a time, as (before, axis, after): cut to whole steps, then (before, kept, step, after),
     of which one element a step stays. Axes that are cut without a step go first."""
     sizes = list(shape)
     cuts = {axis: cut for axis, cut in cuts.items() if cut != (0, shape[axis])}
@@ -217,7 +217,7 @@ def _write_strided(ctx: Lowering, node: Node, shape: Shape, cuts: dict[int, tupl
 
 
 def _along(ctx: Lowering, node: Node, bottom: Blob | None, sizes: list[int], axis: int) -> Blob:
-    """What there is so far, or the node's input, as (before, axis, after)."""
+    """Return the result so far, or the node's input, as (before, axis, after)."""
     shape = (prod(sizes[:axis]), sizes[axis], prod(sizes[axis + 1 :]))
     return ctx.shaped(node.inputs[0], shape) if bottom is None else _reshaped(ctx, bottom, shape)
 
@@ -227,7 +227,7 @@ def _reshaped(ctx: Lowering, blob: Blob, shape: Shape) -> Blob:
 
 
 def _cropped(ctx: Lowering, blob: Blob, axis: int, start: int, length: int) -> Blob:
-    """A part of a blob along one of its axes."""
+    """Write a Crop of a part of a blob along one of its axes."""
     if (start, length) == (0, blob.shape[axis]):
         return blob
     shape = (*blob.shape[:axis], length, *blob.shape[axis + 1 :])
@@ -250,7 +250,7 @@ def lower_gather(ctx: Lowering, node: Node) -> None:
 
 @lowers("Pad")
 def lower_pad(ctx: Lowering, node: Node) -> None:
-    """Padding; a blob of four axes can be padded along all but the first."""
+    """Write a padding; a blob of four axes can be padded along all but the first."""
     view = ctx.view(node)
     shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
     rank = len(shape)

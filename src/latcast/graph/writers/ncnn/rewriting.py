@@ -21,7 +21,7 @@ _OPERATORS: Mapping[str, str] = {
 
 
 def rewrite(graph: Graph, values: Mapping[str, np.ndarray]) -> tuple[Graph, Mapping[str, tuple[str, ...]]]:
-    """Replaces every known group of nodes by one node, of the name and the outputs of the last of them.
+    """Replace every known group of nodes by one node, of the name and the outputs of the last of them.
 
     The new nodes are Gelu, HardSigmoid, HardSwish, Swish, Mish, LayerNormalization, ChannelShuffle (attribute ``group``),
     MatMul with an attribute ``transB``, Conv with an attribute ``pad_value``; not all that is known to ONNX.
@@ -55,7 +55,7 @@ def rewrite(graph: Graph, values: Mapping[str, np.ndarray]) -> tuple[Graph, Mapp
 
 
 def _with_transposed(graph: Graph, node: Node, transpose: Node, values: Mapping[str, np.ndarray]) -> Node | None:
-    """A matrix product whose right operand is transposed just before."""
+    """Return a matrix product whose right operand is transposed just before."""
     order = _integers(transpose, "perm", None, values)
     rank = len(order or ())
     if node.op_type != "MatMul" or rank < 2 or order != (*range(rank - 2), rank - 1, rank - 2):
@@ -64,7 +64,7 @@ def _with_transposed(graph: Graph, node: Node, transpose: Node, values: Mapping[
 
 
 def _with_padding(graph: Graph, node: Node, pad: Node, values: Mapping[str, np.ndarray]) -> Node | None:
-    """Constant padding before a convolution becomes the convolution's own."""
+    """Return a convolution with the constant padding before it as its own."""
     if node.op_type != "Conv" or pad.attributes.get("mode", "constant") != "constant":
         return None
     pads = _integers(pad, "pads", 1, values)
@@ -88,7 +88,7 @@ def _with_padding(graph: Graph, node: Node, pad: Node, values: Mapping[str, np.n
 
 
 def _integers(node: Node, attribute: str, position: int | None, values: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
-    """Integers given as an attribute or as a known input; None where they are neither."""
+    """Return integers given as an attribute or as a known input; None where they are neither."""
     given = node.attributes.get(attribute)
     if isinstance(given, tuple):
         return tuple(int(number) for number in given)

@@ -40,7 +40,7 @@ class TfliteNetwork:
 
 
 def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> TfliteNetwork:
-    """Writes a graph with synthetic weights.
+    """Write a graph with synthetic weights.
 
     Args:
         graph: Logical NCHW, ONNX vocabulary.
@@ -73,7 +73,7 @@ def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0, compre
 
 
 def to_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> bytes:
-    """The bytes of :func:`write_tflite`."""
+    """Return the bytes of :func:`write_tflite`."""
     return write_tflite(graph, precision=precision, seed=seed, compressible=compressible).data
 
 

@@ -1,4 +1,4 @@
-"""Which physical axis holds which logical axis.
+"""Orders of axes: the logical axis that each physical axis holds.
 
 The graph is logical NCHW; TFLite's spatial kernels want NHWC. An *order* says for each physical axis the logical axis that it
 holds: an image is written in (0, 2, 3, 1), everything that no spatial operator asks for in (0, 1, ...). A transpose or a
@@ -26,7 +26,7 @@ _LAST_AXIS = names_of(row for row in operators() if row.last_axes)
 
 
 def logical(rank: int) -> Order:
-    """The order that leaves all axes where ONNX has them."""
+    """Return the order that leaves all axes where ONNX has them."""
     return tuple(range(rank))
 
 
@@ -35,32 +35,32 @@ def physical_shape(shape: Shape, order: Order) -> Shape:
 
 
 def steps_between(held: Order, wanted: Order) -> Order:
-    """The permutation that a TRANSPOSE needs to bring a tensor from one order to another."""
+    """Return the permutation that a TRANSPOSE needs to bring a tensor from one order to another."""
     return tuple(held.index(axis) for axis in wanted)
 
 
 def long_axes(shape: Shape, order: Order) -> Order:
-    """The order without axes of size 1, which may stand anywhere."""
+    """Return the order without axes of size 1, which may stand anywhere."""
     return tuple(axis for axis in order if shape[axis] != 1)
 
 
 def same_bytes(shape: Shape, first: Order, second: Order) -> bool:
-    """Whether two orders put the elements in the same sequence."""
+    """Return whether two orders put the elements in the same sequence."""
     return long_axes(shape, first) == long_axes(shape, second)
 
 
 def after_transpose(order: Order, perm: Order) -> Order:
-    """The order in which a tensor, left as it is, holds its transpose."""
+    """Return the order in which a tensor, left as it is, holds its transpose."""
     return tuple(perm.index(axis) for axis in order)
 
 
 def before_transpose(order: Order, perm: Order) -> Order:
-    """The order that a tensor must have so that its transpose, without moving anything, has ``order``."""
+    """Return the order that a tensor must have so that its transpose, without moving anything, has ``order``."""
     return tuple(perm[axis] for axis in order)
 
 
 def _blocks(shape: Shape, target: Shape) -> list[tuple[list[int], list[int]]]:
-    """Splits a reshape into the smallest groups of axes with equal products; axes of size 1 are left out."""
+    """Split a reshape into the smallest groups of axes with equal products; axes of size 1 are left out."""
     left = [axis for axis, size in enumerate(shape) if size != 1]
     right = [axis for axis, size in enumerate(target) if size != 1]
     blocks: list[tuple[list[int], list[int]]] = []
@@ -79,7 +79,7 @@ def _blocks(shape: Shape, target: Shape) -> list[tuple[list[int], list[int]]]:
 
 
 def _with_short_axes(long: list[int], shape: Shape, preferred: Iterable[Order | None]) -> Order:
-    """Puts the axes of size 1 where a preferred order has them, or else behind their neighbours."""
+    """Put the axes of size 1 where a preferred order has them, or else behind their neighbours."""
     known = [*preferred, logical(len(shape)), CHANNELS_LAST if len(shape) == 4 else None]
     for order in known:
         if order is not None and list(long_axes(shape, order)) == long:
@@ -92,7 +92,7 @@ def _with_short_axes(long: list[int], shape: Shape, preferred: Iterable[Order | 
 
 
 def through_reshape(shape: Shape, order: Order, target: Shape, preferred: Order | None = None) -> Order | None:
-    """The order that a tensor has after a plain reshape of its bytes, or None where that would mix up elements.
+    """Return the order that a tensor has after a plain reshape of its bytes, or None where that would mix up elements.
 
     Every group of axes that the reshape splits or merges must lie together, in logical sequence.
     """
@@ -109,11 +109,11 @@ def through_reshape(shape: Shape, order: Order, target: Shape, preferred: Order 
 
 
 def wished_orders(graph: Graph) -> Mapping[str, Order]:
-    """For each tensor the order that its readers would like, found from the outputs backwards.
+    """Return for each tensor the order that its readers prefer, found from the outputs backwards.
 
     Only transposes, inputs and reshapes are free to follow a wish; all others hold what they compute.
     """
-    # An image that nobody reads any more is one for whoever runs the network.
+    # An image without readers leaves the network as an image.
     wishes: dict[str, Order] = {name: CHANNELS_LAST for name in graph.outputs if len(graph.shape(name)) == 4}
     for node in reversed(graph.nodes):
         for index, name in enumerate(node.inputs):
@@ -149,6 +149,6 @@ def _wish(graph: Graph, node: Node, index: int, wishes: Mapping[str, Order]) -> 
 
 
 def transpose_perm(graph: Graph, node: Node) -> Order:
-    """The permutation of a Transpose node, with ONNX's default (all axes reversed)."""
+    """Return the permutation of a Transpose node, with ONNX's default (all axes reversed)."""
     rank = len(graph.shape(node.inputs[0]))
     return view_of(graph, node).ints("perm", tuple(reversed(range(rank))))

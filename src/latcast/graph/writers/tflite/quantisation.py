@@ -1,4 +1,4 @@
-"""From a float model to a full-integer one, as post-training quantisation leaves it.
+"""Full-integer quantisation of a float model, as post-training quantisation writes it.
 
 Activations are int8 with one scale a tensor, weights int8 with one scale an output channel, biases int32; operators that only
 move or select values share the scale of their input; sigmoid, tanh and softmax have the scales that their kernels demand.
@@ -47,7 +47,7 @@ _SMALLEST_SCALE_RATIO = 2.0**-9
 
 
 def quantise(model: TfliteModel, ranges: Mapping[str, Range]) -> TfliteModel:
-    """The int8 form of a float model.
+    """Return the int8 form of a float model.
 
     Args:
         model: As :class:`~latcast.graph.writers.tflite.writer.GraphWriter` wrote it.
@@ -64,7 +64,7 @@ def affine(low: float, high: float) -> Quantisation:
 
 
 def off_centre(given: Quantisation) -> Quantisation:
-    """A tensor's quantisation with another zero point than 0: itself, or the finest with zero point 1 that holds its range.
+    """Return a quantisation whose zero point is not 0: the tensor's, or the finest with zero point 1 that holds its range.
 
     XNNPACK multiplies two activations only where the zero point of the second is 0; LiteRT's own loop, which has all others,
     takes ten to fifty times as long. The second is quantised like any activation, so that its zero point is 0 by chance alone:
@@ -108,7 +108,7 @@ class _Quantiser:
         return self.out
 
     def _is_real(self, index: int) -> bool:
-        """Whether a tensor is a float activation."""
+        """Return whether a tensor is a float activation."""
         tensor = self.model.tensors[index]
         return tensor.type is TensorType.FLOAT32 and tensor.data is None
 
@@ -133,7 +133,7 @@ class _Quantiser:
         return self.given[tensor.name] if tensor.name in self.given else self._between(operator, output)
 
     def _between(self, operator: TfliteOperator, output: int) -> Range:
-        """Range of a tensor that the graph does not have, from the operator that makes it."""
+        """Return the range of a tensor that the graph does not have, from the operator that makes it."""
         low, high = self._range_of(operator.inputs[0])
         builtin = operator.builtin
         base, _, part = self.model.tensors[output].name.rpartition("/")
@@ -187,7 +187,7 @@ class _Quantiser:
                     self._join(operator.outputs[0], index, alone=len(inputs) == 1)
 
     def _join(self, first: int, second: int, *, alone: bool) -> None:
-        """Puts two tensors in one group; a fixed scale spreads only along operators with one input."""
+        """Put two tensors in one group; a fixed scale spreads only along operators with one input."""
         a, b = self._root(first), self._root(second)
         if a == b or (a in self.fixed and b in self.fixed) or (not alone and (a in self.fixed or b in self.fixed)):
             return
@@ -259,7 +259,7 @@ class _Quantiser:
         self.out.tensors[index] = replace(self.out.tensors[index], type=kind, data=data, quantisation=quantisation)
 
     def _rescaled(self, operator: TfliteOperator, index: int, output: Quantisation) -> int:
-        """The input in the output's scale: itself, or what a QUANTIZE makes of it."""
+        """Return the input in the output's scale, by a QUANTIZE where it has another."""
         tensor = self.out.tensors[index]
         if tensor.quantisation is output:
             return index

@@ -1,4 +1,4 @@
-"""What a converter fuses before it writes: batch normalisation, biases, activations and idioms.
+"""Fusion before writing, as converters do it: batch normalisation, biases, activations and idioms.
 
 A *step* is what one emitter writes: a node with those that disappear into it.
 """
@@ -33,7 +33,7 @@ _IDIOMS: Mapping[str, str] = {"gelu": "Gelu", "hard_swish": "HardSwish"}
 
 
 def _has_operator(idiom: Idiom) -> bool:
-    """Whether a stock converter writes an idiom as one TFLite operator: the exact GELU, and x times its HardSigmoid."""
+    """Return whether a stock converter writes an idiom as one TFLite operator: the exact GELU, and x times its HardSigmoid."""
     attributes = idiom.attributes or {}
     if idiom.name == "gelu":
         return attributes.get("approximate") == "none"
@@ -45,7 +45,7 @@ def _has_operator(idiom: Idiom) -> bool:
 
 @dataclass(frozen=True)
 class Step:
-    """One or several nodes written together.
+    """A group of nodes that are written together.
 
     Attributes:
         op_type: Which emitter writes it: the node's own type, or "Gelu" or "HardSwish" for a found idiom.
@@ -73,7 +73,7 @@ class Step:
 
 
 def unsupported(node: Node, reason: str) -> UnsupportedOperatorError:
-    """The error for a node that TFLite cannot express."""
+    """Return the error for a node that TFLite cannot express."""
     return UnsupportedOperatorError(
         f"node '{node.name}' ({node.op_type}) cannot be written to TFLite: {reason}; "
         "leave it out, replace it, or choose a runtime that reads ONNX"
@@ -81,7 +81,7 @@ def unsupported(node: Node, reason: str) -> UnsupportedOperatorError:
 
 
 def plan_steps(graph: Graph, values: Mapping[str, np.ndarray]) -> list[Step]:
-    """Groups the nodes into steps, in the graph's order."""
+    """Group the nodes into steps, in the graph's order."""
     return _Planner(graph, values).plan()
 
 
@@ -107,7 +107,7 @@ class _Planner:
         return steps
 
     def sole_reader(self, tensor: str) -> Node | None:
-        """The node that a tensor is made for, where no other step has it."""
+        """Return the node that a tensor is made for, where no other step has it."""
         reader = self.graph.sole_reader(tensor)
         return None if reader is None or reader.name in self.taken else reader
 
@@ -132,7 +132,7 @@ class _Planner:
         return Step(node.op_type, node, names, node.inputs, (*nodes[-1].outputs,), batch_norm, bias, activation)
 
     def _is_dense(self, node: Node) -> bool:
-        """False for a product of two activations: BATCH_MATMUL carries no activation."""
+        """Return False for a product of two activations: BATCH_MATMUL carries no activation."""
         return node.op_type not in ("MatMul", "Gemm") or self._has_matrix(node)
 
     def _has_matrix(self, node: Node) -> bool:

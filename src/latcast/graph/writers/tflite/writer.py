@@ -42,7 +42,7 @@ _NUMPY: Mapping[TensorType, type[np.generic]] = {
 
 
 def emits(*op_types: str) -> Callable[[Emit], Emit]:
-    """Registers a function as the one that writes these operators."""
+    """Register a function as the one that writes these operators."""
 
     def register(function: Emit) -> Emit:
         for op_type in op_types:
@@ -83,7 +83,7 @@ class GraphWriter:
         self._step: Step | None = None
 
     def write(self) -> TfliteModel:
-        """The whole graph.
+        """Write the whole graph.
 
         Raises:
             UnsupportedOperatorError: An operator, or one of its attributes, that TFLite cannot express.
@@ -91,7 +91,7 @@ class GraphWriter:
         for name in self.graph.inputs:
             rank = len(self.graph.shape(name))
             order = logical(rank)
-            # An image unless whoever reads it says otherwise.
+            # An image unless its readers want another order.
             if rank == 4 and self.wishes.get(name) != order:
                 order = CHANNELS_LAST
             self.add_activation(name, physical_shape(self.graph.shape(name), order), self.type_of(name))
@@ -121,7 +121,7 @@ class GraphWriter:
         return self.graph.shape(name)
 
     def view(self, step: Step) -> OperatorView:
-        """The first node's view, with constants that were folded among its values."""
+        """Return the first node's view, with constants that were folded among its values."""
         view = view_of(self.graph, step.node)
         return OperatorView(view.node, view.inputs, tuple(self.values.get(name) for name in view.node.inputs), view.outputs)
 
@@ -132,7 +132,7 @@ class GraphWriter:
         return _TYPES[dtype]
 
     def weight(self, step: Step, name: str) -> np.ndarray:
-        """A constant input as float32.
+        """Return a constant input as float32.
 
         Raises:
             UnsupportedOperatorError: It is computed at run time.
@@ -145,12 +145,12 @@ class GraphWriter:
         return self.wishes.get(name, default)
 
     def source(self, step: Step) -> tuple[int, Order]:
-        """Index of the step's first input, and the order in which it lies."""
+        """Return the index of the step's first input, and the order in which it lies."""
         order = self.orders[step.inputs[0]]
         return self.operand(step.inputs[0], order), order
 
     def operand(self, name: str, order: Order) -> int:
-        """Index of a tensor brought into an order; one of lower rank gets leading axes of size 1, as in broadcasting.
+        """Return the index of a tensor brought into an order; one of lower rank gets leading axes of size 1, as in broadcasting.
 
         Constants are laid out here; activations cost a TRANSPOSE where their elements really move, else a RESHAPE.
         """
@@ -181,7 +181,7 @@ class GraphWriter:
     # Writing
 
     def constant(self, array: np.ndarray, name: str) -> int:
-        """Adds a constant tensor; float64 becomes float32."""
+        """Add a constant tensor; float64 becomes float32."""
         kind = _TYPES.get(str(array.dtype))
         if kind is None:
             raise UnsupportedOperatorError(f"constant '{name}' is {array.dtype}, which TFLite's kernels do not compute with")
@@ -189,7 +189,7 @@ class GraphWriter:
         return self.model.add_tensor(TfliteTensor(name, data.shape, kind, data))
 
     def indices(self, numbers: Sequence[int], name: str) -> int:
-        """Adds a constant int32 vector: axes, sizes, permutations."""
+        """Add a constant int32 vector: axes, sizes, permutations."""
         return self.constant(np.asarray(numbers, dtype=np.int32), name)
 
     def add_activation(self, name: str, shape: Shape, kind: TensorType = TensorType.FLOAT32) -> int:
@@ -206,7 +206,7 @@ class GraphWriter:
         nodes: tuple[str, ...] | None = None,
         kind: TensorType = TensorType.FLOAT32,
     ) -> int:
-        """Adds an operator with one output and returns the output's index. ``nodes``: the step's first unless said."""
+        """Add an operator with one output and return its index; ``nodes``: the step's first unless said."""
         options = options or {}
         output = self.add_activation(name, shape, kind)
         if nodes is None:
@@ -218,14 +218,14 @@ class GraphWriter:
         return output
 
     def finish(self, builtin: str, inputs: Sequence[int], step: Step, order: Order, **options: float) -> None:
-        """Adds the operator that makes the step's output, which lies in ``order``."""
+        """Add the operator that makes the step's output, which lies in ``order``."""
         name = step.output
         shape = physical_shape(self.shape(name), order)
         index = self.add(builtin, inputs, shape, name, options, nodes=step.names, kind=self.type_of(name))
         self.hold(name, order, index)
 
     def finish_several(self, builtin: str, inputs: Sequence[int], step: Step, order: Order, **options: float) -> None:
-        """The same for an operator with several outputs."""
+        """Add the operator with several outputs that makes the step's, which lie in ``order``."""
         outputs = []
         for name in step.outputs:
             outputs.append(self.add_activation(name, physical_shape(self.shape(name), order), self.type_of(name)))
@@ -233,7 +233,7 @@ class GraphWriter:
         self.model.operators.append(TfliteOperator(builtin, tuple(inputs), tuple(outputs), options, step.names))
 
     def split_evenly(self, index: int, count: int, axis: int, name: str) -> list[int]:
-        """Parts of equal size along a physical axis."""
+        """Split into parts of equal size along a physical axis."""
         tensor = self.model.tensors[index]
         shape = (*tensor.shape[:axis], tensor.shape[axis] // count, *tensor.shape[axis + 1 :])
         position = self.constant(np.int32(axis), f"{name}/axis")
@@ -243,7 +243,7 @@ class GraphWriter:
         return outputs
 
     def alias(self, step: Step, order: Order) -> None:
-        """Says that the step's output is its first input, byte for byte, seen in another order."""
+        """Say that the step's output is its first input, byte for byte, seen in another order."""
         source = step.inputs[0]
         self.hold(step.output, order, self._held[source, self.orders[source]])
 
@@ -256,7 +256,7 @@ class GraphWriter:
         return self.add("RESHAPE", (index, self.indices(shape, f"{name}/shape")), shape, name, nodes=nodes, kind=kind)
 
     def transposed(self, index: int, perm: Order, name: str) -> int:
-        """A transpose that belongs to no node: two neighbours want different layouts."""
+        """Add a transpose that belongs to no node: two neighbours want different layouts."""
         tensor = self.model.tensors[index]
         shape = physical_shape(tensor.shape, perm)
         return self.add("TRANSPOSE", (index, self.indices(perm, f"{name}/perm")), shape, name, nodes=(), kind=tensor.type)

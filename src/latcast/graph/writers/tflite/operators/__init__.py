@@ -1,1 +1,1 @@
-"""How each operator is written: one function an operator, registered with :func:`latcast.graph.writers.tflite.writer.emits`."""
+"""Functions that write operators: one an operator, registered with :func:`latcast.graph.writers.tflite.writer.emits`."""

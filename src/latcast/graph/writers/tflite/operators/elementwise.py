@@ -1,4 +1,4 @@
-"""Operators that treat every element alike, normalisations and softmax."""
+"""Element-wise operators, normalisations and softmax."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unary(writer: GraphWriter, step: Step) -> None:
 
 @emits("Gelu")
 def gelu(writer: GraphWriter, step: Step) -> None:
-    """The operator, or the five that exporters write for it."""
+    """Write a GELU: one operator, or the five that exporters write for it."""
     source, order = writer.source(step)
     approximate = step.node.op_type == "Gelu" and step.node.attributes.get("approximate", "none") == "tanh"
     writer.finish("GELU", (source,), step, order, approximate=approximate)
@@ -75,7 +75,7 @@ def cast(writer: GraphWriter, step: Step) -> None:
 
 @emits("Clip")
 def clip(writer: GraphWriter, step: Step) -> None:
-    """One of TFLite's clamped ReLUs where the bounds are theirs, else MAXIMUM and MINIMUM."""
+    """Write one of TFLite's clamped ReLUs if it has these bounds, else MAXIMUM and MINIMUM."""
     source, order = writer.source(step)
     low, high = clip_bounds(step.node, writer.values)
     if (low, high) in _CLAMPS:
@@ -148,7 +148,7 @@ def softplus(writer: GraphWriter, step: Step) -> None:
 
 @emits("PRelu")
 def prelu(writer: GraphWriter, step: Step) -> None:
-    """One slope a channel; TFLite broadcasts it over height and width."""
+    """Write a PRELU of one slope a channel; TFLite broadcasts it over height and width."""
     rank = len(writer.shape(step.inputs[0]))
     order = CHANNELS_LAST if rank == 4 else writer.orders[step.inputs[0]]
     slope = writer.weight(step, step.inputs[1])
@@ -161,7 +161,7 @@ def prelu(writer: GraphWriter, step: Step) -> None:
 
 @emits(*BINARY)
 def binary(writer: GraphWriter, step: Step) -> None:
-    """With broadcasting; more than two inputs become a chain."""
+    """Write a broadcasting operator; more than two inputs become a chain."""
     order = common_order(writer, step)
     names = step.inputs
     if len(names) == 1:
@@ -179,7 +179,7 @@ def binary(writer: GraphWriter, step: Step) -> None:
 
 
 def common_order(writer: GraphWriter, step: Step) -> Order:
-    """The order that costs least: the one wished for if an input has it, else that of the largest full-rank input."""
+    """Return the order that costs least: the one wished for if an input has it, else that of the largest full-rank input."""
     rank = len(writer.shape(step.output))
     full = [name for name in step.inputs if name in writer.orders and len(writer.shape(name)) == rank]
     if not full:

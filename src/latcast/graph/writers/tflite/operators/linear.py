@@ -15,7 +15,7 @@ from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
 
 def same_padding(sizes: Shape, outputs: Shape, kernel: Shape, strides: Shape, begins: Shape) -> bool:
-    """Whether TFLite's SAME pads exactly like explicit padding that begins with ``begins``.
+    """Return whether TFLite's SAME pads exactly like explicit padding that begins with ``begins``.
 
     SAME makes ceil(size / stride) outputs and puts the smaller half of the padding first; what the end gets follows. All
     arguments are (height, width); ``kernel`` counts dilation in.
@@ -28,7 +28,7 @@ def same_padding(sizes: Shape, outputs: Shape, kernel: Shape, strides: Shape, be
 
 
 def pad_spatial(writer: GraphWriter, index: int, begins: Shape, ends: Shape, name: str, *, value: float = 0.0) -> int:
-    """Pads height and width of an NHWC tensor; zeros with PAD, anything else with PADV2."""
+    """Pad height and width of an NHWC tensor; zeros with PAD, anything else with PADV2."""
     n, h, w, c = writer.model.tensors[index].shape
     shape = (n, h + begins[0] + ends[0], w + begins[1] + ends[1], c)
     table = np.array([(0, 0), (begins[0], ends[0]), (begins[1], ends[1]), (0, 0)], dtype=np.int32)
@@ -39,7 +39,7 @@ def pad_spatial(writer: GraphWriter, index: int, begins: Shape, ends: Shape, nam
 
 
 def _folded(writer: GraphWriter, step: Step, weight: np.ndarray, channels: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weight and bias with a following batch normalisation multiplied in; ``axis`` is the output channels' axis."""
+    """Return the weight and bias with a following batch normalisation multiplied in; ``axis`` is the output channels' axis."""
     name = step.node.inputs[2] if len(step.node.inputs) > 2 else ""
     bias = writer.weight(step, name) if name else np.zeros(channels, dtype=np.float32)
     if step.batch_norm is None:
@@ -162,7 +162,7 @@ def conv_transpose(writer: GraphWriter, step: Step) -> None:
 def _transposed_inputs(
     writer: GraphWriter, step: Step, source: int, filters: np.ndarray, bias: np.ndarray, shape: Shape
 ) -> tuple[int, int, int, int]:
-    """Output shape, filters (outputs, height, width, inputs), source and bias of a TRANSPOSE_CONV."""
+    """Return the output shape, filters (outputs, height, width, inputs), source and bias of a TRANSPOSE_CONV."""
     return (
         writer.indices(shape, f"{step.output}/shape"),
         writer.constant(filters.transpose(0, 2, 3, 1), step.inputs[1]),
@@ -222,7 +222,7 @@ def matmul(writer: GraphWriter, step: Step) -> None:
 
 
 def _last_axis_last(writer: GraphWriter, name: str) -> Order:
-    """The order in which a tensor lies if its features are innermost, else the logical one."""
+    """Return the order in which a tensor lies if its features are innermost, else the logical one."""
     rank = len(writer.shape(name))
     held = writer.orders.get(name, logical(rank))
     return held if held[-1] == rank - 1 else logical(rank)
@@ -285,7 +285,7 @@ def pool(writer: GraphWriter, step: Step) -> None:
 
 
 def never_negative(writer: GraphWriter, name: str) -> bool:
-    """Whether zeros can stand for "nothing" in a maximum: the values come from a ReLU or the like."""
+    """Return whether a maximum may pad with zeros: its values come from a ReLU or another operator without negative results."""
     node = writer.graph.producers.get(name)
     while node is not None and node.op_type in _KEEPS_SIGN:
         node = writer.graph.producers.get(node.inputs[0])
@@ -300,7 +300,7 @@ def never_negative(writer: GraphWriter, name: str) -> bool:
 def _corrections(
     sizes: Shape, outputs: Shape, kernel: Shape, strides: Shape, pads: Shape, counts_pads: bool
 ) -> np.ndarray | None:
-    """Factors (height, width) that turn an average over whole windows into one over the elements that ONNX counts.
+    """Return the factors (height, width) that turn an average over whole windows into one over the elements that ONNX counts.
 
     None where all are 1.
     """

@@ -33,7 +33,7 @@ REDUCTIONS = {row.op_type: row.tflite or "SUM" for row in operators(Kind.REDUCTI
 
 @emits(*names_of(operators(Kind.VIEW)))
 def reshape(writer: GraphWriter, step: Step) -> None:
-    """A RESHAPE of the bytes as they lie; a TRANSPOSE first only where the sequence of elements would be wrong."""
+    """Write a RESHAPE of the bytes; a TRANSPOSE first only where the sequence of elements would be wrong."""
     source, out = step.inputs[0], step.output
     shape, target = writer.shape(source), writer.shape(out)
     held, wish = writer.orders[source], writer.wishes.get(out)
@@ -57,7 +57,7 @@ def reshape(writer: GraphWriter, step: Step) -> None:
 
 
 def _read_by_matrix_products(writer: GraphWriter, name: str) -> bool:
-    """Whether every reader multiplies the tensor with a constant matrix."""
+    """Return whether every reader multiplies the tensor with a constant matrix."""
     readers = writer.graph.consumers.get(name, [])
     return name not in writer.graph.outputs and bool(readers) and all(_multiplies(writer, node, name) for node in readers)
 
@@ -107,7 +107,7 @@ def concat(writer: GraphWriter, step: Step) -> None:
 
 
 def _laid_out(writer: GraphWriter, name: str, order: Order) -> int:
-    """Like ``operand``, but a constant keeps its axes of size 1."""
+    """Return the operand as ``operand`` does, but a constant keeps its axes of size 1."""
     if name in writer.values:
         return writer.constant(writer.values[name].transpose(order), name)
     return writer.operand(name, order)
@@ -131,7 +131,7 @@ def split(writer: GraphWriter, step: Step) -> None:
 def _strided(
     writer: GraphWriter, step: Step, bounds: Mapping[int, tuple[int, int, int]]
 ) -> tuple[tuple[int, int, int, int], Order]:
-    """Inputs of a STRIDED_SLICE with (begin, end, stride) of some logical axes."""
+    """Return the inputs of a STRIDED_SLICE with (begin, end, stride) of some logical axes."""
     order = writer.orders[step.inputs[0]]
     shape = writer.shape(step.inputs[0])
     rows = [bounds.get(axis, (0, shape[axis], 1)) for axis in order]
@@ -161,7 +161,7 @@ def slice_(writer: GraphWriter, step: Step) -> None:
 
 @emits("Gather")
 def gather(writer: GraphWriter, step: Step) -> None:
-    """A STRIDED_SLICE and a RESHAPE for one index, which is how converters take a class token; else GATHER."""
+    """Write a STRIDED_SLICE and a RESHAPE for one index, as converters take a class token; else a GATHER."""
     source, where = step.inputs[:2]
     shape = writer.shape(source)
     axis = writer.view(step).int_attribute("axis", 0) % len(shape)
@@ -230,7 +230,7 @@ def tile(writer: GraphWriter, step: Step) -> None:
 
 @emits(*REDUCTIONS)
 def reduce(writer: GraphWriter, step: Step) -> None:
-    """One operator; norms are sums of absolute values or of squares, the Euclidean one the root of it."""
+    """Write a reduction; norms are sums of absolute values or of squares, the Euclidean one the root of it."""
     view = writer.view(step)
     order = writer.orders[step.inputs[0]]
     axes = view.ints_from("axes", 1)
@@ -263,7 +263,7 @@ def reduce(writer: GraphWriter, step: Step) -> None:
 
 @emits("DepthToSpace", "SpaceToDepth")
 def depth_and_space(writer: GraphWriter, step: Step) -> None:
-    """The column-row-depth form of DepthToSpace (pixel shuffle) is a reshape, a transpose and a reshape."""
+    """Write the column-row-depth form of DepthToSpace (pixel shuffle): a reshape, a transpose and a reshape."""
     view = writer.view(step)
     block = view.int_attribute("blocksize", 1)
     source = writer.operand(step.inputs[0], CHANNELS_LAST)
@@ -316,7 +316,7 @@ def resize(writer: GraphWriter, step: Step) -> None:
 
 
 def _onnx_samples(size: int, resized: int, placement: str, step: Step) -> np.ndarray:
-    """Where in the source each output sample lies (ONNX Resize, coordinate_transformation_mode)."""
+    """Return the places in the source of the output's samples (ONNX Resize, coordinate_transformation_mode)."""
     at = np.arange(resized, dtype=np.float64)
     scale = size / resized
     if placement == "asymmetric":
