@@ -16,11 +16,10 @@ from latcast.chips.chip_names import chip_of, nearest, silicon
 from latcast.chips.chip_table import chips
 from latcast.datasets.splits import lineage_of
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import Candidate, pattern_deviations
-from latcast.devices.network_kernels import network_kernels
 from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms

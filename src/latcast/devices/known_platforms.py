@@ -14,14 +14,16 @@ from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.splits import lineage_of
 from latcast.devices.device_model import INTERCEPT, KINDS, KnownPlatform
 from latcast.errors import DatasetError, LatcastError
-from latcast.kernels.rules import load_rules, unit_kind
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules, load_rules, unit_kind
 from latcast.kernels.search import find_kernels
 from latcast.measure.environment import MOMENT
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
-from latcast.spaces.measured_only import can_build
+from latcast.spaces.measured_only import can_build, why_not
 
 RULES = "tflite"
 """One set of fusion rules for all platforms, so that a network is the same to all of them."""
@@ -46,6 +48,20 @@ _USUAL: Mapping[str, float] = {
     "log2_fma_bits": 8.0, "log2_gpu_cores": 3.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
 }  # fmt: skip
 """About the middle of each fact: a fact that is not known counts as the usual one."""
+
+
+def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Kernel, ...]:
+    """Find the kernels of a network under a runtime's rules.
+
+    Raises:
+        DatasetError: Only the network's name is known.
+        LatcastError: It cannot be built.
+    """
+    if isinstance(network, Graph):
+        return tuple(find_kernels(network, rules))
+    if not can_build(network):
+        raise DatasetError(f"the kernels of '{network.name or network.key}' are not known: {why_not(network)}")
+    return tuple(find_kernels(build(network), rules))
 
 
 @dataclass(frozen=True)

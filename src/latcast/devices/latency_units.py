@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.devices.device_model import DeviceModel
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of
-from latcast.devices.network_kernels import network_kernels
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.errors import LatcastError
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules

@@ -28,9 +28,8 @@ from latcast.datasets.splits import lineage_of
 from latcast.devices.added_device import typical_interval
 from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.members import Candidate
-from latcast.devices.network_kernels import network_kernels
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub import browser
 from latcast.hub.model import LOG_SCALE, UNKNOWN_DEVIATION, Forecast, HubModel, LogScaleModel, Observation

@@ -1,8 +1,7 @@
 """Analytical terms: what a kernel computes and moves, times non-negative coefficients by kernel class.
 
-Where single kernels were timed, the coefficients are fitted to them; where only
-whole networks were, to the sums of their terms (the sum is observed, its terms are not). The inverse of a coefficient is a
-throughput, so a fitted platform explains itself: effective GFLOP/s and GB/s by class, microseconds a kernel.
+The coefficients are fitted to timed kernels, or to whole networks as sums over their kernels. The inverse of a coefficient is a
+throughput: effective GFLOP/s and GB/s by class, microseconds a kernel.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from latcast.kernels.cache_lines import missed
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.kernels.types.movement import COPY_CLASSES
-from latcast.predictors.layout_copies import LAYOUT_TERMS, layout_terms
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 
 TERMS = ("flops", "moved", "weights", "count")
@@ -25,6 +24,12 @@ LOOPS = "loops"
 
 DEPTH = "depth"
 """FLOPs in a row for one output element: a GPU's kernel takes at least as long as one output."""
+
+LAYOUT_TERMS = ("laid_in_near", "laid_in_far", "laid_out_far")
+"""Elements of an input whose copy misses the first cache, the second; of an output whose copy misses the second."""
+
+NEAR_CACHE, FAR_CACHE = (128, 4), (512, 16)
+"""Sets and ways of caches: 32 KiB and 512 KiB, as a Cortex-A55 and about as larger cores have."""
 
 LIMITS = ("compute", "memory", "overhead")
 """What may take most of a kernel's time: its arithmetic, what it reads and writes, or being started."""
@@ -86,7 +91,7 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
     Args:
         kind: Their type.
         configurations: (kernels, fields).
-        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`.
+        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -104,6 +109,29 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
         convolves = "in_h" in columns and "in_channels" in columns
         values |= layout_terms(columns) if convolves else dict.fromkeys(LAYOUT_TERMS, np.zeros_like(flops))
     return np.stack([values[name] for name in terms], axis=1)
+
+
+def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns of ``LAYOUT_TERMS`` of convolutions, each (kernels,).
+
+    A runtime that keeps channels first copies every map for a library that wants them last (PyTorch Mobile for XNNPACK), and
+    back. Both loops write in order and read with a stride: a map's size on the way in, the channels on the way out. Strides that
+    are multiples of powers of two miss the caches.
+
+    Args:
+        columns: ``in_h``, ``in_w``, ``in_channels`` and the same of the output, each (kernels,).
+    """
+    read, written = (columns[f"{side}_h"] * columns[f"{side}_w"] for side in ("in", "out"))
+    channels_in, channels_out = columns["in_channels"], columns["out_channels"]
+    # A single pixel, or a single channel, lies alike in both layouts.
+    laid_in = np.where((read > 1) & (channels_in > 1), read * channels_in, 0)
+    laid_out = np.where((written > 1) & (channels_out > 1), written * channels_out, 0)
+    near, far, back = (
+        missed(channels_in, read, NEAR_CACHE),
+        missed(channels_in, read, FAR_CACHE),
+        missed(written, channels_out, FAR_CACHE),
+    )
+    return dict(zip(LAYOUT_TERMS, (laid_in * near, laid_in * far, laid_out * back), strict=True))
 
 
 @dataclass(frozen=True)
@@ -127,12 +155,12 @@ class AnalyticalTerms:
         values = term_values(kind, configurations, self.terms)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
-        table = {name: self._of_class(str(name), pooled) for name in set(classes)}
+        table = {
+            name: next((self.coefficients[known] for known in _stand_ins(str(name)) if known in self.coefficients), pooled)
+            for name in set(classes)
+        }
         weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(self.terms)))
         return np.asarray(values * weights)
-
-    def _of_class(self, name: str, pooled: np.ndarray) -> np.ndarray:
-        return next((self.coefficients[known] for known in _stand_ins(name) if known in self.coefficients), pooled)
 
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Return whether each kernel's class has coefficients of its own."""
@@ -313,11 +341,9 @@ def fit_from_networks(
 
 @dataclass(frozen=True)
 class ClassThroughput:
-    """What a device achieves on one class of kernels; None where its time does not grow with the term, or where the
-    precision, and so the number of bytes, is not stated.
+    """Rates of a device on one class of kernels: inverse coefficients, each as if its term were all of a kernel's latency.
 
-    A coefficient is a time (milliseconds a FLOP, an element, a weight, a kernel); its inverse is a rate. The terms add up in a
-    kernel's latency, so a rate says how fast one thing would go if it were all there was: FLOP/s without memory traffic.
+    None where time does not grow with the term, or where the precision, and so the number of bytes, is not stated.
 
     Attributes:
         kernel_class: Its name; "any" is fitted on all kernels together.

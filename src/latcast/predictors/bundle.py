@@ -30,7 +30,7 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
-from latcast.predictors.analytical import DEPTH, LOOPS, POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.analytical import DEPTH, LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, check_card
@@ -46,7 +46,6 @@ from latcast.predictors.kernel_predictor import (
     in_present_fields,
     kernel_models,
 )
-from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.reading import parse_json, parse_tensors

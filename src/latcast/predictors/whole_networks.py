@@ -19,10 +19,9 @@ import numpy as np
 
 from latcast.kernels.rules import unit_kind
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
+from latcast.predictors.analytical import LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import ANALYTICAL_GP, KernelPredictor, Seen
-from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 from latcast.records import Platform
@@ -76,7 +75,7 @@ NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
 """Runtimes whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK)."""
 
 CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
-"""Those that copy the maps of every convolution from one layout into another (:mod:`latcast.predictors.layout_copies`)."""
+"""Those that copy the maps of every convolution from one layout into another."""
 
 LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""

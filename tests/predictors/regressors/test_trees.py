@@ -103,7 +103,7 @@ def with_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[
     [
         (with_array("value", lambda array: array[:-1]), "differ in length"),
         (with_array("roots", lambda array: array[None]), "differ in length"),
-        (with_array("left", lambda array: array.astype(float)), "no integer"),
+        (with_array("left", lambda array: array.astype(float)), "not an integer"),
         (with_value("value", 2, np.nan), "not finite"),
         (with_value("threshold", 0, np.nan), "not finite"),
         (with_value("feature", 0, -1), "a column is negative"),
