@@ -83,8 +83,7 @@ def open_pool(
 
     Args:
         folders: Where bundles are; the user's and the shipped ones where None.
-        like: A unit and a precision; shipped bundles of another kind of unit, number of threads or precision are left out. One
-            core's kernels are not forecast from a GPU's, and loading all takes a short budget's first tenth.
+        like: A unit and a precision; shipped bundles of another kind of unit, number of threads or precision are left out.
         watch: Called with each platform that is loaded, and the part of the bundles that are.
 
     Raises:

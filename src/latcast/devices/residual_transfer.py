@@ -1,9 +1,7 @@
-"""Kernel predictors from those of other platforms and a few samples: analytical terms, the sources' predictions among them, and
-boosted trees on what these leave, where they help.
+"""Kernel predictors from those of other platforms and a few samples.
 
-It takes the place of LitePred's fine-tuned perceptron (§4.3), needs no torch, and is what ``latcast device adapt`` ships. Whether
-a kernel type is transferred at all, and whether with trees, is decided by cross-validation on its samples, against training from
-scratch: transfer from an unlike platform never does harm beyond that test's noise.
+The sources' predictions are further analytical terms; boosted trees learn what these leave. This replaces LitePred's fine-tuned
+perceptron (§4.3). Cross-validation on a type's samples chooses between sources, sources with trees, and training from scratch.
 """
 
 from __future__ import annotations

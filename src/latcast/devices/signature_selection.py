@@ -91,10 +91,8 @@ def entropy(codes: np.ndarray) -> float:
 def select_by_mutual_information(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
     """Select by mutual information (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
 
-    Each network's latencies become three levels over the devices (below the first tercile, between, above). The first network is
-    random, as in the algorithm. A network is added whose levels, together with those chosen, tell the devices apart best beyond
-    what the network says alone: the released code maximises ``H(chosen, new) - H(new)``, which is ``H(chosen) - I(chosen; new)``,
-    so the network that repeats least of what the chosen ones say. Of equal ones the last is taken, as in the algorithm.
+    Each network's latencies become terciles over the devices. The first network is random; each next one maximises
+    ``H(chosen, new) - H(new)``, as the released code does: it repeats least of the chosen ones. Of equal ones the last is taken.
     """
     check_size(latency_ms, size)
     table = levels(latency_ms)
@@ -144,10 +142,8 @@ def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) 
 def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, threshold: float = THRESHOLD) -> tuple[int, ...]:
     """Select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
 
-    The network that the most others correlate with is taken, and they are removed. Networks of one space correlate highly, so the
-    algorithm may run out of networks before it has as many as were asked for; the paper does not say what then. Here each
-    further one is the network whose highest correlation with a chosen one is the lowest: what the chosen ones say least of.
-    Nothing is random.
+    The network that the most others correlate with is taken, and they are removed. Where the algorithm runs out of networks, which
+    the paper leaves open, each further one correlates least with those chosen. Nothing is random.
     """
     check_size(latency_ms, size)
     correlations = rank_correlations(latency_ms)
@@ -175,8 +171,8 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
     """Select the networks from which all others are predicted best; see :class:`SignatureSelection`.
 
     Greedy: each time the network is added that leaves the least error when every known device in turn is predicted from the
-    chosen networks by what the other devices say (a Gaussian over networks in logarithms, the device's level free). The worst
-    devices, phones that throttled while they were measured, do not count: no choice of networks would help them.
+    chosen networks by the other devices (a Gaussian over networks in logarithms, the device's level free). The worst devices do
+    not count, as they throttled while they were measured.
     """
     check_size(latency_ms, size)
     log_ms = np.log(latency_ms)

@@ -1,15 +1,11 @@
 """From the latencies of kernels to that of a network: calibration terms, fitted to measured networks.
 
-Kernels timed alone, or under a profiler, do not take what they take in a running network: caches are warmer or colder, the
-profiler costs, layouts change in between. Network latency is modelled as ``constant + Σ over types (weight · sum of its
-kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1. Li et al. (§4.2) add a constant alone; an affine
-overhead halves what that leaves.
+Kernels timed alone, or under a profiler, take another time than in a running network: caches differ, the profiler costs, layouts
+change in between. Network latency is ``constant + Σ over types (weight · sum of its kernels) + per_kernel · kernels``, all
+non-negative, the weights drawn towards 1 (Li et al. §4.2 add a constant alone).
 
-The sum is multiplied by a short-network correction. Most kernels are timed inside networks that take long. The sooner a kernel
-runs again, the more of its weights, of its inputs and of the code that it needs is still in the caches: on one core under ONNX
-Runtime a convolution of 10 µs takes 1.3 times as long inside networks of long kernels, and 0.85 times inside networks of a few
-milliseconds. How long ago a kernel ran last is what the network takes, so the correction is a function of the sum alone, and
-encodings of a search space have it too.
+The sum is multiplied by a short-network correction: the sooner a kernel runs again, the more of its weights, inputs and code is
+still in the caches. How long ago it ran last is the network's latency, so the correction is a function of the sum alone.
 """
 
 from __future__ import annotations

@@ -239,13 +239,13 @@ def evaluate_on_labels(
         predictor,
         judged,
         train=samples(trained),
-        held_out_by=_held_out_by(predictor.card, trained, [label for label in chosen if label.reference.key in keys]),
+        held_out_by=_held_out_unit(predictor.card, trained, [label for label in chosen if label.reference.key in keys]),
         label_error=label_error(repeated) if repeated else None,
     )
     return replace(found, refused=refused)
 
 
-def _held_out_by(card: Mapping[str, Any], trained: Sequence[Label], tested: Sequence[Label]) -> str:
+def _held_out_unit(card: Mapping[str, Any], trained: Sequence[Label], tested: Sequence[Label]) -> str:
     """Describe which training networks the judged ones were held out from, as far as the card and labels tell."""
     stated = card.get(TRAINING_LINEAGES)
     lineages = {*(stated or ()), *(lineage_of(label.reference) for label in trained)}

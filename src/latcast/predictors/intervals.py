@@ -218,9 +218,8 @@ FEWEST_STEADY = 20
 def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
     """Return which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
 
-    An interval is to hold what a careful measurement of a network would give. Calibrated on networks that were measured once,
-    it would hold the chance in those measurements as well, and be too wide. Segments of networks are not what forecasts are asked
-    for, and their few kernels are further off than the many of a network.
+    An interval is to hold what a careful measurement gives; networks measured once would add their own chance. Segments are not
+    predicted by users, and err more than networks.
     """
     whole = np.array([sample.whole for sample in networks])
     steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
@@ -279,13 +278,10 @@ def conformal_interval(
 ) -> Interval:
     """Calibrate an interval on held-out networks: signed log errors, each side at half of what may miss.
 
-    The error of a network of which a part was outside the training range, or of a short one, counts for as much less as its
-    interval will be wider.
+    The errors of novel and of short networks count for as much less as their intervals will be wider.
 
-    Networks of one lineage err alike, so that an interval of networks would keep its level on new members of these lineages and
-    miss it on a new lineage. With lineages given, each has the same say, however many its networks; each is held against the
-    interval of the others, and the interval is made wider until the level lies inside; never narrower, nor for it wider than the
-    largest error there was.
+    Networks of one lineage err alike. With lineages given, each has equal influence; each is compared with the interval of the
+    others, and the interval is widened until the level lies inside: never narrower, nor wider than the largest error.
 
     Args:
         latency_ms: (networks,) measured.

@@ -1,9 +1,8 @@
 """Two latencies on one platform together: what is known of their difference and of their ratio.
 
-Like networks err alike: what is wrong of a kernel is wrong in both. The error of a network's logarithm is taken for the mean
-error of its kernels, weighted by their shares of its latency; errors of kernels are correlated as far as they are of one type, of
-close sizes, or the same. How much each counts is learned from networks held out (:data:`SHARED`). Where the platform is known by
-few measurements, its posterior says what two forecasts share, and the same correlation holds for what it leaves open alone.
+Networks that share kernels share their errors. The error of a network's logarithm is the mean error of its kernels, weighted by
+their shares of its latency; errors of kernels are correlated as far as they are of one type, of close sizes, or the same
+(:data:`SHARED`). On a platform known by few measurements its posterior adds what two forecasts share.
 """
 
 from __future__ import annotations

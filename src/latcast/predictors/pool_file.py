@@ -86,7 +86,11 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
     from safetensors.numpy import save
 
     platforms = sorted(platforms, key=lambda each: each.predictor.platform.id)
-    forecasts = [_forecast_of(each.predictor) for each in platforms]
+    forecasts = []
+    for each in platforms:
+        if each.predictor.device is None:
+            raise BundleError(f"{each.predictor.platform.id} is not the posterior of a device; save it as a bundle")
+        forecasts.append(each.predictor.device)
     first = forecasts[0]
     size = len(TERM_NAMES) + first.basis.size
     lower = np.tril_indices(size)
@@ -151,12 +155,6 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
             save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, {"pool": json.dumps(index)})
         )
     return target
-
-
-def _forecast_of(predictor: PlatformPredictor) -> DeviceForecast:
-    if predictor.device is None:
-        raise BundleError(f"{predictor.platform.id} is not the posterior of a device; save it as a bundle")
-    return predictor.device
 
 
 def _root(lost: np.ndarray, moments: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ class Prediction:
         >>> import latcast
         >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
         >>> found.top(1)[0].name
         'conv_14'
         >>> list(found.by_type())

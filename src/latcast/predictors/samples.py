@@ -115,12 +115,11 @@ def attribute_executed(
 ) -> tuple[list[tuple[Kernel, float]], float, float]:
     """Distribute the time of executed kernels over the kernels of the rules.
 
-    An executed kernel that computes nodes of one kernel of ours is that kernel's (several add up). One that spans several of
-    ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
-    depends on the order in which a converter writes two branches), so it is a sample of the kernel that it is, as are the
-    others that share kernels of ours with it. One that the runtime inserted (a layout change) or that the rules call free
-    is charged to the kernel that runs next, for whose sake it is there; reorders before any part of a kernel to those that the
-    rules have before it, by their elements; a quantisation to the kernel that ran before, whose floats it turns into integers.
+    1. An executed kernel with nodes of one kernel of the rules belongs to it; several add up.
+    2. One that spans several cannot be split: it is a sample of the kernel that it is, as are others that share nodes with them.
+    3. One that the runtime inserted, or that the rules call free, is charged to the kernel that runs next.
+    4. Reorders before a part of a kernel belong to the rules' reorders before it, by their elements.
+    5. A quantisation belongs to the kernel that ran before, whose floats it turns into integers.
 
     Args:
         kernels: Of the rules.
@@ -249,11 +248,9 @@ class ProfileOverheads:
 def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
     """Fit what the profiler adds to each kernel and to the network, so that small and large networks agree.
 
-    Without either, the kernels of a network would add up to the network's latency but for one factor, the host's state. A
-    profiler that adds a constant to each kernel makes networks of many small kernels add up to more than others, a constant of
-    the network makes short networks add up to less. Of :data:`PROFILER_OVERHEADS_MS` and :data:`CONSTANTS`, parts of the
-    shortest latency, the pair is taken that explains the latencies best; a constant only where it explains them much better
-    than none does, as on GPUs.
+    Without either, the kernels of every network would add up to its latency times one factor, the host's state. Of
+    :data:`PROFILER_OVERHEADS_MS` and :data:`CONSTANTS`, parts of the shortest latency, the pair is taken that explains the
+    latencies best; a constant only where it explains them much better than none does, as on GPUs.
 
     Args:
         measurements: Whole networks with their executed kernels, of one platform.
@@ -324,13 +321,11 @@ def collect(
 ) -> TrainingData:
     """Turn measurements into samples; several of the same network are combined by their median.
 
-    A profiler times a few runs at another moment than the network was timed, and costs time itself. What it adds to each
-    kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to add up to what the
-    network took, so that the host's state cancels, or on GPUs by one factor for all networks.
+    What the profiler adds to each kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to
+    add up to its latency, so that the host's state cancels, or on GPUs by one factor for all networks.
 
-    A segment of a published network begins at a tensor that no network has as its input, and ends at one that none has as its
-    output: runtimes change their layout there, up to a third of a short segment's latency. So the kernels that read its
-    input are left out, and a profiled segment stands for what its other kernels take.
+    Runtimes change layouts at the borders of a segment, where no whole network begins or ends. So the kernels that read its
+    input are left out, and a profiled segment stands for its other kernels.
 
     Args:
         measurements: Of one platform; failed ones and those of networks that cannot be built are skipped and named.

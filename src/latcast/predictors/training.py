@@ -246,9 +246,9 @@ class _FromObservations:
     ) -> PlatformPredictor:
         """Return the predictor with calibration terms added.
 
-        Where kernel predictors are known that did not see the networks, the short-network correction is what these show: in the
-        networks that its kernels were timed in, a kernel predictor holds part of the correction already, so that the factor found
-        with them is too weak. The weights of types that come with that are kept, but for one level.
+        The short-network correction comes from kernel predictors that did not see the networks, where there are any: a predictor
+        already holds part of it for the networks that its kernels were timed in. The weights of types stay, but for one level.
+        Segments of networks teach what kernels take, and do not change the overhead of networks.
 
         Args:
             predictor: From :meth:`kernels`.
@@ -256,8 +256,6 @@ class _FromObservations:
             sums: (networks, types + 1) from :func:`latcast.predictors.calibration_terms.sums_by_type`, by the predictor.
             names: The types.
             unseen: The same by predictors that did not see each network; None where there are none.
-
-        Segments of networks teach what kernels take, and have no say in what a whole network takes beside them.
         """
         whole = np.array([sample.whole for sample in data.networks], dtype=bool)
         data = replace(data, networks=tuple(compress(data.networks, whole)))
