@@ -142,8 +142,8 @@ def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) 
 def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, threshold: float = THRESHOLD) -> tuple[int, ...]:
     """Select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
 
-    The network that the most others correlate with is taken, and they are removed. Where the algorithm runs out of networks, which
-    the paper leaves open, each further one correlates least with those chosen. Nothing is random.
+    The network that the most others correlate with is taken, and they are removed. Where the algorithm runs out of networks,
+    which the paper leaves open, each further one correlates least with those chosen. Nothing is random.
     """
     check_size(latency_ms, size)
     correlations = rank_correlations(latency_ms)
