@@ -25,7 +25,7 @@ from benchmarks.command import PUBLISHED, Data, Seed, print_stages
 from benchmarks.judge import Row, interval_of_mean, table, target_cell
 from benchmarks.result_files import keep, kept
 from benchmarks.shipped_kernels import ship_kernel_tables
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, mixed_by_others, try_pool
+from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, MemberForecasts, mixed_by_others, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.errors import DatasetError
@@ -72,7 +72,9 @@ class Picked:
     over: float | None
 
 
-def picks_of(one: Tried, mean: np.ndarray, deviation: np.ndarray, quality: np.ndarray, quality_name: str) -> Iterator[Picked]:
+def picks_of(
+    one: MemberForecasts, mean: np.ndarray, deviation: np.ndarray, quality: np.ndarray, quality_name: str
+) -> Iterator[Picked]:
     """Yield the picks within every budget by mean and deviation of predicted logarithms, and quality, each (tested,)."""
     known = np.isfinite(quality)
     if known.sum() < LEAST_NETWORKS:

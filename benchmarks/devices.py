@@ -42,7 +42,7 @@ from latcast.devices.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
-    Tried,
+    MemberForecasts,
     chip_folds,
     learn_arbitration,
     mixed_by_others,
@@ -51,9 +51,8 @@ from latcast.devices.arbitration import (
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.devices.device_model_file import SHIPPED, save_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
-from latcast.devices.known_platforms import RULES, KnownPlatforms, known_platforms, read_datasets
+from latcast.devices.known_platforms import RULES, KnownPlatforms, known_platforms, network_kernels, read_datasets
 from latcast.devices.members import FLOPS_AND_MEMORY
-from latcast.devices.network_kernels import network_kernels
 from latcast.kernels.rules import load_rules
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
@@ -123,7 +122,7 @@ def devices(
 # Judging
 
 
-def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = unwatched) -> list[Tried]:
+def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:
     """Return trials, each by a model that never saw its chip: with lineages held out, and with drawn networks."""
     folds = partial(try_pool, pool.platforms, pool.features, folds=FOLDS, draws=draws, seed=seed, watch=watch)
     found = [one for _, _, trials in folds(lineages=pool.lineages) for one in trials]
@@ -133,7 +132,7 @@ def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Wa
     ]
 
 
-def judged_trials(tried: Sequence[Tried], folds: int) -> Iterator[tuple[Tried, str, dict[str, float]]]:
+def judged_trials(tried: Sequence[MemberForecasts], folds: int) -> Iterator[tuple[MemberForecasts, str, dict[str, float]]]:
     """Yield the figures of every trial by the forecast and by each member; what weighs members is learned on the other folds."""
     for one, mean, variance in mixed_by_others(tried, folds):
         log_ms = one.trial.log_ms
@@ -143,7 +142,7 @@ def judged_trials(tried: Sequence[Tried], folds: int) -> Iterator[tuple[Tried, s
             yield one, name, figures_of_logarithms(log_ms - one.log_ms[row], deviation, log_ms)
 
 
-def rows_of(tried: Sequence[Tried]) -> list[dict[str, Any]]:
+def rows_of(tried: Sequence[MemberForecasts]) -> list[dict[str, Any]]:
     """Return rows of kind of unit, what was held out, number of measured networks, method, and the figures."""
     groups: dict[tuple[str, str, int], dict[str, dict[str, list[dict[str, float]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
@@ -249,7 +248,7 @@ SIGNATURE = 40
 """Networks that the model keeps to choose from."""
 
 
-def ship_model(pool: KnownPlatforms, tried: Sequence[Tried], *, seed: int = 0, watch: Watch = unwatched) -> Path:
+def ship_model(pool: KnownPlatforms, tried: Sequence[MemberForecasts], *, seed: int = 0, watch: Watch = unwatched) -> Path:
     """Fit the model to the whole pool, with weights and intervals by the trials, and write the shipped file."""
     model = fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch)
     model = replace(model, arbitration=learn_arbitration(tried))

@@ -25,13 +25,13 @@ from benchmarks.judge import (
 )
 from benchmarks.phones import learns_from_transformers, transformer_platform
 from benchmarks.result_files import keep, kept
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
+from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, MemberForecasts
 from latcast.devices.device_model import KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model
 from latcast.devices.known_forecasts import (
     UNSTABLE_PERCENT,
     About,
-    HeldOut,
+    PlatformErrors,
     about_platforms,
     held_out,
     known_arbitration,
@@ -141,7 +141,7 @@ def _learned_by_bundle(name: str) -> tuple[str, ...]:
 # Judging
 
 
-def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], HeldOut]) -> list[dict[str, Any]]:
+def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], PlatformErrors]) -> list[dict[str, Any]]:
     """Return rows of kind of unit, what is held out, which networks, and the figures."""
     matmul = pool.features.terms[:, TERM_NAMES.index("flops matmul")] > 0
     which = {"all": matmul | True, "CNNs": ~matmul, "transformers": matmul}
@@ -161,13 +161,13 @@ def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], HeldOut]) -> 
     return rows
 
 
-def _of(found: HeldOut, chosen: np.ndarray) -> HeldOut:
+def _of(found: PlatformErrors, chosen: np.ndarray) -> PlatformErrors:
     part = chosen[found.networks]
     arrays = (found.error, found.deviation, found.log_ms, found.networks, found.simple_error)
-    return HeldOut(*(each[part] for each in arrays))
+    return PlatformErrors(*(each[part] for each in arrays))
 
 
-def _figures(parts: Sequence[HeldOut], chips: Sequence[str]) -> dict[str, Any]:
+def _figures(parts: Sequence[PlatformErrors], chips: Sequence[str]) -> dict[str, Any]:
     """Return means over platforms, each weighing the same; coverage and width over all predictions."""
     figures = mean_over_platforms([figures_of_logarithms(part.error, part.deviation, part.log_ms) for part in parts], chips)
     shown = ("mape", "median_mape", "mape_interval", "within_5", "within_10")
@@ -202,7 +202,13 @@ def missed(rows: Sequence[Row], platforms: Collection[str], size_bytes: int | No
 
 
 def ship_pool(
-    pool: KnownPlatforms, tried: Sequence[Tried], wanted: Collection[str], about: Mapping[str, About], *, seed: int, watch: Watch
+    pool: KnownPlatforms,
+    tried: Sequence[MemberForecasts],
+    wanted: Collection[str],
+    about: Mapping[str, About],
+    *,
+    seed: int,
+    watch: Watch,
 ) -> Path:
     """Fit the model to the whole pool and write the posterior of every platform to ship."""
     model = replace(fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch), arbitration=known_arbitration(tried))

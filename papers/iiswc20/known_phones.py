@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from latcast.devices.arbitration import fit_calibrated
-from latcast.devices.device_model import Described, DeviceModel, KnownPlatform
+from latcast.devices.device_model import DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import fit_device_model
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from papers.iiswc20.published import KIND, Published
@@ -47,7 +47,7 @@ class PhoneModel:
     """
 
     model: DeviceModel
-    described: Described
+    described: DescribedNetworks
     phones: tuple[KnownPlatform, ...]
 
     @classmethod

@@ -13,9 +13,8 @@ import numpy as np
 from latcast.chips.chip_names import named_in, silicon
 from latcast.datasets.importers import IMPORTERS
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.known_platforms import RULES, covariates_of
+from latcast.devices.known_platforms import RULES, covariates_of, network_kernels
 from latcast.devices.latency_table import table_of
-from latcast.devices.network_kernels import network_kernels
 from latcast.errors import DatasetError, ModelError
 from latcast.kernels.rules import load_rules
 from latcast.measure.environment import MOMENT

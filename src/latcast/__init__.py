@@ -7,7 +7,7 @@ Example:
     >>> latcast.__version__
     '0.1.0'
     >>> latcast.load("pixel4/tflite-2.10/gpu/fp16").predict("resnet18")
-    <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
+    <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from latcast.predictors.bundle_index import platforms as platforms
 from latcast.predictors.evaluation import Evaluation as Evaluation
 from latcast.predictors.evaluation import evaluate as evaluate
 from latcast.predictors.forecast import load as load
+from latcast.predictors.forecast import memory as memory
 from latcast.predictors.forecast import predict as predict
 from latcast.predictors.forecast import predict_many as predict_many
-from latcast.predictors.memory import memory as memory
 from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
 from latcast.predictors.prediction import KernelLatency as KernelLatency
 from latcast.predictors.prediction import Prediction as Prediction

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from benchmarks.choose import BUDGETS, PICKED, POINT, Picked, picks_of, summary
-from latcast.devices.arbitration import NEW_NETWORKS, Trial, Tried
+from latcast.devices.arbitration import NEW_NETWORKS, DeviceTrial, MemberForecasts
 from latcast.devices.device_model import KnownPlatform
 
 CERTAIN = 1.2815515655446004
 """Standard deviations below which nine in ten lie."""
 
 
-def tried(log_ms: np.ndarray) -> Tried:
+def tried(log_ms: np.ndarray) -> MemberForecasts:
     rows = np.arange(len(log_ms))
     platform = KnownPlatform("a/r-1/cpu4/fp32", "cpu", "chip", {}, rows, log_ms, "data")
-    trial = Trial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_NETWORKS, 0)
+    trial = DeviceTrial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_NETWORKS, 0)
     nothing = np.zeros((1, len(rows)))
-    return Tried(trial, ("only",), np.zeros(1), nothing, nothing, nothing, nothing[0])
+    return MemberForecasts(trial, ("only",), np.zeros(1), nothing, nothing, nothing, nothing[0])
 
 
 # Eleven networks of rising latency and quality: budgets are the latencies of those at 2, 3.5, 5, 6.5 and 8.

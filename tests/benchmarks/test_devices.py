@@ -11,21 +11,23 @@ import numpy as np
 import pytest
 
 from benchmarks.devices import DRAWN_NETWORKS, FORECAST, by_fact, missed, rows_of, tried_pool
-from latcast.devices.arbitration import NEW_LINEAGES, Trial, Tried
+from latcast.devices.arbitration import NEW_LINEAGES, DeviceTrial, MemberForecasts
 from latcast.devices.device_model import INTERCEPT, KnownPlatform
 from latcast.devices.known_platforms import KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
 from tests.devices.other_answers import TIMES, small_pool
 
 
-def trial(name: str, silicon: str, fold: int, off: float, source: str = "published") -> Tried:
+def trial(name: str, silicon: str, fold: int, off: float, source: str = "published") -> MemberForecasts:
     """Five networks that take e^1 to e^5 ms. The first member is exact, the other one says e^off times as much."""
     log_ms = np.arange(1.0, 6.0)
     rows = np.arange(5)
     platform = KnownPlatform(name, "cpu", silicon, {}, rows, log_ms, source)
-    one = Trial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_LINEAGES, fold)
+    one = DeviceTrial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_LINEAGES, fold)
     variance = np.full((2, 5), 0.01)
-    return Tried(one, ("exact", "off"), np.zeros(2), np.stack([log_ms, log_ms + off]), variance, 0 * variance, np.zeros(5))
+    return MemberForecasts(
+        one, ("exact", "off"), np.zeros(2), np.stack([log_ms, log_ms + off]), variance, 0 * variance, np.zeros(5)
+    )
 
 
 def test_a_row_is_the_mean_over_platforms_whatever_their_trials() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.pool import WITHOUT_DRAWN, missed, read_pool, rows_of
 from latcast.devices.arbitration import NEW_LINEAGES, NOTHING
-from latcast.devices.known_forecasts import HeldOut
+from latcast.devices.known_forecasts import PlatformErrors
 from latcast.records import Measurement
 from latcast.spaces.catalogue import model
 from tests.devices.other_answers import small_pool
@@ -17,11 +17,13 @@ from tests.devices.other_answers import small_pool
 BUNDLED = "pixel4/tflite-2.10/1large/fp32"
 
 
-def judged(percent: list[float], deviation: float, simple: float) -> HeldOut:
+def judged(percent: list[float], deviation: float, simple: float) -> PlatformErrors:
     """Networks of 1 ms that are predicted so many percent above it."""
     error = -np.log1p(np.array(percent) / 100)
     networks = np.arange(len(percent))
-    return HeldOut(error, np.full(len(error), deviation), 0 * error, networks, np.full(len(error), -np.log1p(simple / 100)))
+    return PlatformErrors(
+        error, np.full(len(error), deviation), 0 * error, networks, np.full(len(error), -np.log1p(simple / 100))
+    )
 
 
 def test_platforms_weigh_the_same_in_errors_and_networks_in_coverage() -> None:

@@ -139,7 +139,7 @@ def test_warnings_go_to_standard_error_a_line_each(latcast: Latcast) -> None:
     found = latcast("predict", "deit_tiny_16", "--on", "local", "--json")
 
     [text] = found.json["predictions"][0]["warnings"]
-    assert "% of the latency is estimated, not trained on the like: linear" in text
+    assert "% of the latency comes from kernels outside the training data: linear" in text
     assert "matmul" in text
     assert found.err == f"latcast: deit_tiny_16 on {PLATFORM}: {text}\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from latcast.devices.arbitration import Tried
+from latcast.devices.arbitration import MemberForecasts
 from latcast.devices.known_forecasts import held_out, known_arbitration, pool_members, try_known
 from latcast.devices.known_platforms import KnownPlatforms, lineage_or_none
 from latcast.predictors.pool_file import PoolMember
@@ -23,7 +23,7 @@ def pool() -> KnownPlatforms:
 
 
 @cache
-def tried() -> tuple[Tried, ...]:
+def tried() -> tuple[MemberForecasts, ...]:
     """Trials on :data:`WANTED`."""
     return tuple(try_known(pool(), WANTED))
 

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from latcast.devices.arbitration import Tried
+from latcast.devices.arbitration import MemberForecasts
 from latcast.devices.device_model import KnownPlatform
 from latcast.devices.known_platforms import KnownPlatforms
 from tests.devices.made_up_devices import features, networks, platforms
@@ -39,7 +39,7 @@ def _slower(platform: KnownPlatform, network: int) -> KnownPlatform:
 
 
 def largest_change(
-    before: Sequence[Tried], after: Sequence[Tried], network: int, chosen: Callable[[Tried], bool]
+    before: Sequence[MemberForecasts], after: Sequence[MemberForecasts], network: int, chosen: Callable[[MemberForecasts], bool]
 ) -> tuple[int, float]:
     """How many of the chosen trials forecast a network, and by how much any member's forecast or variance of it differs."""
     changes = []

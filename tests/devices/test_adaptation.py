@@ -103,7 +103,7 @@ class TestRounds:
         assert len(more) >= 10
         assert set(more).isdisjoint(item.reference.key for item in items)
 
-    def test_rounds_made_anew_go_on_from_what_was_measured(self, pool: Pool) -> None:
+    def test_new_rounds_continue_from_stored_measurements(self, pool: Pool) -> None:
         first, again = rounds_of(pool), rounds_of(pool)
         known = measured(first.beginning(), COMPUTE)
 

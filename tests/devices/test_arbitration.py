@@ -10,8 +10,8 @@ from latcast.devices.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
-    Trial,
-    Tried,
+    DeviceTrial,
+    MemberForecasts,
     chip_folds,
     fit_calibrated,
     learn_arbitration,
@@ -27,7 +27,7 @@ DEVIATION = 0.1
 TESTED = 20
 
 
-def tried(held_out: str, member_bias: tuple[float, float], seed: int, measured: int = 3) -> list[Tried]:
+def tried(held_out: str, member_bias: tuple[float, float], seed: int, measured: int = 3) -> list[MemberForecasts]:
     """Trials on thirty chips, whose two members err by a bias and noise of :data:`DEVIATION`; both say so of their noise."""
     rng = np.random.default_rng(seed)
     found = []
@@ -35,11 +35,11 @@ def tried(held_out: str, member_bias: tuple[float, float], seed: int, measured: 
         networks = np.arange(measured)
         log_ms = rng.normal(0.0, 1.0, TESTED)
         alone = replace(platform, silicon=f"chip{index}")
-        trial = Trial(alone, networks, np.arange(TESTED), log_ms[:measured], log_ms, held_out, index % 4)
+        trial = DeviceTrial(alone, networks, np.arange(TESTED), log_ms[:measured], log_ms, held_out, index % 4)
         said = np.array([log_ms + bias + rng.normal(0.0, DEVIATION, TESTED) for bias in member_bias])
         variance = np.full((2, TESTED), DEVIATION**2)
         known = np.full(TESTED, float(held_out == NOTHING))
-        found.append(Tried(trial, ("right", "wrong"), np.zeros(2), said, 0 * variance, variance, known))
+        found.append(MemberForecasts(trial, ("right", "wrong"), np.zeros(2), said, 0 * variance, variance, known))
     return found
 
 
@@ -106,21 +106,21 @@ def test_a_calibrated_model_covers_a_chip_that_it_never_saw() -> None:
 NETWORK, CHIP = 4, "chip1"
 
 
-def trials(pool: KnownPlatforms) -> list[Tried]:
+def trials(pool: KnownPlatforms) -> list[MemberForecasts]:
     folds = try_pool(pool.platforms, pool.features, pool.lineages, folds=3, measured=(0, 3), draws=1)
     return [one for _, _, listed in folds for one in listed]
 
 
 @cache
-def usual_trials() -> list[Tried]:
+def usual_trials() -> list[MemberForecasts]:
     return trials(small_pool())
 
 
-def of_the_chip(one: Tried) -> bool:
+def of_the_chip(one: MemberForecasts) -> bool:
     return one.trial.platform.silicon == CHIP
 
 
-def that_no_platform_ran(one: Tried) -> bool:
+def that_no_platform_ran(one: MemberForecasts) -> bool:
     return one.trial.held_out != NOTHING
 
 

@@ -16,7 +16,7 @@ from latcast.devices.arbitration import (
 )  # fmt: skip
 from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, fit_device_model, platform_weights
-from tests.devices.made_up_devices import NAMES, PLATFORMS, features, fitted, networks, platforms, true_ms
+from tests.devices.made_up_devices import PLATFORMS, features, fitted, platforms, true_ms
 
 NEW = platforms()[0]
 
@@ -71,7 +71,7 @@ def test_weights_between_known_numbers_of_networks_lie_between() -> None:
     assert model.arbitration_of("gpu", 3).new.weights == {}
 
 
-def test_covariates_that_the_pool_does_not_have_count_nothing() -> None:
+def test_unknown_covariates_are_ignored() -> None:
     model = fitted()
 
     known = model.mean({INTERCEPT: 1.0})
@@ -130,11 +130,6 @@ def test_two_trials_of_a_chip_say_enough() -> None:
 
     assert len({trial.platform.name for trial in trials}) == 2
     assert {trial.held_out for trial in trials} == {NEW_NETWORKS}
-
-
-def test_the_made_up_pool_is_what_it_is_said_to_be() -> None:
-    assert len(NAMES) == len(networks()) == len(features()) == 20
-    assert len(fitted().platforms) == PLATFORMS - 2
 
 
 def test_one_platform_alone_does_not_say_what_a_network_takes_beside_its_terms() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from latcast.devices.device_model import INTERCEPT
-from latcast.devices.known_platforms import covariates_of, kind_of, known_platforms, lineage_or_none
+from latcast.devices.known_platforms import covariates_of, kind_of, known_platforms, lineage_or_none, network_kernels
 from latcast.errors import DatasetError
+from latcast.kernels.rules import load_rules
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
@@ -58,9 +59,7 @@ def test_the_same_platform_of_two_sources_is_two_that_share_their_silicon() -> N
          "its network has no graph"),
     ],
 )  # fmt: skip
-def test_what_is_no_latency_of_a_network_on_its_platform_is_left_out_and_counted(
-    source: str, item: Measurement, reason: str
-) -> None:
+def test_other_measurements_are_left_out_and_counted(source: str, item: Measurement, reason: str) -> None:
     pool = known_platforms([(source, item), (source, measured())])
 
     assert pool.left_out == {reason: 1}
@@ -128,3 +127,18 @@ def test_a_gpu_that_would_be_four_times_as_fast_as_its_chip_is_left_out(name: st
 
     assert [each.name for each in pool.platforms] == ([mac] if kept else [])
     assert sum(pool.left_out.values()) == (0 if kept else 1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        (Reference("usc_nas", {"name": "net7"}, "net7"), "the kernels of 'net7' are not known: Li et al"),
+        (
+            Reference("iiswc20", {"name": "iiswc20-300"}, "iiswc20-300"),
+            "the kernels of 'iiswc20-300' are not known: its layers are not",
+        ),
+    ],
+)
+def test_of_names_alone_no_kernel_is_known(reference: Reference, reason: str) -> None:
+    with pytest.raises(DatasetError, match=reason):
+        network_kernels(reference, load_rules("none"))

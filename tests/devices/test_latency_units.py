@@ -40,7 +40,7 @@ def test_the_factor_is_named() -> None:
     )
 
 
-def test_one_odd_network_of_three_is_no_odd_unit() -> None:
+def test_one_outlier_of_three_does_not_question_the_unit() -> None:
     few = latencies(0, count=3)
     few[next(iter(few))] *= 1e-3
 
@@ -56,10 +56,10 @@ def test_networks_that_no_device_ran_are_compared_by_their_kernels() -> None:
     assert found.unit == "s"
 
 
-def test_a_unit_of_no_known_kind_says_nothing() -> None:
+def test_an_unknown_kind_of_unit_is_not_questioned() -> None:
     assert unit_mismatch(KNOWN, "a/magic-1.0/abacus/fp32", latencies(0, 1e-3)) is None
 
 
 @pytest.mark.parametrize("reference", [Reference("iiswc20", {"name": "a"}), Reference("file", {"path": "/nosuch.onnx"})])
-def test_networks_that_cannot_be_built_say_nothing(reference: Reference) -> None:
+def test_networks_that_cannot_be_built_are_not_questioned(reference: Reference) -> None:
     assert unit_mismatch(KNOWN, NEW, {reference: 1e-6}) is None

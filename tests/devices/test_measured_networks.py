@@ -108,7 +108,7 @@ class TestCsv:
         assert "resnet18," in reason
         assert reason.endswith("; 2 more refused: lines 4, 5")
 
-    def test_a_name_with_its_space_is_no_path(self, tmp_path: Path) -> None:
+    def test_a_name_with_its_space_is_not_taken_for_a_path(self, tmp_path: Path) -> None:
         file = written(tmp_path, "model,latency_ms\naihub/convnext_tiny,3\n")
 
         assert list(read_measured([file], RPI5).latency_ms) == [model("aihub/convnext_tiny")]
@@ -134,7 +134,7 @@ class TestCsv:
             ("model,latency_ms\nresnet18,12 ms\n", ":2: the latency is 12 ms; expected a finite number"),
         ],
     )
-    def test_what_is_no_table_of_latencies_is_refused_with_its_line(self, tmp_path: Path, text: str, reason: str) -> None:
+    def test_malformed_tables_are_refused_with_their_line(self, tmp_path: Path, text: str, reason: str) -> None:
         with pytest.raises(DatasetError, match=f"few.csv{reason}"):
             read_measured([written(tmp_path, text)], RPI5)
 
@@ -185,7 +185,7 @@ class TestRepetitions:
             "squeezenet1_1: from 10 ms (a.csv:2) to 30 ms (b.csv:2)",
         )
 
-    def test_a_file_is_the_same_network_wherever_it_lies(self, tmp_path: Path) -> None:
+    def test_a_file_is_the_same_network_in_any_folder(self, tmp_path: Path) -> None:
         data = to_onnx(build(model("squeezenet1_1")))
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
@@ -231,7 +231,7 @@ class TestRecords:
         with pytest.raises(DatasetError, match=r"expected runtime tflite-2.17, unit gpu and precision fp32"):
             read(tmp_path / "few.jsonl", platform=replace(RPI5, unit="gpu"))
 
-    def test_failed_ones_and_kernels_are_no_latencies(self, tmp_path: Path) -> None:
+    def test_failed_measurements_and_kernels_are_ignored(self, tmp_path: Path) -> None:
         records = [
             measured_on(RPI5.id, "resnet18", None),
             measured_on(RPI5.id, "resnet34", 7.0),
@@ -280,7 +280,7 @@ class TestTools:
         assert found.networks[0].values_ms == (23.905, 23.805, 24.005)
         assert found.notes == ("of several values of one network the median counts: squeezenet1_1 (3)",)
 
-    def test_what_ran_elsewhere_is_refused(self, tmp_path: Path) -> None:
+    def test_measurements_of_other_platforms_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"expected runtime ncnn-1.0, unit cpu1 and precision fp32"):
             read_measured([self.kit(tmp_path)], Platform.parse("rpi5/ncnn-1.0/cpu1/fp32"))
 
@@ -297,7 +297,7 @@ class TestTools:
         assert list(read(tmp_path / "squeezenet1_1.txt", platform=Platform.parse("x/openvino-unstated/cpu1/fp32"))) != []
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_sources_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"cannot read measured latencies from .*nosuch.csv"):
         read_measured([tmp_path / "nosuch.csv"], RPI5)
     with pytest.raises(DatasetError, match="holds no results"):

@@ -9,7 +9,6 @@ from latcast.devices.device_model import INTERCEPT, DeviceModel, Weighing, membe
 from latcast.devices.members import (
     MEMBERS,
     NEAREST,
-    Candidate,
     fit_totals,
     flops_and_memory,
     left_out_score,
@@ -19,10 +18,6 @@ from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNI
 from tests.devices.made_up_devices import features, fitted, platforms
 
 COVARIATES = {INTERCEPT: 1.0, "kind cpu": 1.0, "runtime tflite": 1.0, "precision cpu fp32": 1.0}
-
-
-def candidate(name: str, score: float) -> Candidate:
-    return Candidate(name, np.zeros(1), np.zeros((1, 1)), 0.1, 1.0, score, np.zeros(0), np.zeros(0))
 
 
 def test_weights_follow_the_evidence_and_the_pool() -> None:

@@ -99,7 +99,7 @@ def test_a_divergence_is_never_negative(latencies: list[float], seed: int) -> No
     assert divergence(found, found * np.random.default_rng(seed).uniform(0.1, 10, len(found))) >= 0
 
 
-def test_latencies_of_zero_have_no_divergence() -> None:
+def test_latencies_of_zero_are_refused() -> None:
     with pytest.raises(TrainingError, match="positive latencies"):
         divergence(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
 
@@ -148,7 +148,7 @@ def test_chance_is_a_matter_of_the_seed_alone(pool: Pool) -> None:
 
 
 def test_an_unknown_order_is_named(pool: Pool) -> None:
-    with pytest.raises(TrainingError, match="'best' is no order of similarity; expected one of divergence"):
+    with pytest.raises(TrainingError, match="'best' is not an order of similarity; expected one of: divergence"):
         ranked([], "best")
 
 

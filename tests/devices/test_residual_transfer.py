@@ -160,7 +160,7 @@ class TestBundles:
             load_bundle(folder)
 
 
-def test_a_source_that_counts_nowhere_is_not_carried_along(source: KernelSource) -> None:
+def test_unused_sources_are_dropped(source: KernelSource) -> None:
     """Of two sources of the same platform the one that says the opposite of what was measured: long where kernels are short."""
     rows = convs(30, seed=5)
     latency_ms = 2 * source.latency_ms(rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from latcast.devices.signature_selection import (
     choose_signature,
     distinct,
     entropy,
-    levels,
     rank_correlations,
     select_by_mutual_information,
     select_by_prediction_error,
@@ -66,23 +63,6 @@ SIX_DEVICES = np.array(
 def starting_with(network: int, networks: int = 4) -> int:
     """A seed whose first network is this one."""
     return next(seed for seed in range(100) if np.random.default_rng(seed).integers(networks) == network)
-
-
-def test_levels_are_terciles_of_each_network() -> None:
-    found = levels(SIX_DEVICES)
-
-    assert found[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
-    assert found[:, 1].tolist() == [0, 0, 1, 1, 2, 2]
-    assert found[:, 2].tolist() == [0, 1, 2, 0, 1, 2]
-    assert found[:, 3].tolist() == [2, 2, 2, 2, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected"),
-    [([0, 0, 1, 1, 2, 2], log(3)), ([4, 4, 4], 0.0), ([0, 1, 1, 1], -0.25 * log(0.25) - 0.75 * log(0.75))],
-)
-def test_entropy_is_that_of_the_shares_of_devices(codes: list[int], expected: float) -> None:
-    assert entropy(np.array(codes)) == pytest.approx(expected)
 
 
 def test_the_network_that_repeats_least_of_the_chosen_one_is_added() -> None:
@@ -188,7 +168,7 @@ def test_devices_that_throttled_do_not_decide() -> None:
     assert {GROUP[index] for index in select_by_prediction_error(table, 2)} == {1.0, -1.0}
 
 
-def test_a_network_of_its_own_tells_nothing_of_the_others() -> None:
+def test_an_uncorrelated_network_is_not_chosen() -> None:
     rng = np.random.default_rng(4)
     table = made_up_latencies(30, 8)
     table[:, 5] *= np.exp(rng.normal(0, 1, 30))  # measured so badly that it could be anything
@@ -263,7 +243,7 @@ def test_only_networks_that_are_small_to_carry() -> None:
         choose_signature(with_mystery(), 4, most_parameters=third)
 
 
-def test_names_alone_cannot_be_run_on_another_device() -> None:
+def test_networks_known_by_name_alone_are_refused() -> None:
     with pytest.raises(TrainingError, match="none of the 1 known networks can be built here"):
         choose_signature(with_mystery().columns([5]), 1, buildable=True)
 

@@ -39,5 +39,5 @@ def test_a_runtime_needs_no_version() -> None:
         "",
     ],
 )
-def test_what_may_be_a_slip_is_not_guessed_at(text: str) -> None:
+def test_ambiguous_names_give_no_predictor(text: str) -> None:
     assert unmeasured_platform(text) is None

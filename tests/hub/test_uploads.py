@@ -67,7 +67,7 @@ def test_blank_lines_are_skipped() -> None:
         (with_(variation=-0.1), "variation is -0.1"),
         (with_(executed=[{"name": "a"}]), "no 'kind'"),
         (with_(environment={"moment": 3}), "whose moment is"),
-        (with_(environment={str(index): "x" * 3000 for index in range(25)}), "environment of more than"),
+        (with_(environment={str(index): "x" * 3000 for index in range(25)}), "bytes of the environment"),
         (with_(reference={"space": "resnet", "parameters": 3}), "parameters is a int"),
         (with_(reference={"space": "../etc", "parameters": {}}), "not the name of a space"),
         (with_(reference={"space": "file", "parameters": {"path": "/etc/passwd"}}), "a file without the sha256"),

@@ -102,14 +102,15 @@ class TestPricing:
         ("activation relu6", "activation"), ("activation gelu", "error function"),
         ("activation sigmoid", "exponential"), ("activation hard_swish", "hard activation"),
         ("max pool", "pool"), ("average pool", "pool"),
-        ("softmax", "softmax"), ("softmax strided", "softmax"), ("softmax strided narrow", "softmax"), ("copy", "copy"), ("copy reflect pad", "copy"),
+        ("softmax", "softmax"), ("softmax strided", "softmax"), ("softmax strided narrow", "softmax"),
+        ("copy", "copy"), ("copy reflect pad", "copy"),
     ],
 )  # fmt: skip
 def test_fine_classes_share_the_throughput_of_a_coarse_one(fine: str, coarse: str) -> None:
     assert coarse_class(fine) == coarse
 
 
-def test_a_class_that_older_terms_do_not_tell_apart_has_those_of_the_one_that_it_was_part_of() -> None:
+def test_a_class_without_coefficients_uses_those_of_its_coarse_class() -> None:
     older = AnalyticalTerms({POOLED: TRUTH, "activation": 2 * TRUTH})
     newer = AnalyticalTerms({**older.coefficients, "error function": 5 * TRUTH})
     kind = kernel_type("activation")
@@ -162,7 +163,7 @@ def test_a_part_of_a_class_has_the_coefficients_of_the_whole_where_these_alone_a
     assert AnalyticalTerms({**older.coefficients, part: 5 * TRUTH}).latency_ms(kind, rows)[0] == pytest.approx(5 * one_ms)
 
 
-def test_parts_alone_say_what_stands_in_for_those_without_samples() -> None:
+def test_a_class_without_samples_uses_the_other_classes_of_its_coarse_class() -> None:
     copy, linear = kernel_type("copy"), kernel_type("linear")
     pads, expanded = (
         np.array([copy.configuration({"elements": 2 * size, "in_elements": size, "form": form, "run": 1}) for size in sizes])
@@ -177,7 +178,7 @@ def test_parts_alone_say_what_stands_in_for_those_without_samples() -> None:
     assert fitted.latency_ms(copy, expanded)[0] == pytest.approx(0.3, rel=0.05)
 
 
-def test_filters_of_more_than_25_taps_have_the_coefficients_of_smaller_ones_where_nothing_told_them_apart() -> None:
+def test_wide_depthwise_filters_without_coefficients_use_those_of_smaller_ones() -> None:
     kind = kernel_type("depthwise_conv")
     sizes = {"batch": 1, "in_channels": 8, "in_h": 9, "in_w": 9, "out_channels": 8, "out_h": 9, "out_w": 9, "groups": 8}
     filters = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1, "padded": 1, "kernel_h": 7, "kernel_w": 7}

@@ -153,16 +153,6 @@ class TestSavingAndLoading:
         assert load_bundle(folder).platform == predictor.platform
         assert [path.name for path in folder.parent.iterdir()] == ["bundle"]
 
-    def test_what_is_no_bundle_is_not_overwritten(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
-        (tmp_path / "thesis").mkdir()
-        (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
-
-        with pytest.raises(BundleError, match="found something that is no bundle"):
-            save_bundle(predictor, tmp_path / "thesis")
-
-        assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter.txt"]
-        assert [path.name for path in tmp_path.iterdir()] == ["thesis"]
-
     def test_a_predictor_of_nothing_is_a_bundle_too(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
         bare = PlatformPredictor(predictor.platform, predictor.rules, predictor.analytical, {})
 
@@ -200,7 +190,7 @@ class TestCard:
         assert summary.platform == "local/onnxruntime-1.31/cpu1/fp32"
         assert summary.card == CARD
 
-    def test_numbers_of_numpy_and_what_is_no_number_become_json(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
+    def test_numpy_numbers_and_nan_become_json(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
         card = {
             "mape": np.float64(4.5),
             "networks": np.int64(3),
@@ -215,15 +205,13 @@ class TestCard:
             "mape": 4.5, "networks": 3, "spearman": None, "learn_from": ["a", "b"], "of": [1, 2],
         }  # fmt: skip
 
-    def test_what_json_cannot_hold_is_refused_before_anything_is_written(
-        self, predictor: PlatformPredictor, tmp_path: Path
-    ) -> None:
+    def test_a_card_that_json_cannot_hold_is_refused_before_writing(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
         with pytest.raises(BundleError, match="the card's 'model' holds a type, expected text, numbers"):
             save_bundle(predictor.with_card({"model": dict}), tmp_path / "bundle")
 
         assert list(tmp_path.iterdir()) == []
 
-    def test_the_text_says_what_people_ask(self, folder: Path) -> None:
+    def test_the_card_states_training_data_errors_and_licence(self, folder: Path) -> None:
         text = (folder / "CARD.md").read_text()
 
         for line in (
@@ -249,7 +237,7 @@ class TestCard:
         assert float(cells[2]) == pytest.approx(1e-6 / flops, rel=1e-3)
         assert float(cells[5]) == pytest.approx(1e3 * count, rel=1e-3)
 
-    def test_what_nobody_knows_is_said_to_be_unknown(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
+    def test_missing_facts_are_shown_as_not_stated(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
         text = (save_bundle(predictor.with_card({}), tmp_path / "bundle") / "CARD.md").read_text()
 
         assert "| MAPE, % | not stated |" in text.splitlines()
@@ -313,7 +301,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("name", DOCUMENTS)
     @pytest.mark.parametrize("data", [b"{", b"", b"\xff\xfe", b"[" * 100_000, b'{"schema": NaN}'])
-    def test_a_file_that_is_no_json_is_named(self, folder: Path, name: str, data: bytes) -> None:
+    def test_a_file_without_json_is_named(self, folder: Path, name: str, data: bytes) -> None:
         write(name, data)(folder)
 
         text = self.refusal(folder)
@@ -344,7 +332,7 @@ class TestDamage:
         assert self.refusal(folder).startswith("card.json: found ")
         assert f"'{key}'" in self.refusal(folder)
 
-    def test_a_bundle_of_an_older_schema_that_cannot_be_read_is_old_and_not_damaged(self, folder: Path) -> None:
+    def test_an_unreadable_bundle_of_an_older_schema_is_called_old(self, folder: Path) -> None:
         def older(document: dict[str, Any]) -> None:
             document.update(schema=1, network={"kind": "affine", "constant": 1})
             del document["latcast"]
@@ -360,7 +348,7 @@ class TestDamage:
         assert json.loads((folder / "platform.json").read_text())["latcast"] == version("latcast")
 
     @pytest.mark.parametrize("change", [{"later": 1}, {"kernels": {"conv": {"later": 1}}}])
-    def test_what_a_later_version_may_have_added_is_not_ignored(self, folder: Path, change: dict[str, Any]) -> None:
+    def test_unknown_fields_are_refused(self, folder: Path, change: dict[str, Any]) -> None:
         edit("platform.json", lambda document: document.update(change))(folder)
 
         assert "found 'later', expected some of " in self.refusal(folder)
@@ -371,12 +359,6 @@ class TestDamage:
         write(name, pickle.dumps({"model": [1.0] * 100}, protocol=protocol))(folder)
 
         assert self.refusal(folder).startswith(f"{name}: found a pickle, expected JSON, text or safetensors")
-
-    @pytest.mark.parametrize("name", ["model.pkl", "weights.pt", "kernels/conv.joblib", "kernels/conv.npy", "run.py"])
-    def test_a_file_that_no_bundle_has_is_refused(self, folder: Path, name: str) -> None:
-        write(name, b"whatever")(folder)
-
-        assert self.refusal(folder).startswith(f"found the file '{name}', expected only platform.json, ")
 
     def test_a_kernel_file_that_the_index_does_not_name_is_refused(self, folder: Path) -> None:
         write("kernels/resize.safetensors", save({"low": np.zeros(1)}))(folder)
@@ -500,7 +482,7 @@ class TestGoldenValues:
 
         assert {found.seen for found in load_bundle(folder).kernels.values()} == {None}
 
-    def test_what_counts_as_covered_may_change_without_a_bundle_being_refused(self, folder: Path) -> None:
+    def test_a_change_of_coverage_does_not_refuse_a_bundle(self, folder: Path) -> None:
         expected = load_bundle(folder).platform
         edit("golden.json", lambda golden: [entry.update(covered_share=0.5) for entry in golden["networks"]])(folder)
 
@@ -529,7 +511,7 @@ class TestGoldenValues:
         assert f"latcast {version('latcast')} wrote the bundle" in text
         assert "latcast train STORE --replace" in text
 
-    def test_a_difference_of_rounding_is_none(self, predictor: PlatformPredictor, folder: Path) -> None:
+    def test_rounding_differences_are_accepted(self, predictor: PlatformPredictor, folder: Path) -> None:
         def round_off(document: dict[str, Any]) -> None:
             document["networks"][0]["latency_ms"] *= 1 + 1e-8
 

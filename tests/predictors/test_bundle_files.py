@@ -75,7 +75,7 @@ class TestReading:
         assert path.stat().st_size < 1_000_000
         assert refusal(path).startswith("found 1 files of 210 MB, expected at most 500 files of 200 MB")
 
-    def test_a_size_that_lies_does_not_help_it(self, tmp_path: Path) -> None:
+    def test_a_false_size_in_the_zip_directory_is_refused(self, tmp_path: Path) -> None:
         path = zipped(tmp_path / "b.zip", [("platform.json", bytes(1_000_000))])
         data = path.read_bytes()
         path.write_bytes(data.replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
@@ -139,7 +139,7 @@ class TestReading:
         assert refusal(tmp_path / "b.zip").startswith("platform.json: Bad CRC-32")
 
     @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"no zip at all" * 100])
-    def test_a_file_that_is_no_zip_is_refused(self, tmp_path: Path, data: bytes) -> None:
+    def test_a_file_other_than_a_zip_is_refused(self, tmp_path: Path, data: bytes) -> None:
         (tmp_path / "b.zip").write_bytes(data)
 
         assert refusal(tmp_path / "b.zip").startswith("found no readable zip (")
@@ -151,7 +151,7 @@ class TestReading:
 
         assert refusal(tmp_path / "b.zip").startswith("found no readable zip (")
 
-    def test_nothing_at_all_is_said_to_be_nothing(self, tmp_path: Path) -> None:
+    def test_a_missing_bundle_is_refused(self, tmp_path: Path) -> None:
         assert refusal(tmp_path / "gone.zip") == "found nothing, expected a bundle (a folder or a .zip); check the path"
 
 
@@ -180,7 +180,7 @@ class TestPickles:
 
 class TestWriting:
     @pytest.mark.parametrize("name", ["bundle", "bundle.zip"])
-    def test_nothing_else_is_left_behind(self, tmp_path: Path, name: str) -> None:
+    def test_writing_leaves_no_temporary_files(self, tmp_path: Path, name: str) -> None:
         for _ in range(2):
             write_files(tmp_path / name, FILES)
 
@@ -206,13 +206,13 @@ class TestWriting:
         assert is_bundle(tmp_path / "bundle")
 
     @pytest.mark.parametrize("name", ["notes", "folder.zip"])
-    def test_what_is_no_bundle_is_left_alone(self, tmp_path: Path, name: str) -> None:
+    def test_other_files_at_the_path_are_not_overwritten(self, tmp_path: Path, name: str) -> None:
         if name == "notes":
             (tmp_path / name).write_text("mine")
         else:
             (tmp_path / name).mkdir()
 
-        with pytest.raises(BundleError, match="found something that is no bundle, expected nothing or a bundle to replace"):
+        with pytest.raises(BundleError, match="found something other than a bundle, expected nothing or a bundle to replace"):
             write_files(tmp_path / name, FILES)
 
         assert (tmp_path / name).exists()

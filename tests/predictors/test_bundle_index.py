@@ -105,7 +105,7 @@ class TestListing:
 
         assert [entry.path for entry in bundle_index.available_platforms()] == [own]
 
-    def test_what_cannot_be_read_is_no_platform_but_a_stated_problem(self, stocked: Path) -> None:
+    def test_unreadable_bundles_are_listed_as_problems(self, stocked: Path) -> None:
         (stocked / "broken.zip").write_bytes(b"PK")
         (stocked / "notes.txt").write_text("mine")
         (stocked / "folder of mine").mkdir()
@@ -191,7 +191,7 @@ class TestFinding:
         assert "latcast profile" in str(caught.value)
 
     @pytest.mark.parametrize("path", ["gone.zip", "./gone", "/nowhere/gone", "~/gone"])
-    def test_a_path_to_nothing_is_said_to_be_one(self, stocked: Path, path: str) -> None:
+    def test_a_path_without_a_bundle_is_refused_as_a_path(self, stocked: Path, path: str) -> None:
         with pytest.raises(UnknownPlatformError, match=f"found no bundle at '{path}'"):
             bundle_index.resolve_platform(path)
 
@@ -283,7 +283,7 @@ class TestTheBetterBundleStays:
         assert (indexed.is_current, indexed.before) == (True, self.SHORT)
         assert read_summary(bundle_index.resolve_platform("local/onnxruntime")).card == self.LONG
 
-    def test_who_says_so_gets_the_lesser_one(self, home: Path, predictor: PlatformPredictor) -> None:
+    def test_replace_keeps_the_worse_bundle_on_request(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
         assert bundle_index.keep_bundle(predictor.with_card(self.SHORT), replace=True).is_current

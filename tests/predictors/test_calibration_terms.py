@@ -31,10 +31,6 @@ def test_networks_shorter_than_any_measured_are_taken_to_be_as_the_shortest() ->
     assert CORRECTION.factor(np.array([0.01, 0.0])) == pytest.approx([0.25, 0.25])
 
 
-def test_without_exponents_nothing_changes() -> None:
-    assert ShortNetworkCorrection().factor(np.array([0.0, 3.0])).tolist() == [1.0, 1.0]
-
-
 @given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), min_size=2, max_size=20))
 def test_a_longer_sum_is_never_predicted_shorter_whatever_was_measured(networks: list[tuple[float, float]]) -> None:
     sum_ms, latency_ms = np.array(networks).T
@@ -49,7 +45,7 @@ def test_a_longer_sum_is_never_predicted_shorter_whatever_was_measured(networks:
         assert ShortNetworkCorrection.from_json(correction.to_json()) == correction
 
 
-def test_networks_that_add_up_to_nothing_say_nothing() -> None:
+def test_networks_whose_kernels_cost_nothing_are_ignored() -> None:
     sum_ms = np.array([0.0, 1.0, 0.0, 10.0, 100.0])
     latency_ms = np.array([0.1, 0.5, 0.1, 8.0, 100.0])
 
@@ -84,10 +80,6 @@ def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() ->
     correction = fit_short_network_correction(sum_ms, latency_ms)
 
     assert np.abs(correction.factor(sum_ms) / truth - 1).mean() < 0.01
-
-
-def test_it_comes_back_from_json() -> None:
-    assert ShortNetworkCorrection.from_json(CORRECTION.to_json()) == CORRECTION
 
 
 @pytest.mark.parametrize(
@@ -136,12 +128,6 @@ def test_sums_hold_a_column_for_each_type_and_one_that_counts() -> None:
     assert sums.tolist() == [[2.0, 0.1, 3.0], [10.0, 0.0, 1.0]]
 
 
-def test_a_model_comes_back_from_json() -> None:
-    model = CalibrationTerms(0.25, 0.01, {"conv": 1.1, "add": 0.9})
-
-    assert CalibrationTerms.from_json(model.to_json()) == model
-
-
 @pytest.mark.parametrize("families", [2, 8])
 def test_overhead_and_weights_that_made_the_latencies_are_recovered(families: int) -> None:
     rng = np.random.default_rng(0)
@@ -168,7 +154,7 @@ def test_a_type_that_no_network_has_keeps_its_weight_of_one() -> None:
     assert model.weights["add"] == 1.0
 
 
-def test_what_families_left_out_do_not_confirm_is_held_back_the_most() -> None:
+def test_weights_that_held_out_families_do_not_confirm_stay_near_one() -> None:
     """Five families have a type each and take half of what its kernels add up to.
 
     A family left out has a type that the others say nothing of: no strength predicts it better than another, and the strongest is

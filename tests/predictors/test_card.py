@@ -27,7 +27,7 @@ def card(networks: int, mape: float | None = None, held_out: int | None = None, 
 
 
 class TestTheBetterOfTwo:
-    def test_a_known_error_goes_before_none(self) -> None:
+    def test_a_card_with_an_error_is_better_than_one_without(self) -> None:
         assert is_better(card(12, 15.0, 12), card(100))
         assert not is_better(card(100), card(12, 15.0, 12))
 
@@ -48,7 +48,7 @@ class TestTheBetterOfTwo:
         assert is_better(card(130, 6.0, 25), card(260, 12.0, 25))
         assert not is_better(card(260, 12.0, 25), card(130, 6.0, 25))
 
-    def test_but_not_an_error_on_less_than_half_as_many_networks(self) -> None:
+    def test_an_error_on_less_than_half_as_many_networks_does_not_decide(self) -> None:
         assert not is_better(card(129, 6.0, 25), card(260, 12.0, 25))
         assert is_better(card(260, 12.0, 25), card(129, 6.0, 25))
 
@@ -70,7 +70,7 @@ class TestWarnings:
         )
 
     @pytest.mark.parametrize(("held_out", "warned"), [(10, True), (19, True), (20, False)])
-    def test_so_is_an_error_on_fewer_than_twenty(self, held_out: int, warned: bool) -> None:
+    def test_an_error_on_fewer_than_twenty_networks_is_warned_about(self, held_out: int, warned: bool) -> None:
         found = card_warnings(card(held_out, 7.0, held_out))
 
         assert bool(found) is warned

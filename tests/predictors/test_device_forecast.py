@@ -72,7 +72,7 @@ def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not
     assert known == pytest.approx([1.0, np.exp(-0.5), 0.0, 0.0])
 
 
-def test_no_interval_says_less_than_nothing() -> None:
+def test_intervals_have_a_largest_width() -> None:
     wild = replace(MIXED, factors=((1e6, 1.0), (1.0, 1.0)))
 
     _, deviation = wild.of_described(np.ones((1, TERMS)), np.zeros((1, BASIS.size)), np.ones(1), np.zeros(1))

@@ -178,7 +178,7 @@ def test_flops_mac_prices_every_element_read_written_and_of_weights_alike() -> N
     assert fitted.coefficients == pytest.approx([1e-7, 3e-6, 0.02], rel=0.01)
 
 
-def test_flops_cannot_see_traffic() -> None:
+def test_the_flops_baseline_ignores_memory_traffic() -> None:
     latency_ms = 3e-6 * ACCESSED + 0.001
 
     error = {name: np.abs(fit_baseline(name, NETWORKS, latency_ms).latency_ms(NETWORKS) / latency_ms - 1) for name in BASELINES}

@@ -75,7 +75,7 @@ def test_the_prediction_is_called_what_the_user_called_the_model(predictor: Plat
     assert found[0].to_json()["model"] == "resnet18"
 
 
-def test_a_single_model_is_no_list_of_models(predictor: PlatformPredictor) -> None:
+def test_a_single_model_in_place_of_a_list_is_refused(predictor: PlatformPredictor) -> None:
     with pytest.raises(ModelError, match="expected a list of models, found one of type str"):
         predict_many("resnet18", predictor)
     with pytest.raises(ModelError, match="found one of type ModelProto"):
@@ -109,7 +109,7 @@ def test_a_module_without_its_inputs_and_inputs_without_a_module_are_refused(pre
         predict_many(torch.nn.Sequential(module), predictor, example_inputs=torch.zeros(1))
 
 
-def test_only_strictness_minds_an_operator_outside_the_table(predictor: PlatformPredictor) -> None:
+def test_an_unknown_operator_is_refused_only_when_strict(predictor: PlatformPredictor) -> None:
     graph = unknown_operator_graph()
 
     assert "NoSuchOperator" in predict(graph, predictor).coverage.uncovered

@@ -16,7 +16,6 @@ from latcast.predictors.intervals import (
     calibration_networks,
     conformal_interval,
     conformal_quantile,
-    conformal_quantiles,
     group_folds,
     held_out_by,
     learned_growth,
@@ -72,7 +71,7 @@ def test_a_seed_gives_the_same_folds_and_another_other_ones() -> None:
     assert group_folds(groups, 5, 1).tolist() != group_folds(groups, 5, 2).tolist()
 
 
-def test_what_was_spread_is_said() -> None:
+def test_groups_split_over_folds_are_named() -> None:
     assert held_out_by(["residual"] * 12 + ["shuffle"] * 8, 5, seed=0) == "lineage (residual by network)"
     assert held_out_by(["random_mixed"] * 8 + list("abcdefghij"), 5, seed=0) == "lineage (random_mixed by network)"
     assert held_out_by(["fire"] * 5 + ["shuffle"] * 5, 5, seed=0) == "lineage"
@@ -128,22 +127,6 @@ def test_a_heavy_score_counts_for_many_light_ones() -> None:
     assert [conformal_quantile(scores, level, weights) for level in (0.37, 0.38, 0.56, 0.57, 0.99)] == [1, 2, 2, 3, 3]
 
 
-@given(
-    scores=st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=12),
-    own=st.lists(st.integers(0, 2), min_size=12, max_size=12),
-    level=st.floats(0.05, 0.99),
-)
-def test_several_choices_at_once_give_what_each_gives_alone(scores: list[float], own: list[int], level: float) -> None:
-    of = np.array(own[: len(scores)])
-    heavy = np.linspace(1.0, 2.0, len(scores))
-    weights = np.array([heavy * (of != left_out) for left_out in range(3) if (of != left_out).any()])
-
-    found = conformal_quantiles(np.array(scores), level, weights)
-
-    alone = [conformal_quantile(np.array(scores)[row > 0], level, row[row > 0]) for row in weights]
-    assert found.tolist() == alone
-
-
 def test_a_larger_growth_leaves_networks_inside_narrower_intervals() -> None:
     # Ninety inside err by 5 %, ten of which half lies outside by 15 %: half of a growth of 4 makes three times as wide.
     error = np.concatenate([np.tile([0.05, -0.05], 45), np.tile([0.15, -0.15], 5)])
@@ -193,7 +176,7 @@ def test_each_side_of_a_lineage_is_held_against_the_same_side_of_the_others(of_b
     assert np.log([interval.low, interval.high]) == pytest.approx(expected)
 
 
-def test_a_lineage_of_few_networks_has_the_same_say_in_how_much_wider_an_interval_becomes() -> None:
+def test_every_lineage_has_equal_influence_on_the_width() -> None:
     scores = np.array([0.1, -0.1] * 49 + [0.1, 0.5] + [0.2, -0.2] * 4)
 
     interval = conformal_interval(np.exp(scores), inside(np.ones(108)), ["a"] * 100 + ["b"] * 8)
@@ -217,7 +200,7 @@ def test_coverage_is_judged_by_the_interval_of_the_other_lineages() -> None:
     assert np.log(found[1]) == pytest.approx([0.2] * 10 + [0.1] * 10)
 
 
-def test_one_lineage_says_nothing_of_another() -> None:
+def test_one_lineage_alone_gives_no_bounds() -> None:
     assert unseen_bounds_ms(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) is None
     assert conformal_interval(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) == conformal_interval(
         np.exp(SCORES), inside(np.ones(20))
@@ -349,10 +332,10 @@ class TestLearnedGrowth:
         low, high = interval.bounds_ms(np.ones(2), np.array([0.0, 0.5]))
         assert np.log(high / low) == pytest.approx([0.2, 0.6])
 
-    def test_where_the_unseen_err_no_more_nothing_grows(self) -> None:
+    def test_equal_errors_on_unseen_lineages_learn_no_growth(self) -> None:
         assert learned_growth(self.actual, self.off(0.1, 0.5), self.off(0.1, 0.0), self.lineages) == 0
 
-    def test_a_novelty_that_tells_nothing_widens_nothing(self) -> None:
+    def test_uninformative_novelty_learns_no_growth(self) -> None:
         assert learned_growth(self.actual, self.off(0.3, 0.0), self.off(0.1, 0.0), self.lineages) == 0
 
     def test_each_lineage_has_the_same_say_however_many_its_networks(self) -> None:
@@ -365,7 +348,7 @@ class TestLearnedGrowth:
 
         assert growth == 4.0
 
-    def test_an_error_of_nothing_says_no_more_than_half_the_least_reach(self) -> None:
+    def test_errors_are_at_least_half_the_least_reach(self) -> None:
         # 0.005 in place of 0: 1 + growth is to be 0.165 / 0.005, 33.
         assert learned_growth(self.actual, self.off(0.165, 1.0), self.off(0.0, 0.0), self.lineages) == 32
 
@@ -403,7 +386,7 @@ def test_an_interval_narrows_with_the_length_as_errors_do() -> None:
     assert Interval.from_json(found.to_json()) == found
 
 
-def test_long_networks_are_never_taken_for_less_sure() -> None:
+def test_longer_networks_never_get_wider_intervals() -> None:
     latency_ms = np.repeat(4.0 ** np.arange(5), 40)
     error = np.tile([0.01, -0.01], 100) * latency_ms**0.5
 

@@ -34,7 +34,7 @@ def test_errors_are_correlated_by_the_parts_whose_traits_agree() -> None:
     assert found == pytest.approx(found.T)
 
 
-def test_a_part_of_a_device_is_no_other_devices() -> None:
+def test_devices_do_not_share_parts() -> None:
     shared = SharedByPlatforms({"device, precision": 0.6, "own": 0.4}, 1.0)
 
     assert shared.correlations(traits(FP32, INT8, OTHER_DEVICE))[0] == pytest.approx([1.0, 0.0, 0.0])
@@ -68,7 +68,7 @@ def test_a_wider_distribution_is_one_of_logarithms() -> None:
     assert np.quantile(draws_ms[0], [0.05, 0.95]) == pytest.approx([10 / 1.5**2, 10 * 1.5**2], rel=0.03)
 
 
-def test_what_errors_share_does_not_make_a_decision_less_sure() -> None:
+def test_shared_errors_make_decisions_surer() -> None:
     predictions = (prediction(FP32, 11.0), prediction(INT8, 10.0))
 
     apart = 1 - JointPlatforms(predictions, INDEPENDENT).slower_probability(0, 1)

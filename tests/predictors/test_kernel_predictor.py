@@ -214,7 +214,7 @@ class TestFieldsThatCameLater:
     )  # fmt: skip
     reflecting, larger = (256, 128, 2, 8, 0, 0, 0), (1024, 128, 2, 8, 0, 0, 0)
 
-    def test_they_make_no_kernel_strange(self) -> None:
+    def test_fields_added_later_do_not_make_kernels_novel(self) -> None:
         found = self.known.familiarity(np.array([self.reflecting, self.larger]))
 
         assert found.covered.tolist() == [True, False]
@@ -222,7 +222,7 @@ class TestFieldsThatCameLater:
         assert not found.unknown.any()
         assert self.known.novelty(np.array([self.reflecting, self.larger])).tolist() == [0.0, 1.0]
 
-    def test_they_are_no_reason(self) -> None:
+    def test_fields_added_later_are_never_the_reason(self) -> None:
         assert self.known.reason(self.reflecting) == ""
         assert self.known.reason(self.larger) == "elements 1024, trained on 64 to 256"
 

@@ -8,8 +8,7 @@ import pytest
 from latcast.kernels.cache_lines import missed
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import term_values
-from latcast.predictors.layout_copies import FAR, LAYOUT_TERMS, NEAR
+from latcast.predictors.analytical import FAR_CACHE, LAYOUT_TERMS, NEAR_CACHE, term_values
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
 from latcast.records import Platform
@@ -25,16 +24,16 @@ def conv(channels: int, side: int, out: int, window: int = 1) -> tuple[int, ...]
     ("reads", "stride", "cache", "lines"),
     [
         # A stride of 49 lines comes to all 128 sets of 4 ways.
-        (512, 28 * 28, NEAR, 512),
+        (512, 28 * 28, NEAR_CACHE, 512),
         # 196 lines, a multiple of 4: to every fourth set.
-        (128, 56 * 56, NEAR, 128),
+        (128, 56 * 56, NEAR_CACHE, 128),
         # 784 lines, a multiple of 16: to 8 of the sets.
-        (32, 112 * 112, NEAR, 32),
+        (32, 112 * 112, NEAR_CACHE, 32),
         # 12 and a quarter lines: to all.
-        (512, 14 * 14, NEAR, 512),
+        (512, 14 * 14, NEAR_CACHE, 512),
         # 512 channels are 32 lines: to 16 of 512 sets of 16 ways; 368 are 23 lines, to all.
-        (256, 512, FAR, 256),
-        (8192, 368, FAR, 8192),
+        (256, 512, FAR_CACHE, 256),
+        (8192, 368, FAR_CACHE, 8192),
     ],
 )
 def test_as_many_reads_as_lines_stay_in_the_sets_that_a_stride_reaches_are_missed_half(

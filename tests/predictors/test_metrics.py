@@ -39,7 +39,7 @@ def test_rank_correlation_gives_ties_their_mean_rank() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [([1.0, 2.0], [1.0, 2.0]), ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])])
-def test_where_ranks_mean_nothing_the_correlation_is_none_in_json(first: list[float], second: list[float]) -> None:
+def test_an_undefined_rank_correlation_is_null_in_json(first: list[float], second: list[float]) -> None:
     assert np.isnan(spearman(np.array(first), np.array(second)))
     assert judge(np.array(first), np.array(second)).to_json()["spearman"] is None
 

@@ -77,7 +77,7 @@ def test_networks_keep_their_kernels_in_another_order() -> None:
         )
 
 
-def test_no_kernels_are_no_features() -> None:
+def test_networks_without_kernels_have_no_features() -> None:
     assert KernelFeatures.of(KernelTable.of([])).terms.shape == (0, len(TERM_NAMES))
 
 

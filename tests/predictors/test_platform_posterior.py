@@ -13,7 +13,6 @@ from latcast.predictors.platform_posterior import (
     Prior,
     linearised,
     posterior,
-    quadratic,
 )
 
 DEGREES_5 = 1.25
@@ -66,10 +65,6 @@ def test_a_latency_is_the_sum_of_terms_times_prices_and_its_derivatives_are_thei
     assert design == pytest.approx(np.array([[0.25, 0.75, 0.2]]))
 
 
-def test_variances_of_linear_functions() -> None:
-    assert quadratic(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5], [0.5, 3.0]])) == pytest.approx([1 + 2 * 2 * 0.5 + 4 * 3])
-
-
 def test_more_observations_only_shrink_the_covariance() -> None:
     prior, observed = linear(12)
 
@@ -82,7 +77,7 @@ def test_more_observations_only_shrink_the_covariance() -> None:
     assert np.trace(found[-1].covariance) < np.trace(found[0].covariance) < np.trace(prior.covariance)
 
 
-def test_a_wild_value_counts_less_is_not_dropped_and_barely_moves_the_state() -> None:
+def test_an_outlier_counts_less_and_barely_moves_the_state() -> None:
     prior, observed = linear(12)
     wild = observed.log_ms.copy()
     wild[5] += np.log(8.0)

@@ -90,7 +90,7 @@ class TestLatency:
         assert kernel.configuration["in_channels"] == 64
         assert kernel.covered
 
-    def test_no_networks_are_no_predictions(self, predictor: PlatformPredictor) -> None:
+    def test_predicting_no_networks_gives_no_predictions(self, predictor: PlatformPredictor) -> None:
         assert predictor.predict_many([]) == []
         assert predictor.latencies_ms([]).tolist() == []
 
@@ -160,7 +160,7 @@ class TestCoverage:
         assert one.coverage.uncovered == ("LeakyRelu",)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
         assert one.warnings == (
-            f"{100 * (1 - one.coverage.share):.0f} % of the latency is estimated, not trained on the like: "
+            f"{100 * (1 - one.coverage.share):.0f} % of the latency comes from kernels outside the training data: "
             f"activation {100 * (1 - one.coverage.share):.0f} % (leaky_relu, not trained on)",
         )
 
@@ -170,7 +170,7 @@ class TestCoverage:
         assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
         assert one.coverage.share == pytest.approx(one.overhead_ms / one.latency_ms)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
-        assert "% of the latency is perhaps not trained on the like: activation" in one.warnings[0]
+        assert "% of the latency comes from kernels perhaps outside it: activation" in one.warnings[0]
 
 
 def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:
@@ -211,7 +211,7 @@ class TestWarnings:
 
         [warning] = predictor.predict(conv_net(channels=4 * highest)).warnings
 
-        assert "% of the latency is estimated, not trained on the like: conv" in warning
+        assert "% of the latency comes from kernels outside the training data: conv" in warning
         assert f"(in_channels {4 * highest}, trained on" in warning
 
     def test_outside_the_range_the_interval_is_wider(self, predictor: PlatformPredictor) -> None:
@@ -220,13 +220,13 @@ class TestWarnings:
 
         assert outside.high_ms / outside.low_ms > 1.2 * inside.high_ms / inside.low_ms
 
-    def test_what_no_predictor_covers_is_named_as_the_reason(self, predictor: PlatformPredictor) -> None:
+    def test_a_kernel_type_without_a_predictor_is_named_as_the_reason(self, predictor: PlatformPredictor) -> None:
         b = GraphBuilder("large resize")
         graph = b.finish(b.resize(b.input((1, 512, 112, 112)), 448))
 
         [warning] = predictor.predict(graph).warnings
 
-        assert warning.startswith("98 % of the latency is estimated, not trained on the like: resize 98 % (no predictor)")
+        assert warning.startswith("98 % of the latency comes from kernels outside the training data: resize 98 % (no predictor)")
 
     def test_a_quantised_file_on_a_platform_of_real_numbers_is_remarked(self, predictor: PlatformPredictor) -> None:
         [warning] = predictor.predict(replace(conv_net(), precision="int8")).warnings
@@ -261,7 +261,7 @@ class TestFallback:
         assert one.to_json()["delegate"]["on_cpu"] == ["Erf"]
         assert (one.fallback.partitions, one.fallback.operators_on_cpu, one.fallback.crossing_bytes) == (1, 4, 64 * 28 * 28 * 4)
 
-    def test_makes_what_falls_back_estimated_though_its_like_was_trained_on(self, predictor: PlatformPredictor) -> None:
+    def test_kernels_that_fall_back_are_uncovered_whatever_was_trained_on(self, predictor: PlatformPredictor) -> None:
         one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
         first, *_, last = one.kernels
 

@@ -8,7 +8,7 @@ import pytest
 
 from latcast.errors import BundleError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.pool_file import Pool, save_pool
+from latcast.predictors.pool_file import PoolFile, save_pool
 from latcast.spaces import build
 from tests.devices.known_pool import WANTED, members
 from tests.devices.made_up_devices import networks
@@ -20,7 +20,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_platforms_are_listed_by_id(file: Path) -> None:
-    pool = Pool(file)
+    pool = PoolFile(file)
 
     assert pool.platforms == tuple(sorted(WANTED))
     assert WANTED[0] in pool
@@ -29,7 +29,7 @@ def test_platforms_are_listed_by_id(file: Path) -> None:
 
 
 def test_a_platform_predicts_as_it_did_and_no_interval_is_narrower(file: Path) -> None:
-    pool, graphs = Pool(file), [build(network) for network in networks()[::3]]
+    pool, graphs = PoolFile(file), [build(network) for network in networks()[::3]]
 
     wider = []
     for each in members():
@@ -44,7 +44,7 @@ def test_a_platform_predicts_as_it_did_and_no_interval_is_narrower(file: Path) -
 
 
 def test_a_card_is_the_one_that_was_written(file: Path) -> None:
-    pool = Pool(file)
+    pool = PoolFile(file)
 
     for each in members():
         card = pool.card(each.predictor.platform.id)
@@ -60,15 +60,15 @@ def test_the_same_platforms_give_the_same_bytes_in_any_order(file: Path, tmp_pat
 
 
 @pytest.mark.parametrize("size", [0, 7, 400, 20_000])
-def test_a_file_that_was_cut_is_no_pool(file: Path, tmp_path: Path, size: int) -> None:
+def test_a_truncated_pool_is_refused(file: Path, tmp_path: Path, size: int) -> None:
     cut = tmp_path / "pool.safetensors"
     cut.write_bytes(file.read_bytes()[:size])
 
     with pytest.raises(BundleError, match="get the file again"):
-        Pool(cut)
+        PoolFile(cut)
 
 
-def test_a_number_that_is_none_is_refused_when_the_platform_is_asked_for(file: Path, tmp_path: Path) -> None:
+def test_a_nan_is_refused_when_the_platform_is_read(file: Path, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     length = int.from_bytes(data[:8], "little")
     start, end = json.loads(data[8 : 8 + length])["member.mean"]["data_offsets"]
@@ -77,9 +77,9 @@ def test_a_number_that_is_none_is_refused_when_the_platform_is_asked_for(file: P
     broken.write_bytes(bytes(data))
 
     with pytest.raises(BundleError, match="not finite"):
-        Pool(broken).predictor(WANTED[0])
+        PoolFile(broken).predictor(WANTED[0])
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="cannot read the pool"):
-        Pool(tmp_path / "none.safetensors")
+        PoolFile(tmp_path / "none.safetensors")

@@ -63,7 +63,7 @@ def test_kernels_are_added_up_by_module_to_a_depth_and_by_limit() -> None:
     assert found.by_limit() == {"compute": 4.0, "memory": 1.0}  # what costs nothing, or is not known, is no limit
 
 
-def test_kernels_that_were_not_asked_for_are_not_taken_for_none() -> None:
+def test_asking_for_kernels_without_a_breakdown_is_refused() -> None:
     for ask in (FOUND.top, FOUND.by_type, FOUND.to_frame):
         assert isinstance(ask.__self__, Prediction)
         with pytest.raises(LatcastError, match=r"<mine> lists no kernels; ask for them with breakdown=True"):

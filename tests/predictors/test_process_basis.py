@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures, network_place
-from latcast.predictors.process_basis import ProcessBasis, farthest
+from latcast.predictors.process_basis import ProcessBasis
 from tests.devices.made_up_devices import features
 
 NOTHING = np.zeros(len(TERM_NAMES))
@@ -41,7 +41,7 @@ def test_a_network_far_from_all_points_is_new() -> None:
     assert network_open[far] > 0.5
 
 
-def test_networks_that_are_alike_have_like_rows(basis: ProcessBasis) -> None:
+def test_similar_networks_have_similar_rows(basis: ProcessBasis) -> None:
     # SqueezeNet 1.0 and 1.1 against VGG-like AlexNet; their inner product is their covariance.
     rows, _, _ = basis.of_networks(features())
     places = rows[:, : basis.network_size]
@@ -57,11 +57,6 @@ def test_kernels_of_another_group_have_nothing_in_common(basis: ProcessBasis) ->
     found, _ = basis.of_kernels(groups, sizes)
 
     assert found[0] @ found[1] == pytest.approx(0.0, abs=1e-9)
-
-
-def test_the_farthest_points_come_first() -> None:
-    assert farthest(np.array([[0.0], [1.0], [10.0], [4.0]]), 3).tolist() == [3, 2, 0]
-    assert sorted(farthest(np.array([[0.0], [0.0], [1.0]]), 3).tolist()) == [0, 2]
 
 
 @pytest.mark.parametrize("name", ["basis.place_root", "basis.coefficients", "basis.sizes"])

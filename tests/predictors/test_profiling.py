@@ -56,13 +56,6 @@ def test_only_learning_from_operators_asks_for_profiles() -> None:
     assert [item.reference for item in operators] == [item.reference for item in networks]
 
 
-def test_learning_from_kernels_leaves_a_fifth_of_the_time_to_networks() -> None:
-    networks, networks_s = network_items("kernels", 20.0, 0, RULES)
-
-    assert {item.role for item in networks} == {"network"}
-    assert networks_s == pytest.approx(4.0)
-
-
 def test_so_many_networks_are_drawn_as_are_asked_for() -> None:
     asked, few = (network_items("operators", 700.0, 0, RULES, count=count)[0] for count in (40, 5))
 

@@ -81,14 +81,6 @@ def names(pairs: list[tuple[Kernel, float]]) -> dict[str, float]:
 
 
 class TestAttribution:
-    def test_the_graph_is_as_these_tests_assume(self, kernels: tuple[Kernel, ...]) -> None:
-        assert [kernel.nodes for kernel in kernels] == [
-            ("conv_0", "batchnormalization_0", "relu_0"),
-            ("flatten_0",),
-            ("gemm_0",),
-        ]
-        assert [kernel.free for kernel in kernels] == [False, True, False]
-
     def test_several_executed_kernels_of_one_of_ours_add_up(self, kernels: tuple[Kernel, ...]) -> None:
         measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0", "batchnormalization_0"), executed(0.25, "relu_0"))
 
@@ -97,7 +89,7 @@ class TestAttribution:
         assert names(pairs) == {"conv_0": 0.75}
         assert (given, whole) == (0.75, 0.75)
 
-    def test_one_that_spans_two_of_ours_gives_neither_a_sample(self, kernels: tuple[Kernel, ...]) -> None:
+    def test_a_kernel_spanning_two_gives_a_sample_of_neither(self, kernels: tuple[Kernel, ...]) -> None:
         measurement = measured(NETWORK, 1.0, executed(0.5, "relu_0", "gemm_0"), executed(0.25, "conv_0"))
 
         pairs, given, whole = attribute_executed(kernels, measurement)
@@ -105,7 +97,7 @@ class TestAttribution:
         assert pairs == []
         assert (given, whole) == (0.0, 0.75)
 
-    def test_one_that_spans_two_of_ours_is_a_sample_of_what_it_is(self) -> None:
+    def test_a_kernel_spanning_two_is_a_sample_of_itself(self) -> None:
         """The runtime fused the sum into the shortcut, the rules into the branch: the time of neither is lost."""
         graph = residual()
         kernels = find_kernels(graph, RULES)
@@ -121,7 +113,7 @@ class TestAttribution:
         assert fused == {"conv_0": 1, "conv_1": 0}
         assert (given, whole) == (0.75, 0.75)
 
-    def test_one_that_spans_two_products_is_no_sample(self, kernels: tuple[Kernel, ...]) -> None:
+    def test_a_kernel_spanning_two_products_gives_no_sample(self, kernels: tuple[Kernel, ...]) -> None:
         graph = two_convolutions()
         measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0", "gemm_0"), executed(0.25, "relu_0"))
 
@@ -134,7 +126,7 @@ class TestAttribution:
 
         assert names(pairs) == {"gemm_0": 0.5}
 
-    def test_what_the_runtime_inserted_belongs_to_none(self, kernels: tuple[Kernel, ...]) -> None:
+    def test_a_kernel_inserted_by_the_runtime_is_charged_to_the_next(self, kernels: tuple[Kernel, ...]) -> None:
         measurement = measured(NETWORK, 1.0, executed(0.5, "gemm_0"), executed(0.1), executed(0.2, "unknown"))
 
         pairs, given, whole = attribute_executed(kernels, measurement)
@@ -191,7 +183,7 @@ class TestReorders:
 
         assert names(pairs) == {"conv_0": 0.5, "matmul_0": 0.5}
 
-    def test_one_that_did_not_run_is_no_sample(self, kernels: tuple[Kernel, ...]) -> None:
+    def test_a_reorder_that_did_not_run_gives_no_sample(self, kernels: tuple[Kernel, ...]) -> None:
         measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0"), reordered(0.2), executed(0.3, "matmul_0"))
 
         pairs, _, _ = attribute_executed(kernels, measurement)
@@ -243,7 +235,7 @@ class TestReorders:
 
 
 class TestCollecting:
-    def test_kernels_networks_and_failures_go_where_they_belong(self) -> None:
+    def test_measurements_become_kernels_networks_and_skipped_ones(self) -> None:
         data = collect(
             [
                 measured(KERNEL, 0.01),
@@ -348,7 +340,7 @@ class TestCollecting:
 
         assert [each.kernel.configuration for each in rest.isolated] == [(8,), (16,), (64,)]
 
-    def test_measurements_are_told_apart_by_platform(self) -> None:
+    def test_measurements_are_grouped_by_platform(self) -> None:
         first, second = measured(NETWORK), Measurement("pixel4/tflite-2.10/gpu/fp16", NETWORK)
 
         assert by_platform([first, second, first]) == {PLATFORM: [first, first], second.platform: [second]}
@@ -366,19 +358,19 @@ class TestProfilerOverhead:
         assert profile_overheads(networks).profiler_ms == pytest.approx(0.003)
         assert profile_overheads(networks).constant_ms == 0.0
 
-    def test_a_slower_host_alone_is_no_overhead(self) -> None:
+    def test_a_slower_host_gives_no_overhead(self) -> None:
         networks = [self.profiled(20, 0.005 * 2**size, 0.0, factor=1.3) for size in range(10)]
 
         assert profile_overheads(networks) == ProfileOverheads(0.0, 0.0, pytest.approx(1 / 1.3))
 
-    def test_networks_whose_profile_is_beyond_belief_do_not_say_what_is_added(self) -> None:
+    def test_implausible_profiles_do_not_change_the_overhead(self) -> None:
         """Of thirteen networks three have 20 kernels of 8 µs, and took a hundredth of what these add up to."""
         networks = [self.profiled(20, 0.005 * 2**size, 0.003) for size in range(10)]
         wild = measured(NETWORK, 0.0016, *(executed(0.008, f"conv_{index}") for index in range(20)))
 
         assert profile_overheads([*networks, wild, wild, wild]).profiler_ms == pytest.approx(0.003)
 
-    def test_few_networks_tell_nothing(self) -> None:
+    def test_few_networks_give_no_overhead(self) -> None:
         assert profile_overheads([self.profiled(20, 0.005, 0.003)] * 9) == ProfileOverheads()
 
     def test_what_a_gpu_takes_beside_its_kernels_is_found_from_short_and_long_networks(self) -> None:

@@ -21,22 +21,10 @@ from latcast.predictors.stopping import (
     StoppingRule,
     fit_curves,
     held_out_third,
-    look_shares,
     outlook,
 )
 from latcast.records import Reference
 from latcast.spaces.training_mix import published_networks
-
-
-@pytest.mark.parametrize(
-    ("measuring_s", "shares"),
-    [(171.0, ()), (172.0, (0.7,)), (276.0, (0.455, 0.7)), (560.0, (0.29575, 0.455, 0.7))],
-)
-def test_is_looked_after_two_minutes_at_the_earliest_and_for_the_last_time_at_seven_tenths(
-    measuring_s: float, shares: tuple[float, ...]
-) -> None:
-    # 0.7, and 0.65 times as much before: of 560 s after 392, 255 and 166 s; 108 s would be too early.
-    assert look_shares(measuring_s) == pytest.approx(shares)
 
 
 class TestCurves:
@@ -57,12 +45,6 @@ class TestCurves:
         floor, slope = fit_curves(np.array([100.0, 200.0]), np.array([[20**0.5, 2**0.5]]))
 
         assert (floor[0], slope[0]) == pytest.approx((0.0, 1680.0))
-
-    def test_each_is_fitted_by_itself(self) -> None:
-        floor, slope = fit_curves(np.array([100.0, 175.0]), np.array([[4.0, 13**0.5], [5.0, 5.0]]))
-
-        assert floor == pytest.approx([9.0, 25.0])
-        assert slope == pytest.approx([700.0, 0.0])
 
 
 def off(*percent: float | Sequence[float], networks: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -99,21 +81,10 @@ class TestOutlook:
         assert found.error == pytest.approx(4.0)
         assert found.gain > 0.2
 
-    def test_a_gain_of_more_than_three_hundredths_of_the_error_is_worth_it(self) -> None:
-        # sqrt(13) - sqrt(9 + 2800/860) = 0.105, 2.9 %; to 880 networks 0.115, 3.2 %.
-        predicted = off(23**0.5, 4.0, 13**0.5)
-
-        assert outlook([200, 400, 700], *predicted, 700, 860.0, 90.0).enough
-        assert not outlook([200, 400, 700], *predicted, 700, 880.0, 90.0).enough
-
-    def test_a_tenth_of_a_point_is_not_worth_it_however_small_the_error(self) -> None:
-        assert Outlook(0.4, 0.1, 600, 60.0).enough
-        assert not Outlook(0.4, 0.11, 600, 60.0).enough
-
-    def test_few_networks_end_nothing(self) -> None:
+    def test_few_networks_do_not_end_measuring(self) -> None:
         assert not Outlook(5.0, 0.0, 599, 60.0).enough
 
-    def test_two_predictors_end_nothing(self) -> None:
+    def test_two_predictors_do_not_end_measuring(self) -> None:
         found = outlook([300, 600], *off(5.0, 5.0), 700, 900.0, 90.0)
 
         assert found.gain == pytest.approx(0.0)

@@ -234,7 +234,7 @@ class TestIntervals:
         assert {sample.lineage for sample in data.networks} & set(predictor.card["lineages"])
         assert 0 <= predictor.card["random_networks"]["interval_coverage"] <= 100
 
-    def test_segments_have_no_say_in_what_a_network_takes_beside_its_kernels(self, data: TrainingData) -> None:
+    def test_segments_do_not_change_the_overhead_of_networks(self, data: TrainingData) -> None:
         """Segments that take twice as long as their kernels leave the overhead and the weights as whole networks have them."""
         segments = tuple(
             replace(

@@ -13,7 +13,7 @@ from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
-from latcast.predictors.training_from_store import _what, rules_of_host, trained_with_card
+from latcast.predictors.training_from_store import _describe_samples, rules_of_host, trained_with_card
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
 
@@ -91,14 +91,14 @@ def test_what_was_trained_on_is_counted_by_family_and_by_what_is_learned_from(le
     networks = tuple(NetworkSample(reference, found, 1.0) for reference in references)
     seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
 
-    assert _what(TrainingData(seen[:2], seen, networks), learn_from) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"
+    assert _describe_samples(TrainingData(seen[:2], seen, networks), learn_from) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"
 
 
 def test_a_profile_that_had_no_time_for_networks_says_which_kernels_it_was_trained_on() -> None:
     found = find_kernels(build(SPACES.get("vit").sample(1, seed=0)[0]), RULES)
     seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
 
-    assert _what(TrainingData(seen, (), ()), "kernels") == "3 kernels timed alone"
+    assert _describe_samples(TrainingData(seen, (), ()), "kernels") == "3 kernels timed alone"
 
 
 def test_a_measured_device_says_by_its_driver_which_gpu_it_has() -> None:

@@ -11,7 +11,6 @@ from latcast.predictors.analytical import LOOPS, TERMS, term_values
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.whole_networks import (
     WholeNetworkFit,
-    device_sort,
     fit_whole_networks,
     network_term_names,
     predictor_parts,
@@ -121,100 +120,6 @@ def test_terms_of_networks_add_up_by_class(networks: list[tuple[Kernel, ...]]) -
         assert row[:, 3].sum() == len(busy)
 
 
-@pytest.mark.parametrize(
-    ("platform", "sort"),
-    [
-        ("pixel4/tflite-2.10/1large/fp32", "cpu"),
-        ("pixel4/tflite-2.10/1large1med/int8", "cpu int8"),
-        ("pixel4/tflite-2.10/gpu/fp16", "gpu"),
-    ],
-)
-def test_the_prior_knows_sorts_of_devices(platform: str, sort: str) -> None:
-    assert device_sort(Platform.parse(platform)) == sort
-
-
-def test_the_prior_makes_depthwise_slower_and_memory_bound_classes_surer() -> None:
-    prior, deviation = prior_coefficients(PLATFORM, ["conv 1x1", "depthwise", "concat"])
-
-    assert prior.shape == deviation.shape == (13,)
-    assert prior[4] == pytest.approx(3 * prior[0])
-    assert deviation[8] == pytest.approx(0.4)
-    assert deviation[0] == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize(
-    ("platform", "expected"),
-    [
-        ("pixel4/tflite-2.10/1large/int8", [1.0, 2.0, 2.0, 2.0]),
-        ("pixel4/pytorch-2.0/1large/int8", [0.3, 0.3, 0.3, 0.3]),
-        ("pixel4/pytorch-2.0/1large/fp32", [0.3, 0.3, 0.3, 0.3]),
-        ("iphonexs/pytorch-2.0/gpu/fp16", [20.0, 2.0, 2.0, 2.0]),
-    ],
-)
-def test_a_generic_path_may_compute_slowly_and_a_native_one_is_like_dense_convolutions(
-    platform: str, expected: list[float]
-) -> None:
-    _, deviation = prior_coefficients(Platform.parse(platform), ["conv grouped"])
-
-    assert deviation[:4].tolist() == expected
-
-
-def test_under_tflite_a_layer_normalisation_goes_six_times_over_its_elements() -> None:
-    tflite, pytorch = (
-        prior_coefficients(Platform.parse(f"pixel4/{runtime}/1large/fp32"), ["layer norm"])[0][:4]
-        for runtime in ("tflite-2.10", "pytorch-2.0")
-    )
-
-    assert pytorch.tolist() == [5e-8, 5e-7, 5e-7, 3e-3]
-    assert tflite == pytest.approx([6 * 5e-8, 6 * 5e-7, 5e-7, 3e-3])
-
-
-def test_a_group_computes_at_twice_the_speed_of_a_dense_convolution_under_pytorch_in_fp32_alone() -> None:
-    names = ("pytorch-2.0/1large/fp32", "pytorch-2.0/1large/int8", "pytorch-2.0/gpu/fp16")
-    priors = [prior_coefficients(Platform.parse(f"phone/{name}"), ["conv 1x1", "conv grouped"])[0][:-1] for name in names]
-
-    assert [prior.reshape(2, -1)[1, 0] / prior.reshape(2, -1)[0, 0] for prior in priors] == pytest.approx([0.5, 1.0, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("platform", "moving"), [("pytorch-2.0/1large/fp32", 2.0), ("pytorch-2.0/1large/int8", 0.4), ("tflite-2.10/1large/int8", 0.4)]
-)
-def test_products_of_activations_compute_as_fast_as_those_with_weights(platform: str, moving: float) -> None:
-    prior, deviation = prior_coefficients(Platform.parse(f"phone/{platform}"), ["matmul", "linear matrix"], TERMS)
-
-    assert prior[:4].tolist() == prior[4:8].tolist()
-    assert deviation[:4].tolist() == [0.3, moving, moving, 2.0]
-    assert deviation[4] == 2.0
-
-
-def test_copies_between_layouts_are_as_free_as_other_prices() -> None:
-    phone = Platform.parse("phone/pytorch-2.0/1large/fp32")
-
-    _, deviation = prior_coefficients(phone, ["conv 1x1"], network_term_names(phone))
-
-    assert deviation[-4:].tolist() == [2.0, 2.0, 2.0, 2.0]
-
-
-def test_what_some_runtimes_compute_element_by_element_may_compute_a_hundred_times_slower_and_moves_as_usual() -> None:
-    _, deviation = prior_coefficients(PLATFORM, ["activation gelu", "softmax", "layer norm", "activation relu"])
-
-    assert deviation[:16].reshape(4, 4).tolist() == [
-        [100.0, 2.0, 2.0, 2.0], [100.0, 0.4, 0.4, 0.4], [100.0, 0.4, 0.4, 0.4], [0.4, 0.4, 0.4, 0.4],
-    ]  # fmt: skip
-
-
-def test_in_int8_what_moves_bytes_is_surer_and_under_qnnpack_surer_still() -> None:
-    classes = ["conv 1x1", "activation"]
-
-    tflite, pytorch = (
-        prior_coefficients(Platform.parse(f"pixel4/{name}/1large/int8"), classes)[1][:8].tolist()
-        for name in ("tflite-2.10", "pytorch-2.0")
-    )
-
-    assert tflite == [2.0, 0.4, 0.4, 2.0, 0.4, 0.4, 0.4, 0.4]
-    assert pytorch == [2.0, 0.4, 0.4, 2.0, 0.2, 0.2, 0.2, 0.2]
-
-
 def test_networks_of_cpus_teach_what_an_inner_loop_costs() -> None:
     """A reference kernel of grouped convolutions: 4 ns an inner loop and 0.4 ns a FLOP; 1x1 convolutions at 0.05 ns a FLOP."""
     platform = Platform.parse("pixel4/tflite-2.10/1large/fp32")
@@ -275,13 +180,6 @@ def test_tflite_runs_groups_on_one_core_however_many_there_are() -> None:
     # FLOPs and loops of the groups; those of dense convolutions, and all else, are the same part of the level.
     assert (four / one).tolist() == pytest.approx([4, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1])
     assert one[0] == pytest.approx(30 * one[5])
-
-
-@pytest.mark.parametrize(("runtime", "slowdown"), [("pytorch-2.0", 8.0), ("tflite-2.10", 1.0)])
-def test_pytorch_has_no_kernel_for_depthwise_filters_of_more_than_25_taps(runtime: str, slowdown: float) -> None:
-    prior, _ = prior_coefficients(Platform.parse(f"phone/{runtime}/1large/fp32"), ["depthwise", "depthwise wide"])
-
-    assert prior[4] == pytest.approx(slowdown * prior[0])
 
 
 def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(

@@ -295,8 +295,7 @@ def suggested(
 
     from latcast.devices.added_device import suggest_networks
     from latcast.devices.device_model_file import load_device_model
-    from latcast.devices.known_platforms import RULES
-    from latcast.devices.network_kernels import network_kernels
+    from latcast.devices.known_platforms import RULES, network_kernels
     from latcast.kernels.rules import load_rules
     from latcast.networks import read_model
     from latcast.predictors.card import TRAINING_KEYS

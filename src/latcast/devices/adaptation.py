@@ -38,7 +38,7 @@ from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingDat
 from latcast.predictors.training import fit_calibration
 from latcast.predictors.training_from_store import (
     OWN_MEASUREMENTS,
-    Judged,
+    CalibrationNetworks,
     calibrated,
     collect_stored,
     environment_of,
@@ -47,8 +47,7 @@ from latcast.predictors.training_from_store import (
 from latcast.records import Platform
 
 INSIDE_SHARE = 0.6
-"""Part of the measuring time for kernels inside networks, where the runtime says which it executes: timed alone, they have warmer
-caches than in a network. The rest is for kernels timed alone, by which types are judged, and for whole networks."""
+"""Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""
 
 INSIDE_SEED = 500_009
 """Apart from the seed of the whole networks: what kernels were timed in says nothing of overhead."""
@@ -63,8 +62,7 @@ FEWEST_NETWORKS = 5
 """Whole networks below which overhead is not fitted: a network is then the sum of its kernels."""
 
 FEWEST_CALIBRATION = 10
-"""Whole networks below which no interval is calibrated. Where there are fewer, some of those in which kernels were timed are set
-aside for overhead and interval, by whole lineages, and their kernels are not learned from."""
+"""Whole networks below which no interval is calibrated, and profiled ones are set aside for it."""
 
 MOST_TRAINING_SHARE = 0.4
 """Part of the budget that is kept for training on a host that is busy otherwise."""
@@ -101,7 +99,7 @@ def adapt(
     start: float | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> AdaptationResult:
-    """Measures a new platform within a budget and adapts the most similar predictors of a pool to it.
+    """Measure a new platform within a budget and adapt the most similar predictors of a pool to it.
 
     Kernels are timed inside networks by the runtime's profiler, some alone, and some whole networks for the overhead; all
     kernels alone where the runtime does not say which it executes.
@@ -175,7 +173,7 @@ def adapt(
 def adapt_stored(
     store: Any, platform: Platform, pool: Pool, *, rules: FusionRules | str | None = None, by: str = "divergence", seed: int = 0
 ) -> AdaptationResult:
-    """Adapts the most similar predictors of a pool to what a store holds of a platform; nothing is measured.
+    """Adapt the most similar predictors of a pool to what a store holds of a platform; nothing is measured.
 
     Args:
         store: A :class:`latcast.datasets.store.Store` that a profile, an adaptation or ``latcast measure`` filled.
@@ -202,14 +200,14 @@ def adapt_stored(
 
 
 def fitting_rounds(rules: FusionRules, pool: Pool, *, by: str = "divergence", seed: int = 0) -> AdaptationRounds:
-    """Rounds that only fit, for kernels that were measured before: of all types, whatever is planned."""
+    """Return rounds that only fit, for kernels that were measured before, of all types."""
     return AdaptationRounds(rules, {}, 10, pool, sampler="random", types=("conv",), by=by, seed=seed)
 
 
 def transferred_predictor(
     data: TrainingData, platform: Platform, rules: FusionRules, rounds: AdaptationRounds, *, seed: int = 0
 ) -> PlatformPredictor:
-    """A platform's predictor from measured kernels and a pool, with overhead and interval from whole networks.
+    """Train a platform's predictor from measured kernels and a pool, with overhead and interval from networks.
 
     The figures of the card are on networks held out by whole lineages from overhead and interval; the kernel predictors learn
     from kernels timed alone or inside other networks, never from these networks.
@@ -261,7 +259,9 @@ def transferred_predictor(
     predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    predictor, figures = calibrated(predictor, Judged.of(data.networks, held_out_by_kernels(predictor, data.networks, seed)))
+    predictor, figures = calibrated(
+        predictor, CalibrationNetworks.of(data.networks, held_out_by_kernels(predictor, data.networks, seed))
+    )
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
@@ -269,7 +269,7 @@ def transferred_predictor(
 
 
 def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
-    """Without the kernels of some of the networks in which kernels were timed, where there are too few other networks: one fold
+    """Set some of the profiled networks aside where there are too few others: one fold
     of five, two where one is too small."""
     inside = {each.network for each in data.profiled}
     timed = [sample for sample in data.networks if sample.reference.key in inside]
@@ -283,7 +283,7 @@ def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
 
 
 def _samples(data: TrainingData) -> dict[str, KernelSamples]:
-    """Kernels by type: as they ran inside networks where enough of a type were timed there, otherwise also those timed alone."""
+    """Return kernels by type: as they ran inside networks, with those timed alone where too few did."""
     inside = kernel_samples(data.profiled)
     enough = {name: found for name, found in inside.items() if len(found.latency_ms) >= FEWEST_INSIDE}
     rest = [each for each in (*data.isolated, *data.profiled) if each.kernel.kernel_type not in enough]
@@ -291,7 +291,7 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
 
 
 def held_out_by_kernels(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
-    """Each network by its kernels, with calibration terms fitted to networks of other lineages."""
+    """Predict each network by its kernels, with calibration terms fitted to networks of other lineages."""
     fold = group_folds([sample.lineage for sample in networks], FOLDS, seed)
     found = HeldOut(np.empty(len(networks)), np.empty(len(networks)))
     for part in np.unique(fold):

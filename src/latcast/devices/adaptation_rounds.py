@@ -38,12 +38,11 @@ REPRESENTATIVE_SHARE = 0.2
 """Representative kernels of a convolution, as a part of its samples; the paper has 400 beside 500."""
 
 UNLIKE_DIVERGENCE = 0.3
-"""Divergence of the nearest predictor of convolutions from which on a platform is unlike all of the pool. Four runtimes on
-one CPU, and phones, are 0.03 to 0.2 apart by dense convolutions, and 0.07 to 1.5 by depthwise ones."""
+"""Divergence of the nearest convolutions from which on a platform is unlike the pool; similar ones are below 0.2."""
 
 
 MOST_COMPARED = 300
-"""Kernels of a type that the pool is compared on: as many again move no order, and each costs the whole pool's predictors."""
+"""Kernels of a type that the pool is compared on; more would not change the order."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class AccuracyTarget:
     share: float
 
     def met(self, relative: np.ndarray) -> bool:
-        """Whether relative errors, (kernels,), meet it."""
+        """Return whether relative errors, (kernels,), meet it."""
         return float(np.mean(relative <= self.tolerance)) >= self.share
 
     def __str__(self) -> str:
@@ -67,13 +66,13 @@ class AccuracyTarget:
 
 
 def parse_target(text: str) -> AccuracyTarget:
-    """Reads ``±10=95``: 95 % of the kernels within ±10 %.
+    """Read ``±10=95``: 95 % of the kernels within ±10 %.
 
     >>> parse_target("±10=95")
     AccuracyTarget(tolerance=0.1, share=0.95)
 
     Raises:
-        TrainingError: The text is no target.
+        TrainingError: The text is not a target.
     """
     found = re.fullmatch(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*%?\s*=\s*([0-9.]+)\s*%?\s*", text)
     try:
@@ -113,8 +112,10 @@ class AdaptationRounds(KernelRounds):
         by: str = "divergence",
         types: Sequence[str] | None = None,
     ) -> None:
-        weights = _Weights()
-        super().__init__(rules, zoo, count, sampler=sampler, seed=seed, types=types, weights=weights)
+        super().__init__(
+            rules, zoo, count, sampler=sampler, seed=seed, types=types,
+            weight_of=lambda name: CONVOLUTION_SAMPLES if name in CONVOLUTIONS else OTHER_SAMPLES,
+        )  # fmt: skip
         self._pool = pool
         self._target = target
         self._by = by
@@ -132,7 +133,7 @@ class AdaptationRounds(KernelRounds):
                 plan.sampler.observe(self._representative[name])
 
     def beginning(self) -> list[CampaignItem]:
-        """Representative kernels, then test sets and first samples; always the same ones."""
+        """Return representative kernels, then test sets and first samples; always the same ones."""
         first = [(name, row) for name, rows in self._representative.items() for row in rows]
         return [CampaignItem(kernel_reference(*each), "kernel", KERNEL_PLAN) for each in first] + super().beginning()
 
@@ -140,7 +141,7 @@ class AdaptationRounds(KernelRounds):
         return relative is not None and self._target is not None and self._target.met(relative)
 
     def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
-        """Ranks the pool and adapts its predictors to samples; trains from scratch where the platform is unlike."""
+        """Rank the pool and adapt its predictors to samples; train from scratch where the platform is unlike."""
         analytical = fit_from_kernels(samples)
         self.similar = {name: self._ranked(name, *found) for name, found in samples.items()}
         self.transferred = {}
@@ -155,12 +156,12 @@ class AdaptationRounds(KernelRounds):
 
     @property
     def unlike(self) -> bool:
-        """Whether the last fit found the platform unlike every one of the pool, by its convolutions; so it is with no pool."""
+        """Whether the last fit found the platform unlike all of the pool, by its convolutions; true of an empty pool."""
         nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
         return not nearest or min(nearest) > UNLIKE_DIVERGENCE
 
     def source_lineages(self) -> set[str] | None:
-        """Lineages that the sources of the last fit were trained on; None where one does not say."""
+        """Return the lineages that the sources of the last fit were trained on; None where one does not say."""
         sources = {name for found in self.transfer_to_json().values() for name in found["sources"]}
         cards = [self._pool.predictors[name].card for name in sources]
         if any(TRAINING_LINEAGES not in card for card in cards):
@@ -168,7 +169,7 @@ class AdaptationRounds(KernelRounds):
         return {lineage for card in cards for lineage in card[TRAINING_LINEAGES]}
 
     def transfer_to_json(self) -> dict[str, dict[str, Any]]:
-        """For cards: by kernel type, how it was learned, from which platforms, how similar, and from how many samples."""
+        """Return, by kernel type, how it was learned, from which platforms, how similar, and from how many samples."""
         found = {}
         for name, each in self.transferred.items():
             base = each.predictor.base
@@ -182,7 +183,7 @@ class AdaptationRounds(KernelRounds):
         return found
 
     def _ranked(self, name: str, rows: np.ndarray, latency_ms: np.ndarray) -> list[Similarity]:
-        """The pool by similarity on whatever was measured; no pool or too few kernels give no ranking."""
+        """Rank the pool by similarity on the measured kernels; empty where they are too few."""
         if len(latency_ms) < FEWEST:
             return []
         if len(latency_ms) > MOST_COMPARED:
@@ -192,10 +193,3 @@ class AdaptationRounds(KernelRounds):
             return ranked(similarities(self._pool, name, rows, latency_ms), self._by, self._seed)
         except LatcastError as problem:
             raise TrainingError(f"the pool cannot be compared on '{name}': {problem}") from problem
-
-
-class _Weights(dict[str, float]):
-    """Samples of the first round by kernel type."""
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return CONVOLUTION_SAMPLES if name in CONVOLUTIONS else OTHER_SAMPLES

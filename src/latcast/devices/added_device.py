@@ -15,12 +15,11 @@ import numpy as np
 from latcast.chips.chip_names import chip_of, nearest, silicon
 from latcast.chips.chip_table import chips
 from latcast.datasets.splits import lineage_of
-from latcast.devices.device_model import Described, DeviceModel
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.device_model import DescribedNetworks, DeviceModel
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import Candidate, pattern_deviations
-from latcast.devices.network_kernels import network_kernels
 from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
@@ -120,7 +119,7 @@ def add_device(
     latency_unit: str = "",
     ask: Callable[[UnitMismatch], str] | None = None,
 ) -> NewDevice:
-    """The predictor of a platform from what was measured on it.
+    """Return a predictor of a platform from the latencies measured on it.
 
     Args:
         platform: The new one.
@@ -166,7 +165,7 @@ def add_device(
 
 
 def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
-    """The networks whose kernels are known, their features, and what is left out."""
+    """Return the networks whose kernels are known, their features, and what is left out."""
     rules = load_rules(RULES)
     kept, kernels, notes = [], [], []
     for each in measured.networks:
@@ -181,7 +180,7 @@ def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkF
 
 
 def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Of the mixture: (networks,) log of measured over what the others say, Student's weights; and the factor on variances."""
+    """Return the mixture's left-out errors of logarithms, (networks,), Student's weights, and the factor on variances."""
     by_name = {each.name: each for each in candidates}
     error, weight, scale, total = np.zeros(count), np.zeros(count), 0.0, 0.0
     for member in forecast.members:
@@ -193,7 +192,7 @@ def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: 
 
 
 def _nearest(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], described: Described, log_ms: np.ndarray, die: str
+    model: DeviceModel, kind: str, covariates: Mapping[str, float], described: DescribedNetworks, log_ms: np.ndarray, die: str
 ) -> tuple[Nearest, ...]:
     rows, deviation = pattern_deviations(model, kind, covariates, described.observed(model.kinds[kind], log_ms))
     same = np.array([bool(die) and model.platforms[row].silicon == die for row in rows], dtype=bool)
@@ -292,7 +291,7 @@ class Suggestion:
 def suggest_networks(
     forecast: DeviceForecast, choices: Sequence[Reference], among: NetworkFeatures, wanted: NetworkFeatures, count: int
 ) -> tuple[float, list[Suggestion]]:
-    """The networks whose measurement would narrow the intervals of others most, best first, each given those before it.
+    """Choose the networks whose measurement would narrow the intervals of others most, each given those before it.
 
     The variance that remains does not depend on what will be measured, but on where: each choice lowers that of the wanted
     networks by ``(a' V b)² / (b' V b + σ²)``, with V the covariance of the leading member's state, a

@@ -12,7 +12,7 @@ from latcast.devices.device_model import (
     KINDS,
     TEMPER,
     Arbitration,
-    Described,
+    DescribedNetworks,
     DeviceModel,
     KnownPlatform,
     Weighing,
@@ -30,12 +30,11 @@ MEASURED = (0, 1, 3, 10, 30)
 FOLDS = 4
 
 NOTHING, NEW_NETWORKS, NEW_LINEAGES = "nothing", "networks", "lineages"
-"""What is held out besides chips: nothing, known platforms ran the networks; networks that no known platform ran, of lineages
-that may be measured; or lineages that are not measured either."""
+"""Held out besides chips: nothing; networks that no known platform ran; these networks with their lineages."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class DeviceTrial:
     """A platform whose chip the model never saw, with some of its networks measured and others to predict.
 
     Attributes:
@@ -56,14 +55,14 @@ class Trial:
 
 
 def chip_folds(platforms: Sequence[KnownPlatform], parts: int, seed: int = 0) -> dict[str, int]:
-    """Silicon to its fold."""
+    """Assign each silicon to a fold."""
     names = sorted({each.silicon for each in platforms})
     order = np.random.default_rng(seed).permutation(len(names))
     return {names[index]: place % parts for place, index in enumerate(order)}
 
 
 def held_out_networks(lineages: Sequence[str], fold: int, seed: int = 0) -> np.ndarray:
-    """(networks,) which are held out in a fold: whole lineages, about a third; of drawn networks, each its own, a third.
+    """Return which networks are held out in a fold, (networks,): whole lineages, about a third; a third of drawn ones.
 
     Args:
         lineages: Of the networks; "" for networks of a synthetic space, each of which is held out alone.
@@ -87,8 +86,8 @@ FEWEST_TESTED = 4
 def trials_of_fold(
     platforms: Sequence[KnownPlatform], out: np.ndarray, fold: int, measured: Sequence[int] = MEASURED, *, draws: int = 2,
     seed: int = 0,
-) -> Iterator[Trial]:  # fmt: skip
-    """Trials on platforms that a model has not seen, some of each chip and dataset.
+) -> Iterator[DeviceTrial]:  # fmt: skip
+    """Draw trials on platforms that a model has not seen, some of each chip and dataset.
 
     Args:
         platforms: Of the fold.
@@ -114,19 +113,12 @@ def trials_of_fold(
                     chosen = rng.permutation(among)[:count]
                     tested = np.setdiff1d(np.flatnonzero(~held if held_out == NOTHING else held), chosen)
                     if len(chosen) == count and len(tested) >= FEWEST_TESTED:
-                        yield Trial(
-                            each,
-                            each.networks[chosen],
-                            each.networks[tested],
-                            each.log_ms[chosen],
-                            each.log_ms[tested],
-                            held_out,
-                            fold,
-                        )
+                        rows = each.networks[chosen], each.networks[tested], each.log_ms[chosen], each.log_ms[tested]
+                        yield DeviceTrial(each, *rows, held_out, fold)
 
 
 def without(platforms: Sequence[KnownPlatform], out: np.ndarray) -> list[KnownPlatform]:
-    """The platforms without some networks, (networks,) booleans."""
+    """Return the platforms without some networks, (networks,) booleans."""
     found = []
     for each in platforms:
         kept = ~out[each.networks]
@@ -136,7 +128,7 @@ def without(platforms: Sequence[KnownPlatform], out: np.ndarray) -> list[KnownPl
 
 
 @dataclass(frozen=True)
-class Tried:
+class MemberForecasts:
     """A trial with what every member made of it.
 
     Attributes:
@@ -148,7 +140,7 @@ class Tried:
         known: (tested,) how far the pool knows each network.
     """
 
-    trial: Trial
+    trial: DeviceTrial
     names: tuple[str, ...]
     scores: np.ndarray
     log_ms: np.ndarray
@@ -157,8 +149,8 @@ class Tried:
     known: np.ndarray
 
 
-def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried:
-    """All members on one trial."""
+def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial) -> MemberForecasts:
+    """Apply all members to one trial."""
     platform = trial.platform
     candidates = model.candidates(
         platform.kind, platform.covariates, described.rows(trial.measured), trial.measured_log_ms, platform.silicon
@@ -169,14 +161,14 @@ def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried
     offset, known = memory.recalled(seen.place)
     log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained)
     names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
-    return Tried(trial, names, scores, log_ms + offset, opened, noise, known)
+    return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, known)
 
 
 def try_pool(
     platforms: Sequence[KnownPlatform], networks: NetworkFeatures, lineages: Sequence[str], *, folds: int = FOLDS,
     measured: Sequence[int] = MEASURED, seed: int = 0, watch: Watch = unwatched, draws: int = 2,
-) -> Iterator[tuple[DeviceModel, Described, list[Tried]]]:  # fmt: skip
-    """For each fold the model that never saw its chips nor the networks held out, and the trials on them."""
+) -> Iterator[tuple[DeviceModel, DescribedNetworks, list[MemberForecasts]]]:  # fmt: skip
+    """Return, for each fold, the model that never saw its chips nor the networks held out, and the trials on them."""
     fold_of = chip_folds(platforms, folds, seed)
     for fold in range(folds):
         out = held_out_networks(lineages, fold, seed)
@@ -208,8 +200,8 @@ WIDTH_COST = 0.15
 FACTORS = np.geomspace(0.3, 6.0, 14)
 
 
-def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
-    """Weights of the members and factors of the variances, by kind of unit and number of measured networks.
+def learn_arbitration(tried: Sequence[MemberForecasts], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
+    """Learn members' weights and variance factors, by kind of unit and number of measured networks.
 
     A trial counts for that of ``counts`` which is nearest to its number, by the logarithm.
 
@@ -217,10 +209,13 @@ def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) 
     networks held out, every chip alike; factors are those with which 90 % lies inside, whatever is held out, each case alone.
     """
     found: dict[str, tuple[Arbitration, ...]] = {}
+    logs = np.log(np.array(counts) + 0.5)
+    measured = {len(each.trial.measured) for each in tried}
+    nearest = {number: counts[int(np.abs(np.log(number + 0.5) - logs).argmin())] for number in measured}
     for kind in KINDS:
         listed = []
         for count in counts:
-            own = [each for each in tried if _nearest_count(len(each.trial.measured), counts) == count]
+            own = [each for each in tried if nearest[len(each.trial.measured)] == count]
             ran = [each for each in own if each.trial.held_out == NOTHING]
             unseen = [each for each in own if each.trial.held_out != NOTHING]
             if own:
@@ -230,24 +225,16 @@ def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) 
     return found
 
 
-def _nearest_count(measured: int, counts: Sequence[int]) -> int:
-    return min(counts, key=lambda count: abs(np.log((measured + 0.5) / (count + 0.5))))
-
-
-def _trial_weights(tried: Sequence[Tried], kind: str) -> np.ndarray:
-    """Each chip and what is held out weighs the same."""
-    keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
-    count = Counter(keys)
-    by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
-    return by_kind / np.array([count[key] for key in keys])
-
-
-def _weighing(tried: Sequence[Tried], kind: str) -> Weighing:
+def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
     from scipy.optimize import minimize
 
     names = sorted({name for one in tried for name in one.names})
     place = {name: index for index, name in enumerate(names)}
-    trial_weights = _trial_weights(tried, kind)
+    # Each chip, and each kind of what is held out, has the same influence.
+    keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
+    count = Counter(keys)
+    by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
+    trial_weights = by_kind / np.array([count[key] for key in keys])
     scores = np.full((len(tried), len(names)), -np.inf)
     errors, trial_of, shares = [], [], []
     for row, one in enumerate(tried):
@@ -289,16 +276,16 @@ def _weighing(tried: Sequence[Tried], kind: str) -> Weighing:
     return Weighing(*found_weighing[:2], *_factors(tried, trial_weights, found_weighing))
 
 
-def mixed(one: Tried, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
-    """Mean logarithm and calibrated variance, each (tested,), of the mixture."""
+def mixed(one: MemberForecasts, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean logarithm and calibrated variance, each (tested,), of the mixture."""
     weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
     return pooled(weights, (given.new[2:], given.known[2:]), one.known, one.log_ms, one.open_variance, one.noise_variance)
 
 
 def mixed_by_others(
-    tried: Sequence[Tried], folds: int, counts: Sequence[int] = MEASURED
-) -> Iterator[tuple[Tried, np.ndarray, np.ndarray]]:
-    """Each trial with the mean logarithm and calibrated variance of its mixture, each (tested,).
+    tried: Sequence[MemberForecasts], folds: int, counts: Sequence[int] = MEASURED
+) -> Iterator[tuple[MemberForecasts, np.ndarray, np.ndarray]]:
+    """Return each trial with its mixture's mean logarithm and calibrated variance, each (tested,).
 
     Weights of members and widths of intervals are learned from trials on chips of the other folds alone.
 
@@ -314,8 +301,8 @@ def mixed_by_others(
                 yield one, *mixed(one, arbitration_at(learned[one.trial.platform.kind], len(one.trial.measured)))
 
 
-def _factors(tried: Sequence[Tried], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
-    """Factors on both variances with which coverage is nearest to the level, each kind of trial alone, the narrowest."""
+def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
+    """Return the narrowest factors on both variances with which coverage is nearest to the level."""
     by_case: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
     for one, weight in zip(tried, trial_weights, strict=True):
         only_open, only_noise = (
@@ -345,7 +332,7 @@ def fit_calibrated(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> DeviceModel:
-    """The model of a pool with the arbitration of its members, learned by leaving chips and lineages out.
+    """Fit the model of a pool with the arbitration of its members, learned by leaving chips and lineages out.
 
     Args:
         platforms, networks: As for :func:`fit_device_model`.

@@ -36,7 +36,7 @@ INTERCEPT = "any platform"
 
 
 def group_of(kind: str, covariates: Mapping[str, float]) -> str:
-    """Kind of unit, runtime and precision: platforms that execute a network alike."""
+    """Name a kind of unit, runtime and precision: platforms that execute a network alike."""
     words = sorted(name for name in covariates if name.startswith(("runtime ", "precision ")))
     return ", ".join((kind, *words))
 
@@ -145,12 +145,12 @@ class DeviceModel:
         """Rows of ``states`` by kind of unit."""
         return {kind: np.array([i for i, each in enumerate(self.platforms) if each.kind == kind], dtype=int) for kind in KINDS}
 
-    def described(self, networks: NetworkFeatures) -> Described:
-        """Networks on the basis."""
-        return Described(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)
+    def described(self, networks: NetworkFeatures) -> DescribedNetworks:
+        """Place networks on the basis."""
+        return DescribedNetworks(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)
 
     def memory(self, kind: str, covariates: Mapping[str, float]) -> NetworkMemory:
-        """What is known of networks on platforms like this one."""
+        """Return what is known of networks on platforms of this kind."""
         if kind not in self.known_offsets:
             return NO_MEMORY
         special = self.known_offsets.get(group_of(kind, covariates))
@@ -158,31 +158,31 @@ class DeviceModel:
         return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0))
 
     def mean(self, covariates: Mapping[str, float]) -> np.ndarray:
-        """(state,) of a platform with these covariates; those that are not known count as none."""
+        """Return the mean state, (state,), of a platform with these covariates; unknown ones count as 0."""
         return np.array([covariates.get(name, 0.0) for name in self.covariates]) @ self.effects
 
     def prior(self, kind: str, covariates: Mapping[str, float]) -> Prior:
-        """The learned prior."""
+        """Return the learned prior."""
         found = self.kinds[kind]
         return Prior(self.mean(covariates), self.with_process(found.covariance, found), found.noise)
 
     def with_process(self, covariance: np.ndarray, kind: Kind, share: float = 1.0) -> np.ndarray:
-        """(state, state) from the covariance of coefficients, and a share of the process's variance."""
+        """Return the covariance, (state, state), from that of coefficients and a share of the process's variance."""
         whole = np.diag(self.process_variance(kind) * share)
         whole[:TERM_COUNT, :TERM_COUNT] = covariance
         return whole
 
     def process_variance(self, kind: Kind) -> np.ndarray:
-        """(state,) variance of the process; 0 for coefficients."""
+        """Return the variance of the process, (state,); 0 for coefficients."""
         variance = np.zeros(TERM_COUNT + self.basis.size)
         variance[TERM_COUNT:] = kind.kernel_scale**2
         variance[TERM_COUNT : TERM_COUNT + self.basis.network_size] = kind.network_scale**2
         return variance
 
     def candidates(
-        self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
+        self, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str = ""
     ) -> list[Candidate]:
-        """Every member after what was measured: its posterior, and how well it predicts each network from the others."""
+        """Return every member's posterior, and how well it predicts each measured network from the others."""
         learned = self.kinds[kind]
         memory = self.memory(kind, covariates)
         offset, known = memory.recalled(seen.place)
@@ -198,14 +198,14 @@ class DeviceModel:
         return found
 
     def forecast(
-        self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
+        self, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str = ""
     ) -> DeviceForecast:
-        """What is known of a device after some latencies.
+        """Forecast a device after some latencies.
 
         Args:
             kind: Of its unit.
             covariates: See :func:`latcast.devices.known_platforms.covariates_of`.
-            seen: The measured networks; none for a device that nobody measured.
+            seen: The measured networks; none for an unmeasured device.
             log_ms: (networks,) logarithms of their latencies.
             silicon: Its chip, by the name that twins share; platforms of the same are the nearest ones.
         """
@@ -215,7 +215,7 @@ class DeviceModel:
         self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int,
         least_weight: float = LEAST_WEIGHT,
     ) -> DeviceForecast:  # fmt: skip
-        """The members weighed: by their weights in the pool, and by how well they predict each network from the others.
+        """Weigh the members by their weights in the pool, and by how well they predict measured networks.
 
         Those below ``least_weight`` are left out.
         """
@@ -235,7 +235,7 @@ class DeviceModel:
         )  # fmt: skip
 
     def arbitration_of(self, kind: str, measured: int) -> Arbitration:
-        """That of a kind of unit with so many measured networks."""
+        """Return the arbitration of a kind of unit with so many measured networks."""
         return arbitration_at(self.arbitration.get(kind, ()), measured)
 
 
@@ -246,7 +246,7 @@ UNLEARNED = Weighing({}, TEMPER, 1.0, 1.0)
 
 
 def arbitration_at(known: Sequence[Arbitration], measured: int) -> Arbitration:
-    """Between those of the nearest numbers of measured networks, by the logarithm."""
+    """Interpolate arbitrations between the nearest numbers of measured networks, by the logarithm."""
     if not known:
         return Arbitration(measured, UNLEARNED, UNLEARNED)
     above = next((index for index, each in enumerate(known) if each.measured >= measured), len(known) - 1)
@@ -269,7 +269,7 @@ def _between(first: Weighing, last: Weighing, part: float) -> Weighing:
 
 
 def member_weights(names: Sequence[str], scores: np.ndarray, given: Weighing) -> np.ndarray:
-    """(members,) adding up to 1: weight in the pool times the evidence of the measured networks."""
+    """Return members' weights, (members,): weight in the pool times the evidence of the measured networks."""
     prior = given.weights
     score = given.temper * scores + np.log([max(prior.get(name, 0.0 if prior else 1.0), 1e-6) for name in names])
     weights = np.exp(score - score.max())
@@ -277,7 +277,7 @@ def member_weights(names: Sequence[str], scores: np.ndarray, given: Weighing) ->
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedNetworks:
     """Networks on a model's basis.
 
     Attributes:
@@ -295,22 +295,22 @@ class Described:
     totals: np.ndarray
     place: np.ndarray
 
-    def rows(self, chosen: np.ndarray) -> Described:
-        """Some of the networks."""
+    def rows(self, chosen: np.ndarray) -> DescribedNetworks:
+        """Return some of the networks."""
         arrays = (self.terms, self.basis, self.network_open, self.kernel_open, self.totals, self.place)
-        return Described(*(array[chosen] for array in arrays))
+        return DescribedNetworks(*(array[chosen] for array in arrays))
 
     def novelty(self, kind: Kind) -> np.ndarray:
-        """(networks,) variance of the process that the basis leaves open."""
+        """Return the variance of the process that the basis leaves open, (networks,)."""
         return kind.network_scale**2 * self.network_open + kind.kernel_scale**2 * self.kernel_open
 
     def log_ms(self, forecast: DeviceForecast) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
+        """Return the mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
         novelty = forecast.network_scale**2 * self.network_open + forecast.kernel_scale**2 * self.kernel_open
         offset, known = forecast.memory.recalled(self.place)
         log_ms, deviation = forecast.of_described(self.terms, self.basis, novelty, known)
         return log_ms + offset, deviation
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
-        """With latencies measured on a platform of a kind; ``explained`` is the part of the noise's variance that is gone."""
+        """Add measured latencies; ``explained`` is the part of the noise's variance that is gone."""
         return Observed(self.terms, self.basis, self.novelty(kind) - kind.noise**2 * explained, log_ms)

@@ -29,7 +29,7 @@ _NOTHING = np.zeros(0)
 
 
 def save_device_model(model: DeviceModel, path: Path | str) -> Path:
-    """Writes a model, in single precision; symmetric matrices as their lower halves."""
+    """Write a model, in single precision; symmetric matrices as their lower halves."""
     from safetensors.numpy import save
 
     size = model.effects.shape[1]
@@ -58,7 +58,13 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
         "explained": dict(model.explained),
         "signature": [each.to_json() for each in model.signature],
         "arbitration": {
-            name: [[each.measured, *(_weighing_json(part) for part in each[1:])] for each in listed]
+            name: [
+                [
+                    each.measured,
+                    *([{k: round(v, 5) for k, v in part.weights.items()}, *part[1:]] for part in (each.new, each.known)),
+                ]
+                for each in listed
+            ]
             for name, listed in model.arbitration.items()
         },
     }
@@ -71,7 +77,7 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
 
 
 def load_device_model(path: Path | str | None = None) -> DeviceModel:
-    """Reads a model; the one that comes with the package where no path is given.
+    """Read a model; the one that comes with the package where no path is given.
 
     Raises:
         DatasetError: The file is missing, damaged or of a later version.
@@ -141,10 +147,6 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Devic
     return DeviceModel(
         basis, covariates, effects, kinds, platforms, states, arbitration, signature, places, offsets, explained,
     )  # fmt: skip
-
-
-def _weighing_json(found: Weighing) -> list[Any]:
-    return [{name: round(part, 5) for name, part in found.weights.items()}, *found[1:]]
 
 
 def _weighing(found: Sequence[Any]) -> Weighing:

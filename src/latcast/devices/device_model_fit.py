@@ -12,7 +12,7 @@ from latcast.devices.device_model import (
     INTERCEPT,
     KINDS,
     TERM_COUNT,
-    Described,
+    DescribedNetworks,
     DeviceModel,
     Kind,
     KnownPlatform,
@@ -57,13 +57,13 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(_what: str, _done: int, _all: int) -> None:
-    """Nobody looks."""
+    """Ignore progress."""
 
 
 def fit_device_model(
     platforms: Sequence[KnownPlatform], networks: NetworkFeatures, *, seed: int = 0, watch: Watch = unwatched
 ) -> DeviceModel:
-    """The model of a pool, without arbitration: every member weighs the same.
+    """Fit the model of a pool, without arbitration: every member weighs the same.
 
     Args:
         platforms: Those with fewer than :data:`FEWEST_NETWORKS` networks are left out.
@@ -75,7 +75,12 @@ def fit_device_model(
     rng = np.random.default_rng(seed)
     used = np.unique(np.concatenate([each.networks for each in platforms]))
     basis = ProcessBasis.of(networks.rows(used), np.zeros(TERM_COUNT), NETWORK_POINTS, KERNEL_POINTS)
-    fitted = [_thinned(each, rng) for each in platforms]
+    fitted = []
+    for each in platforms:
+        kept = np.arange(len(each.networks))
+        if len(kept) > MOST_NETWORKS:
+            kept = np.sort(rng.choice(len(kept), MOST_NETWORKS, replace=False))
+        fitted.append(replace(each, networks=each.networks[kept], log_ms=each.log_ms[kept]))
     names = tuple(sorted({name for each in platforms for name in each.covariates}))
     z = np.array([[each.covariates.get(name, 0.0) for name in names] for each in platforms])
     size = TERM_COUNT + basis.size
@@ -108,7 +113,7 @@ def fit_device_model(
 
 
 def ridge_effects(z: np.ndarray, states: np.ndarray, weights: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """(covariates, state) effects of covariates, (platforms, covariates), on states, by ridge regression."""
+    """Regress states on covariates, (platforms, covariates), by ridge regression; effects are (covariates, state)."""
     ridge = np.array([INTERCEPT_RIDGE if name == INTERCEPT else RIDGE for name in names])
     weighted = z * weights[:, None]
     gram = weighted.T @ z
@@ -127,9 +132,9 @@ MOST_EXPLAINED = 0.8
 
 
 def _remembering(
-    model: DeviceModel, platforms: Sequence[KnownPlatform], described: Described, weights: np.ndarray
+    model: DeviceModel, platforms: Sequence[KnownPlatform], described: DescribedNetworks, weights: np.ndarray
 ) -> DeviceModel:
-    """The model with what networks deviate by on all platforms of a kind, and of a kind, runtime and precision."""
+    """Add the networks' mean deviations on all platforms of a kind, and of a kind, runtime and precision."""
     rows, networks, residuals, heavy, chips = [], [], [], [], []
     for index, each in enumerate(platforms):
         expected = linearised(model.states[index], described.terms[each.networks], described.basis[each.networks])[0]
@@ -163,7 +168,7 @@ def _remembering(
 
 
 def _offsets(network: np.ndarray, residual: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
-    """(networks,) mean residual of each, shrunk; of one platform alone nothing is said."""
+    """Return each network's mean residual, (networks,), shrunk; 0 where only one platform has it."""
     total = np.bincount(network, weights=weight, minlength=size)
     summed = np.bincount(network, weights=weight * residual, minlength=size)
     several = np.bincount(network, minlength=size) > 1
@@ -171,22 +176,19 @@ def _offsets(network: np.ndarray, residual: np.ndarray, weight: np.ndarray, size
 
 
 def platform_weights(platforms: Sequence[KnownPlatform]) -> np.ndarray:
-    """(platforms,): the platforms of one chip and kind weigh together as at most :data:`MOST_OF_A_CHIP`."""
+    """Return weights of platforms: those of one chip and kind add up to at most ``MOST_OF_A_CHIP``."""
     count = Counter((each.silicon, each.kind) for each in platforms)
     return np.array([min(1.0, MOST_OF_A_CHIP / count[each.silicon, each.kind]) for each in platforms])
 
 
-def _thinned(platform: KnownPlatform, rng: np.random.Generator) -> KnownPlatform:
-    if len(platform.networks) <= MOST_NETWORKS:
-        return platform
-    kept = np.sort(rng.choice(len(platform.networks), MOST_NETWORKS, replace=False))
-    return replace(platform, networks=platform.networks[kept], log_ms=platform.log_ms[kept])
-
-
 def _posteriors(
-    model: DeviceModel, platforms: Sequence[KnownPlatform], described: Described, z: np.ndarray, before: Sequence[Posterior]
+    model: DeviceModel,
+    platforms: Sequence[KnownPlatform],
+    described: DescribedNetworks,
+    z: np.ndarray,
+    before: Sequence[Posterior],
 ) -> list[Posterior]:
-    """Of every platform, under the model as it is; ``before`` says where to begin."""
+    """Return every platform's posterior under the model; ``before`` says where to begin."""
     found = []
     priors = {}
     for kind in KINDS:
@@ -204,7 +206,7 @@ def _posteriors(
 
 
 def _maximised(model: DeviceModel, found: Sequence[Posterior], away: np.ndarray, weights: np.ndarray) -> dict[str, Kind]:
-    """Covariances of greatest likelihood, those of all kinds counting as some platforms of each."""
+    """Return covariances of greatest likelihood, those of all kinds counting as some platforms of each."""
     covariances = np.array([each.covariance[:TERM_COUNT, :TERM_COUNT] for each in found])
     coefficients = away[:, :TERM_COUNT]
     moments = covariances + coefficients[:, :, None] * coefficients[:, None, :]
@@ -224,9 +226,14 @@ def _maximised(model: DeviceModel, found: Sequence[Posterior], away: np.ndarray,
 
 
 def _best_scales(
-    model: DeviceModel, kind: str, platforms: Sequence[KnownPlatform], described: Described, weights: np.ndarray, seed: int
+    model: DeviceModel,
+    kind: str,
+    platforms: Sequence[KnownPlatform],
+    described: DescribedNetworks,
+    weights: np.ndarray,
+    seed: int,
 ) -> Kind:
-    """The process's deviations and the noise under which a few networks of a platform predict each other best.
+    """Find the process's deviations and the noise with which a few networks of a platform predict each other best.
 
     With few platforms of a kind, platforms of all kinds are taken.
     """

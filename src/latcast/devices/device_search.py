@@ -68,19 +68,16 @@ class FoundDevice:
         return f"<FoundDevice {self.name} ({chips}): {len(self.platforms)} platforms of it or like it>"
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts; what is not known of a chip is left out."""
+        """Return the JSON form; unknown facts of a chip are left out."""
         chips = [{key: value for key, value in asdict(chip).items() if value not in (None, "", ())} for chip in self.chips]
         for chip in chips:
-            chip["cpu"] = [_cluster_json(cluster) for cluster in chip.get("cpu", ())]
+            clusters = [{key: value for key, value in each.items() if value is not None} for each in chip.get("cpu", ())]
+            chip["cpu"] = [{**each, "features": sorted(each["features"])} for each in clusters]
         return {**asdict(self), "chips": chips}
 
 
-def _cluster_json(cluster: dict[str, Any]) -> dict[str, Any]:
-    return {**{key: value for key, value in cluster.items() if value is not None}, "features": sorted(cluster["features"])}
-
-
 def find_devices(text: str) -> list[FoundDevice]:
-    """Devices and chips that a text names, the likeliest first, each with the platforms that are of it or like it.
+    """Find the devices and chips that a text names, the likeliest first, with the nearest platforms of each.
 
     Nothing is measured or downloaded: what is known of chips is in a table, of vendors' specifications.
 
@@ -96,7 +93,10 @@ def find_devices(text: str) -> list[FoundDevice]:
         'the same device'
     """
     found = find(text)
-    known = [(each, _kind(each), _chip(each)) for each in platforms()] if found else []
+    known = []
+    for platform in platforms() if found else ():
+        kind = _KINDS.get(unit_kind(platform.unit), unit_kind(platform.unit))
+        known.append((platform, kind, chip_of(platform.device, platform.chip or "", kind if kind in UNIT_KINDS else "")))
     return [
         FoundDevice(
             each.name,
@@ -113,16 +113,6 @@ def find_devices(text: str) -> list[FoundDevice]:
     ]
 
 
-def _kind(platform: PlatformSummary) -> str:
-    kind = unit_kind(platform.unit)
-    return _KINDS.get(kind, kind)
-
-
-def _chip(platform: PlatformSummary) -> Chip | None:
-    kind = _kind(platform)
-    return chip_of(platform.device, platform.chip or "", kind if kind in UNIT_KINDS else "")
-
-
 def _with_chips(found: Found) -> Iterator[str]:
     wanted = {chip.id for chip in found.chips}
     for device in devices().values():
@@ -133,7 +123,7 @@ def _with_chips(found: Found) -> Iterator[str]:
 def _near(
     found: Found, known: Sequence[tuple[PlatformSummary, str, Chip | None]]
 ) -> Iterator[tuple[tuple[int, int], NearPlatform]]:
-    """Platforms with their nearness: the relation, and the place of the core among those of the chip that was found."""
+    """Yield platforms with their nearness: the relation, and the place of the core in the chip that was found."""
     for platform, kind, chip in known:
         if chip is None or kind not in UNIT_KINDS:
             continue
@@ -148,7 +138,7 @@ def _near(
 
 
 def _relation(mine: Chip, other: Chip, kind: str, unit: str) -> tuple[tuple[int, int], str] | None:
-    """How a unit of another chip is like what a chip has, if it is."""
+    """Return how a unit of another chip is related to a chip's own, or None."""
     if other.id == mine.id:
         return (0, 0), "the same chip"
     if other.die == mine.die:
@@ -167,7 +157,7 @@ def _relation(mine: Chip, other: Chip, kind: str, unit: str) -> tuple[tuple[int,
 
 
 def nearest_known(text: str) -> list[str]:
-    """Names of devices, chips and their parts that are spelled most like a text that names none."""
+    """Return the names of devices, chips and their parts that are spelled most like a text."""
     known: dict[str, str] = {}
     for chip in chips().values():
         cores = [name for cluster in chip.cpu for name in (cluster.core, cluster.design)]

@@ -4,8 +4,8 @@ It is what :func:`latcast.devices.added_device.add_device` does with a device's 
 intervals differs: it is learned from platforms whose chip, and often whose twin, is known, on networks held out. Three folds
 hold every lineage out of the whole pool once; for each platform they tell how networks are predicted
 
-- of lineages that it did not run ("lineages"): nobody ran them,
-- that nobody ran, where it ran others of their lineages ("networks"),
+- of lineages that it did not run ("lineages"): no platform ran them,
+- that no platform ran, where it ran others of their lineages ("networks"),
 - that others ran and it did not ("nothing").
 """
 
@@ -25,15 +25,15 @@ from latcast.devices.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
-    Trial,
-    Tried,
+    DeviceTrial,
+    MemberForecasts,
     chip_folds,
     held_out_networks,
     learn_arbitration,
     mixed_by_others,
     try_members,
 )
-from latcast.devices.device_model import Arbitration, Described, DeviceModel, KnownPlatform
+from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.devices.known_platforms import RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -59,7 +59,7 @@ COUNTS = (4, 12, 40, 120)
 
 
 UNSTABLE_PERCENT = 5.0
-"""Median difference of two runs, after one factor for the pair, above which a platform is unstable: the rule of the data sets."""
+"""Median difference of two runs, in percent, above which a platform is unstable."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class About:
 
     @property
     def unstable(self) -> bool:
-        """Whether two runs differ by more than :data:`UNSTABLE_PERCENT`."""
+        """Return whether two runs differ by more than :data:`UNSTABLE_PERCENT`."""
         return self.repeat_percent is not None and self.repeat_percent > UNSTABLE_PERCENT
 
 
 def about_platforms(measurements: Iterable[tuple[str, Measurement]]) -> dict[str, About]:
-    """By platform id; the arguments are those of :func:`latcast.devices.known_platforms.known_platforms`."""
+    """Return the facts by platform id; arguments as of :func:`latcast.devices.known_platforms.known_platforms`."""
     first: dict[str, Measurement] = {}
     halves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _, item in measurements:
@@ -109,7 +109,7 @@ FEWEST_RUNS = 5
 
 
 def repeat_percent(halves: np.ndarray) -> float:
-    """Median relative difference between two runs, (networks, 2), after one factor for the pair.
+    """Return the median relative difference between two runs, (networks, 2), after one factor for the pair.
 
     >>> repeat_percent(np.array([[10.0, 11.0], [20.0, 22.0], [30.0, 36.3]]))  # one factor of 1.1, and one network 10 % off
     0.0
@@ -119,15 +119,15 @@ def repeat_percent(halves: np.ndarray) -> float:
 
 
 def apart_from(model: DeviceModel, name: str) -> DeviceModel:
-    """The model without a platform among those that others are likened to: its own latencies count once."""
+    """Return the model without a platform, so that its own latencies count once."""
     rows = [row for row, each in enumerate(model.platforms) if each.name != name]
     if len(rows) == len(model.platforms):
         return model
     return replace(model, platforms=tuple(model.platforms[row] for row in rows), states=model.states[rows])
 
 
-def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[Tried]:
-    """Trials on platforms of the pool, each by a model that knows the platform and none of what it is tested on.
+def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:
+    """Try platforms of the pool by models that know the platform and none of what they are tested on.
 
     Args:
         pool: All platforms.
@@ -137,13 +137,16 @@ def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, w
     """
     platforms = [each for each in pool.platforms if len(each.networks) >= FEWEST_NETWORKS]
     chip_fold = chip_folds(platforms, FOLDS, seed)
-    found: list[Tried] = []
+    found: list[MemberForecasts] = []
     for fold in range(FOLDS):
         watch("leaving networks out", fold, FOLDS)
         out = held_out_networks(pool.lineages, fold, seed)
         rng = np.random.default_rng([seed, fold])
         hidden = [rng.random(len(each.networks)) < HIDDEN_SHARE for each in platforms]
-        kept = [_of_rows(each, ~(part | out[each.networks])) for each, part in zip(platforms, hidden, strict=True)]
+        kept = []
+        for each, part in zip(platforms, hidden, strict=True):
+            rows = ~(part | out[each.networks])
+            kept.append(replace(each, networks=each.networks[rows], log_ms=each.log_ms[rows]))
         model = fit_device_model(kept, pool.features, seed=seed)
         described = model.described(pool.features)
         for each, known, part in zip(platforms, kept, hidden, strict=True):
@@ -155,17 +158,13 @@ def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, w
     return found
 
 
-def _of_rows(platform: KnownPlatform, rows: np.ndarray) -> KnownPlatform:
-    return replace(platform, networks=platform.networks[rows], log_ms=platform.log_ms[rows])
-
-
 def _trials(
     platform: KnownPlatform, known: KnownPlatform, held: np.ndarray, hidden: np.ndarray, fold: int, rng: np.random.Generator
-) -> Iterator[Trial]:
-    """From what is known to all that is held out; and from that and half of the networks that nobody ran to the other half."""
+) -> Iterator[DeviceTrial]:
+    """Return trials from the known networks to all held out, and with half of the unseen ones to the other half."""
     tested = held | hidden
     if tested.any():
-        yield Trial(
+        yield DeviceTrial(
             platform, known.networks, platform.networks[tested], known.log_ms, platform.log_ms[tested], NEW_LINEAGES, fold
         )
     half = rng.permutation(np.flatnonzero(held))
@@ -173,11 +172,11 @@ def _trials(
     if len(first):
         measured = np.concatenate([known.networks, platform.networks[first]])
         log_ms = np.concatenate([known.log_ms, platform.log_ms[first]])
-        yield Trial(platform, measured, platform.networks[second], log_ms, platform.log_ms[second], NEW_NETWORKS, fold)
+        yield DeviceTrial(platform, measured, platform.networks[second], log_ms, platform.log_ms[second], NEW_NETWORKS, fold)
 
 
-def _by_held_out(tried: Tried, out: np.ndarray) -> Iterator[Tried]:
-    """A trial on both, networks that nobody and that others ran, as two."""
+def _by_held_out(tried: MemberForecasts, out: np.ndarray) -> Iterator[MemberForecasts]:
+    """Split a trial on both into one on unseen networks and one on networks that others ran."""
     if tried.trial.held_out != NEW_LINEAGES:
         yield tried
         return
@@ -194,7 +193,7 @@ def _by_held_out(tried: Tried, out: np.ndarray) -> Iterator[Tried]:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class PlatformErrors:
     """Predictions of networks held out, on one platform; each array (networks,).
 
     Attributes:
@@ -213,28 +212,25 @@ class HeldOut:
 
     @property
     def inside(self) -> np.ndarray:
-        """Whether each lies in the 90 % interval."""
+        """Return whether each lies in the 90 % interval."""
         return np.abs(self.error) <= LEVEL_DEVIATIONS * self.deviation
 
 
-def held_out(tried: Sequence[Tried]) -> dict[tuple[str, str], HeldOut]:
-    """By platform and what is held out; weights and widths are learned on chips of the other folds."""
-    parts: dict[tuple[str, str], list[HeldOut]] = defaultdict(list)
+def held_out(tried: Sequence[MemberForecasts]) -> dict[tuple[str, str], PlatformErrors]:
+    """Judge by platform and what is held out; weights and widths are learned on chips of the other folds."""
+    parts: dict[tuple[str, str], list[PlatformErrors]] = defaultdict(list)
     for one, mean, variance in mixed_by_others(tried, FOLDS, COUNTS):
         trial = one.trial
         simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
         parts[trial.platform.name, trial.held_out].append(
-            HeldOut(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
+            PlatformErrors(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
         )
-    return {key: HeldOut(*map(np.concatenate, zip(*map(_arrays, listed), strict=True))) for key, listed in parts.items()}
+    arrays = {key: zip(*(vars(each).values() for each in listed), strict=True) for key, listed in parts.items()}
+    return {key: PlatformErrors(*map(np.concatenate, columns)) for key, columns in arrays.items()}
 
 
-def _arrays(found: HeldOut) -> tuple[np.ndarray, ...]:
-    return found.error, found.deviation, found.log_ms, found.networks, found.simple_error
-
-
-def known_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ...]]:
-    """Weights of members and factors of intervals, of all trials."""
+def known_arbitration(tried: Sequence[MemberForecasts]) -> dict[str, tuple[Arbitration, ...]]:
+    """Return the weights of members and factors of intervals, of all trials."""
     return learn_arbitration(tried, COUNTS)
 
 
@@ -242,14 +238,14 @@ LEAST_WEIGHT = 0.03
 """Members below it are left out of a shipped forecast."""
 
 EVERY = 4
-"""Of the pool's networks, one in so many says what networks are like when a covariance is made small."""
+"""One in so many networks of the pool stands for all when a covariance is made small."""
 
 
 def pool_members(
-    pool: KnownPlatforms, model: DeviceModel, judged: Mapping[tuple[str, str], HeldOut], wanted: Collection[str],
+    pool: KnownPlatforms, model: DeviceModel, judged: Mapping[tuple[str, str], PlatformErrors], wanted: Collection[str],
     about: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched,
 ) -> Iterator[PoolMember]:  # fmt: skip
-    """Each wanted platform from all of its networks, with its card.
+    """Yield each wanted platform, learned from all of its networks, with its card.
 
     Args:
         pool: All platforms.
@@ -288,15 +284,15 @@ def pool_members(
     watch("posteriors of platforms", len(listed), len(listed))
 
 
-def _moments(member: Member, networks: Described) -> np.ndarray:
+def _moments(member: Member, networks: DescribedNetworks) -> np.ndarray:
     design = linearised(member.mean, networks.terms, networks.basis)[1]
     return np.asarray(design.T @ design / len(design))
 
 
 def _coverage_by_kind(
-    platforms: Sequence[KnownPlatform], judged: Mapping[tuple[str, str], HeldOut]
+    platforms: Sequence[KnownPlatform], judged: Mapping[tuple[str, str], PlatformErrors]
 ) -> dict[str, dict[str, float]]:
-    """Kind of unit to what is held out, to percent of networks inside the interval, of all platforms of the kind."""
+    """Return percent of networks inside the interval, by kind of unit and what is held out."""
     inside: dict[str, dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
     for each in platforms:
         for case in (NOTHING, NEW_NETWORKS, NEW_LINEAGES):
@@ -308,8 +304,10 @@ def _coverage_by_kind(
     }
 
 
-def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], coverage: Mapping[str, float]) -> dict[str, Any]:
-    """Figures on networks held out, those of unseen lineages first."""
+def _card(
+    platform: KnownPlatform, judged: Mapping[tuple[str, str], PlatformErrors], coverage: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the figures on networks held out, those of unseen lineages first."""
     chip = chips().get(platform.silicon)
     card: dict[str, Any] = {
         "learn_from": "networks",
@@ -326,16 +324,13 @@ def _card(platform: KnownPlatform, judged: Mapping[tuple[str, str], HeldOut], co
         actual_ms = np.exp(found.log_ms)
         figures = judge(actual_ms / np.exp(found.error), actual_ms).to_json()
         figures["interval_coverage"] = 100 * float(found.inside.mean()) if len(found.error) >= FEWEST_JUDGED else None
-        rounded = {name: _rounded(value) for name, value in figures.items()}
+        # Without a number, such as the rank correlation of one network, null.
+        rounded = {
+            name: value if not isinstance(value, float) else round(value, 3) if np.isfinite(value) else None
+            for name, value in figures.items()
+        }
         if key:
             card[key] = {name: rounded[name] for name in ("networks", "mape", "within_10") if name in rounded}
         else:
             card |= rounded | {"held_out_by": "lineage"}
     return card
-
-
-def _rounded(value: object) -> object:
-    """As JSON has it: nothing where there is no number, such as a rank correlation of one network."""
-    if isinstance(value, float):
-        return round(value, 3) if np.isfinite(value) else None
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from latcast.records import Measurement
 
 
 def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
-    """Measurements of networks.
+    """Read measurements of networks.
 
     Args:
         location: A SQLite file, a JSON Lines file, a database URL; the folder of a published dataset; or the name of one that
@@ -28,7 +28,17 @@ def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
     """
     path = Path(location).expanduser()
     if path.is_dir():
-        return (item for item in _published(path) if fnmatchcase(item.platform, platforms))
+        # By the importer of the folder's name, or by the first one that knows its files.
+        names = sorted(IMPORTERS.names(), key=lambda name: name != path.name)
+        for name in names:
+            try:
+                found = IMPORTERS.get(name).read(path).measurements
+            except DatasetError:
+                if name == path.name:
+                    raise
+                continue
+            return (item for item in found if fnmatchcase(item.platform, platforms))
+        raise DatasetError(f"the folder {path} holds none of the published datasets {', '.join(sorted(names))}")
     if not path.exists() and location in IMPORTERS:
         kept = measurements_folder() / f"{location}.sqlite"
         if not kept.is_file():
@@ -42,20 +52,8 @@ def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
         return iter([item for name in wanted for item in store.measurements(platform=name, role="network")])
 
 
-def _published(folder: Path) -> Sequence[Measurement]:
-    """A folder by the importer of its name, or by the first one that knows its files."""
-    names = sorted(IMPORTERS.names(), key=lambda name: name != folder.name)
-    for name in names:
-        try:
-            return IMPORTERS.get(name).read(folder).measurements
-        except DatasetError:
-            if name == folder.name:
-                raise
-    raise DatasetError(f"the folder {folder} holds none of the published datasets {', '.join(sorted(names))}")
-
-
 def known_table(locations: Iterable[str], platforms: str = "*") -> LatencyTable:
-    """All known latencies of networks as one table.
+    """Tabulate all known latencies of networks.
 
     Args:
         locations: See :func:`read_known`.

@@ -14,14 +14,16 @@ from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.splits import lineage_of
 from latcast.devices.device_model import INTERCEPT, KINDS, KnownPlatform
 from latcast.errors import DatasetError, LatcastError
-from latcast.kernels.rules import load_rules, unit_kind
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules, load_rules, unit_kind
 from latcast.kernels.search import find_kernels
 from latcast.measure.environment import MOMENT
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
-from latcast.spaces.measured_only import can_build
+from latcast.spaces.measured_only import can_build, why_not
 
 RULES = "tflite"
 """One set of fusion rules for all platforms, so that a network is the same to all of them."""
@@ -48,6 +50,20 @@ _USUAL: Mapping[str, float] = {
 """About the middle of each fact: a fact that is not known counts as the usual one."""
 
 
+def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Kernel, ...]:
+    """Find the kernels of a network under a runtime's rules.
+
+    Raises:
+        DatasetError: Only the network's name is known.
+        LatcastError: It cannot be built.
+    """
+    if isinstance(network, Graph):
+        return tuple(find_kernels(network, rules))
+    if not can_build(network):
+        raise DatasetError(f"the kernels of '{network.name or network.key}' are not known: {why_not(network)}")
+    return tuple(find_kernels(build(network), rules))
+
+
 @dataclass(frozen=True)
 class KnownPlatforms:
     """A pool.
@@ -56,7 +72,7 @@ class KnownPlatforms:
         platforms: Their networks are indices into ``references``.
         references: Networks.
         features: Of the networks.
-        lineages: (networks,) what each is held out with; "" for those of a synthetic space, each of which is drawn anew.
+        lineages: (networks,) what each is held out with; "" for those of a synthetic space, each of which is held out alone.
         left_out: Reason to how many latencies were left out for it.
     """
 
@@ -68,7 +84,7 @@ class KnownPlatforms:
 
 
 def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_text: str = "") -> dict[str, float]:
-    """What a platform's state is expected from: kind, runtime, precision, threads, and what is known of its chip.
+    """Return a platform's covariates: kind, runtime, precision, threads, and facts of its chip.
 
     Args:
         platform: Its device is looked up in the table of chips where no text is given.
@@ -91,7 +107,7 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
 
 
 def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:
-    """Kind of unit: as the environment states it, else by the unit's name."""
+    """Return the kind of unit: as the environment states it, else by the unit's name."""
     stated = environment.get("unit_kind") or unit_kind(platform.unit)
     if stated not in KINDS:
         raise DatasetError(f"the unit '{platform.unit}' of {platform.id} is of no known kind; expected one of {', '.join(KINDS)}")
@@ -99,7 +115,7 @@ def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:
 
 
 def read_datasets(folder: Path, names: Sequence[str] = DATASETS) -> Iterable[tuple[str, Measurement]]:
-    """Measurements of whole networks of the published datasets in a folder, with the dataset's name."""
+    """Read measurements of whole networks of the published datasets in a folder, with the dataset's name."""
     for name in names:
         if (folder / name).is_dir():
             for item in IMPORTERS.get(name).read(folder / name).measurements:
@@ -110,7 +126,7 @@ def read_datasets(folder: Path, names: Sequence[str] = DATASETS) -> Iterable[tup
 def known_platforms(
     measurements: Iterable[tuple[str, Measurement]], watch: Callable[[str, int, int], None] = lambda *_: None
 ) -> KnownPlatforms:
-    """The pool of some measurements.
+    """Collect the pool of some measurements.
 
     Left out, and counted: networks without a graph, latencies of batches, of networks that mostly ran on another unit, and
     those whose published inputs are known to be wrong.
@@ -175,7 +191,7 @@ MOST_FLOPS_A_CLOCK = 512
 
 
 def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) -> bool:
-    """Whether a GPU would be several times as fast as the chip's peak: drivers that return before the work is done."""
+    """Return whether a GPU would be several times as fast as its peak, as with drivers that return early."""
     known = {name: platform.covariates.get(f"gpu {name}") for name in ("log2_gpu_gflops", "log2_gpu_cores", "log2_gpu_ghz")}
     stated, cores, ghz = ((None if value is None else 2 ** (value + _USUAL[name])) for name, value in known.items())
     peak = stated if stated is not None else cores * ghz * MOST_FLOPS_A_CLOCK if cores and ghz else None
@@ -201,7 +217,7 @@ def _described(source: str, item: Measurement) -> KnownPlatform:
 
 
 def _why_left_out(source: str, item: Measurement) -> str:
-    """Why a measurement is no latency of a network on its platform; "" where it is one."""
+    """Return why a measurement is left out; "" where it is a latency of a network on its platform."""
     if not item.ok or item.latency_ms is None:
         return "it failed"
     if item.latency_ms < LEAST_MS:

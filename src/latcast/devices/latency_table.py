@@ -1,8 +1,8 @@
-"""Latencies of networks on platforms as one table; cells that nobody measured are NaN."""
+"""Latencies of networks on platforms as one table; cells without a measurement are NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,19 +35,19 @@ class LatencyTable:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell was measured."""
+        """Return whether every cell was measured."""
         return not bool(np.isnan(self.latency_ms).any())
 
     def rows(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
-        """The table of some platforms."""
+        """Return the table of some platforms."""
         return replace(self, platforms=tuple(self.platforms[i] for i in indices), latency_ms=self.latency_ms[list(indices)])
 
     def columns(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
-        """The table of some networks."""
+        """Return the table of some networks."""
         return replace(self, networks=tuple(self.networks[i] for i in indices), latency_ms=self.latency_ms[:, list(indices)])
 
     def complete_part(self) -> LatencyTable:
-        """Without the platforms and networks that have to go so that no cell is missing.
+        """Leave out the platforms and networks that have to go so that no cell is missing.
 
         One after the other, the platform or network goes that the greatest share is missing of; of equal ones a platform, then
         the last one.
@@ -70,7 +70,7 @@ class LatencyTable:
 
 
 def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
-    """One cell for each platform and network, the label of all its measurements.
+    """Tabulate measurements: a cell for each platform and network, the label of all its measurements.
 
     Platforms and networks stand in the order in which they first occur.
 
@@ -89,20 +89,10 @@ def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
             cells.setdefault((item.platform, key), []).append(item)
     if not cells:
         raise DatasetError("found no measurement of a network that succeeded; expected at least one platform and network")
-    return _filled({cell: _label_ms(items) for cell, items in cells.items()}, references)
-
-
-def _label_ms(items: Sequence[Measurement]) -> float:
-    first = items[0]
-    if len(items) == 1 and not first.runs_ms and first.latency_ms is not None:
-        return first.latency_ms
-    return combine(items).latency_ms
-
-
-def _filled(cells: Mapping[tuple[str, str], float], references: Mapping[str, Reference]) -> LatencyTable:
     platforms = {name: index for index, name in enumerate(dict.fromkeys(platform for platform, _ in cells))}
     columns = {key: index for index, key in enumerate(references)}
     latency_ms = np.full((len(platforms), len(columns)), np.nan)
-    for (platform, key), value in cells.items():
-        latency_ms[platforms[platform], columns[key]] = value
+    for (platform, key), items in cells.items():
+        single = items[0].latency_ms if len(items) == 1 and not items[0].runs_ms else None
+        latency_ms[platforms[platform], columns[key]] = combine(items).latency_ms if single is None else single
     return LatencyTable(tuple(platforms), tuple(references.values()), latency_ms)

@@ -1,4 +1,4 @@
-"""Whether latencies that somebody states are milliseconds, as they are taken to be, or a thousand times off.
+"""Checks whether stated latencies are milliseconds or a thousand times off.
 
 Known phones lie within a factor of eight of the typical one of their kind of unit, so that what is more than a hundred times
 off is hardly in milliseconds.
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.devices.device_model import DeviceModel
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of
-from latcast.devices.network_kernels import network_kernels
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.errors import LatcastError
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
@@ -51,7 +50,7 @@ class UnitMismatch:
 
 
 def unit_mismatch(model: DeviceModel, platform: str, measured: Mapping[Reference, float]) -> UnitMismatch | None:
-    """Why latencies are hardly milliseconds; None where they may be, or where nothing can be compared.
+    """Return why latencies are hardly milliseconds; None where they may be, or nothing can be compared.
 
     Args:
         model: Of known devices.
@@ -82,7 +81,7 @@ def unit_mismatch(model: DeviceModel, platform: str, measured: Mapping[Reference
 
 
 def mismatch_of(stated_ms: np.ndarray, typical_ms: np.ndarray) -> UnitMismatch | None:
-    """Why latencies are hardly milliseconds, from those on the typical known device.
+    """Return why latencies are hardly milliseconds, from those on the typical known device.
 
     Args:
         stated_ms: (networks,) what is taken for milliseconds.
@@ -98,7 +97,7 @@ def mismatch_of(stated_ms: np.ndarray, typical_ms: np.ndarray) -> UnitMismatch |
 
 
 def odd_ones(stated_ms: np.ndarray, typical_ms: np.ndarray) -> dict[int, float]:
-    """Latencies that are hardly of the others' unit: index, and how many times the others' device seems slower by it.
+    """Find latencies hardly of the others' unit: index, and how many times the others' device seems slower by it.
 
     Two that contradict each other are both odd.
 

@@ -34,7 +34,7 @@ SQLITE, GZIP = b"SQLite format 3\0", b"\x1f\x8b"
 
 
 def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform) -> MeasuredNetworks:
-    """Reads latencies of networks on a new device.
+    """Read latencies of networks on a new device.
 
     Args:
         sources: CSV files with the header ``model,latency_ms`` (a model is a file, beside the CSV file or in the current folder,
@@ -65,13 +65,15 @@ def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform)
 
 
 def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[str, None]) -> list[tuple[str, Measurement]]:
-    """Measurements of networks on the platform, each with its place."""
+    """Read measurements of networks on the platform, each with its place."""
     text = str(source)
     path = Path(text).expanduser()
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
     if "://" in text or start.startswith(SQLITE):
         found = [(text, item) for item in _stored(text)]
-    elif not _stated(start) and (path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"):
+    elif not JsonLinesReader().begins(start.decode("utf-8", errors="replace")) and (
+        path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"
+    ):
         records = list(jsonlines.read(path))
         # Those with probes are brought to one quiet time, which takes a store.
         found = [(text, item) for item in (_stored(text) if any(item.probe_ms for item in records) else records)]
@@ -92,10 +94,6 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
 
 MOST_FIRST_LINE = 4096
 """Bytes of a file that are looked at to tell what it is."""
-
-
-def _stated(start: bytes) -> bool:
-    return JsonLinesReader().begins(start.decode("utf-8", errors="replace"))
 
 
 def _beginning(path: Path) -> bytes:
@@ -122,12 +120,8 @@ def _outputs(path: Path, platform: Platform, notes: dict[str, None]) -> list[tup
         said = all(section.header.get("device") for _, section in read_sections(file))
         read = read_outputs([file], kit=kit, platform=None if said else platform)
         notes.update(dict.fromkeys(read.notes))
-        found += [(_place(file, item), item) for item in read.measurements]
+        found += [(str(item.environment.get(MOMENT, {}).get("row", file.name)), item) for item in read.measurements]
     return found
-
-
-def _place(file: Path, item: Measurement) -> str:
-    return str(item.environment.get(MOMENT, {}).get("row", file.name))
 
 
 def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
@@ -136,7 +130,12 @@ def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
     Raises:
         DatasetError: None is, or those of several devices or versions are.
     """
-    alike = [each for each in map(Platform.parse, sorted(found)) if _alike(each, wanted)]
+    alike = []
+    for each in map(Platform.parse, sorted(found)):
+        versions = {each.runtime_version, wanted.runtime_version} - {UNSTATED}
+        same = (each.runtime, each.unit, each.precision) == (wanted.runtime, wanted.unit, wanted.precision)
+        if same and len(versions) < 2:
+            alike.append(each)
     if found and not alike:
         raise DatasetError(
             f"{source} holds measurements on {_listed(sorted(found))}; expected runtime "
@@ -151,19 +150,14 @@ def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
     return {each.id for each in alike}
 
 
-def _alike(one: Platform, wanted: Platform) -> bool:
-    versions = {one.runtime_version, wanted.runtime_version} - {UNSTATED}
-    return (one.runtime, one.unit, one.precision) == (wanted.runtime, wanted.unit, wanted.precision) and len(versions) < 2
-
-
 def _identity(reference: Reference) -> str:
-    """A file is the same wherever it lies."""
+    """Return a key of a network; a file has the same one wherever it lies."""
     content = reference.parameters.get("sha256") if reference.space == "file" else None
     return f"file {content} {reference.parameters.get('shapes')}" if content else reference.key
 
 
 def _without_profiled(group: list[tuple[str, Measurement]], notes: dict[str, None]) -> list[tuple[str, Measurement]]:
-    """A tool's profiler takes time itself: its runs count where there are no others."""
+    """Leave out runs under a tool's profiler, which takes time itself, where there are others."""
     plain = [(place, item) for place, item in group if not (item.executed and "tool" in item.environment)]
     if plain and len(plain) < len(group):
         notes["runs under a tool's profiler, which takes time itself, are not counted beside others of the same network"] = None

@@ -36,7 +36,7 @@ class MeasuredNetwork:
         return self.reference.name or self.reference.key
 
     def scaled(self, factor: float) -> MeasuredNetwork:
-        """In another unit."""
+        """Return the network with latencies in another unit."""
         return replace(self, latency_ms=factor * self.latency_ms, values_ms=tuple(factor * value for value in self.values_ms))
 
 
@@ -52,7 +52,7 @@ class MeasuredNetworks:
 
     @property
     def latency_ms(self) -> dict[Reference, float]:
-        """By network."""
+        """Latency by network."""
         return {each.reference: each.latency_ms for each in self.networks}
 
 
@@ -63,13 +63,13 @@ def in_milliseconds(
     unit: str = "",
     ask: Callable[[UnitMismatch], str] | None = None,
 ) -> MeasuredNetworks:
-    """The same in milliseconds, where they stand in another unit.
+    """Convert latencies to milliseconds, where they are stated in another unit.
 
     Args:
         measured: As read, taken for milliseconds.
         typical_ms: (networks,) on known devices of this kind of unit; NaN where that is not known.
         unit: "ms", "s" or "us" where the user said it: then nothing is doubted. Empty where not.
-        ask: Asks the user for the unit; None where nobody can be asked.
+        ask: Asks the user for the unit; None where the user cannot be asked.
 
     Raises:
         DatasetError: Nothing was said, and the latencies are hardly milliseconds; or some of them hardly of the others' unit.

@@ -74,7 +74,7 @@ SCORE_DEGREES = 6.0
 
 
 def left_out_score(error: np.ndarray, variance: np.ndarray) -> float:
-    """Logarithm of the density of all left-out errors."""
+    """Return the logarithm of the density of all left-out errors."""
     return float(student_log_density(error, variance, SCORE_DEGREES).sum())
 
 
@@ -99,12 +99,12 @@ _SAME_BASE = (BASE_TERMS[:, None] == BASE_TERMS[None]).astype(float)
 
 
 def learned(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """The learned prior."""
+    """Return the learned prior."""
     return model.prior(kind, covariates)
 
 
 def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """One mean for the coefficients of each base."""
+    """Return a prior with one mean for the coefficients of each base."""
     found = model.kinds[kind]
     mean = model.mean(covariates)
     by_base = mean.copy()
@@ -120,7 +120,7 @@ NPU_CONSTANT, NPU_COUNT = 3.0, -1.0
 
 
 def overheads(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """Room in every coefficient, most in the overheads: few networks cannot tell a constant from a price per kernel."""
+    """Widen every coefficient, most the overheads: few networks cannot separate a constant from a price per kernel."""
     prior = model.prior(kind, covariates)
     covariance, mean = prior.covariance.copy(), prior.mean.copy()
     places = np.arange(TERM_COUNT)
@@ -134,7 +134,7 @@ SIMILAR_LEVEL_VARIANCE, SIMILAR_OWN_VARIANCE, SIMILAR_PROCESS_SHARE = 0.5, 0.1, 
 
 
 def similar(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """The empirical covariance of whole states."""
+    """Return a prior with the empirical covariance of whole states."""
     found = model.kinds[kind]
     own = SIMILAR_LEVEL_VARIANCE + SIMILAR_OWN_VARIANCE * np.eye(TERM_COUNT)
     covariance = found.similar + model.with_process(own, found, SIMILAR_PROCESS_SHARE)
@@ -148,7 +148,7 @@ UNLIKE_COVARIATES = 0.1
 
 
 def nearest(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
-    """Up to a factor like the platforms with the same pattern of latencies."""
+    """Return the prior of the platforms with the same pattern of latencies, up to a factor."""
     rows, deviation = pattern_deviations(model, kind, covariates, observed)
     if not len(rows) or not len(observed.log_ms):
         return None
@@ -164,7 +164,7 @@ def nearest(model: DeviceModel, kind: str, covariates: Mapping[str, float], obse
 def pattern_deviations(
     model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How unlike a device each platform of its kind is, up to a factor.
+    """Return how unlike a device each platform of its kind is, up to a factor.
 
     Returns:
         Rows of the model's platforms; and for each the standard deviation of the logarithms of measured over predicted.
@@ -186,7 +186,7 @@ CHIP_LEVEL_VARIANCE = 0.25
 
 
 def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
-    """Like the platforms of the same chip: their mean distance from what their covariates say is the device's too."""
+    """Shift the mean by how far platforms of the same chip are from what their covariates say."""
     rows = [row for row in model.rows_of_kind[kind] if silicon and model.platforms[row].silicon == silicon]
     if not rows:
         return None
@@ -208,7 +208,7 @@ _SUPPORTS = [np.array(columns) for count in (3, 2, 1) for columns in combination
 
 
 def _nonnegative(design: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Non-negative least squares of three columns: the best of all choices of columns whose solution is positive."""
+    """Solve non-negative least squares of three columns by trying every choice of columns."""
     best, best_cost = np.zeros(3), np.inf
     for columns in _SUPPORTS:
         solution = np.linalg.lstsq(design[:, columns], target, rcond=None)[0]
@@ -221,7 +221,7 @@ def _nonnegative(design: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def fit_totals(totals: np.ndarray, latency_ms: np.ndarray) -> np.ndarray:
-    """(3,) non-negative prices of a FLOP, an element and a network, robust; of a FLOP alone with fewer than three networks."""
+    """Fit non-negative prices of a FLOP, an element and a network, (3,), robustly; of a FLOP alone with under three networks."""
     if len(latency_ms) < 3:
         return np.array([float(np.exp(np.median(np.log(latency_ms / totals[:, 0])))), 0.0, 0.0])
     unit = totals.mean(axis=0)
@@ -240,7 +240,7 @@ MOST_PARTS = 10
 
 
 def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Candidate:
-    """The regression on FLOPs, elements and a constant, as a state without uncertainty.
+    """Regress on FLOPs, elements and a constant, as a state without uncertainty.
 
     Args:
         totals: (networks, 3) of :class:`latcast.predictors.network_features.NetworkFeatures`.

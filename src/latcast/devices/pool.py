@@ -51,23 +51,23 @@ class Pool:
 
     @classmethod
     def of(cls, predictors: Sequence[PlatformPredictor]) -> Pool:
-        """A pool of predictors at hand; of two for one platform the first stays."""
+        """Return a pool of predictors at hand; of two for one platform the first stays."""
         found: dict[str, PlatformPredictor] = {}
         for predictor in predictors:
             found.setdefault(predictor.platform.id, predictor)
         return cls(dict(sorted(found.items())))
 
     def without(self, unwanted: Callable[[Platform], bool]) -> Pool:
-        """The pool without some platforms."""
+        """Return the pool without some platforms."""
         kept = {name: each for name, each in self.predictors.items() if not unwanted(each.platform)}
         return Pool(kept, self.problems)
 
     def knowing(self, type_name: str) -> Mapping[str, PlatformPredictor]:
-        """The predictors that learned kernels of a type."""
+        """Return the predictors that learned kernels of a type."""
         return {name: each for name, each in self.predictors.items() if type_name in each.kernels}
 
     def latency_ms(self, type_name: str, configurations: np.ndarray) -> dict[str, np.ndarray]:
-        """Latencies of kernels by each predictor that knows their type, (kernels,) by platform id, without network overhead."""
+        """Predict kernels by each predictor that knows their type, (kernels,) by platform id, without network overhead."""
         return {name: each.raw_kernel_latency_ms({type_name: configurations}) for name, each in self.knowing(type_name).items()}
 
 
@@ -77,14 +77,13 @@ def open_pool(
     like: tuple[str, str] | None = None,
     watch: Callable[[str, float], None] = lambda platform, share: None,
 ) -> Pool:
-    """Loads every bundle of some folders.
+    """Load every bundle of some folders.
 
-    A bundle that cannot be loaded is left out and named: one damaged file among a hundred is no reason to stop.
+    A bundle that cannot be loaded is left out and named: one damaged file does not stop the others.
 
     Args:
         folders: Where bundles are; the user's and the shipped ones where None.
-        like: A unit and a precision; shipped bundles of another kind of unit, number of threads or precision are left out. One
-            core's kernels are not forecast from a GPU's, and loading all takes a short budget's first tenth.
+        like: A unit and a precision; shipped bundles of another kind of unit, number of threads or precision are left out.
         watch: Called with each platform that is loaded, and the part of the bundles that are.
 
     Raises:
@@ -107,15 +106,14 @@ def open_pool(
 
 
 def _computes_like(platform: str, like: tuple[str, str]) -> bool:
-    """Whether a platform has such a kind of unit, as many threads and the same precision."""
+    """Return whether a platform has such a kind of unit, as many threads and the same precision."""
     (_, _, unit, precision), (wanted_unit, wanted_precision) = platform.split("/"), like
     found, wanted = Unit.parse(unit), Unit.parse(wanted_unit)
     return (found.kind, found.threads, precision) == (wanted.kind, wanted.threads, wanted_precision)
 
 
 SIMILARITIES = ("divergence", "dispersion", "spearman", "random")
-"""Orders of :func:`ranked`: LitePred's; by the relative error that is left when the scale is known, in which small kernels
-count as much as large ones; OneProxy's; and by chance."""
+"""Orders of :func:`ranked`: LitePred's; relative error at a known scale; OneProxy's; by chance."""
 
 CHANNEL_STEPS = 16
 """Consecutive numbers of channels of one sweep (§5.1)."""
@@ -124,15 +122,14 @@ KERNEL_SIZES = (1, 3, 5, 7)
 """Windows of one sweep (§5.1)."""
 
 SWEPT_SHARE = 0.5
-"""Part of the representative kernels that belong to sweeps; the others are drawn as networks have them. The paper gives no
-number."""
+"""Part of the representative kernels that belong to sweeps; the paper gives no number."""
 
 FEWEST = 3
 """Kernels below which no similarity can be told."""
 
 
 def divergence(predicted_ms: np.ndarray, measured_ms: np.ndarray) -> float:
-    """Kullback-Leibler divergence of latencies divided by their sums; 0 where one is a multiple of the other.
+    """Return the Kullback-Leibler divergence of latencies divided by their sums; 0 where one is a multiple of the other.
 
     Args:
         predicted_ms: (kernels,), positive: P.
@@ -175,7 +172,7 @@ class Similarity:
 
 
 def similarities(pool: Pool, type_name: str, configurations: np.ndarray, measured_ms: np.ndarray) -> list[Similarity]:
-    """Every predictor of a pool that knows a kernel type, against measured kernels of it; in the order of the pool.
+    """Compare every predictor of a pool that knows a kernel type with measured kernels of it.
 
     Args:
         pool: Predictors of other platforms.
@@ -197,7 +194,7 @@ def similarities(pool: Pool, type_name: str, configurations: np.ndarray, measure
 
 
 def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -> list[Similarity]:
-    """Most similar first.
+    """Sort similarities, most similar first.
 
     Args:
         found: From :func:`similarities`.
@@ -217,13 +214,13 @@ def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -
         shuffled = list(found)
         Random(f"similarity/{seed}").shuffle(shuffled)
         return shuffled
-    raise TrainingError(f"'{by}' is no order of similarity; expected one of {', '.join(SIMILARITIES)}")
+    raise TrainingError(f"'{by}' is not an order of similarity; expected one of: {', '.join(SIMILARITIES)}")
 
 
 def representative_configurations(
     space: KernelSpace, listed: ConfigurationCounts, count: int, *, seed: int = 0
 ) -> list[Configuration]:
-    """Kernels by which a platform is recognised (§5.1): some as networks have them, the others in fine-grained sweeps.
+    """Choose kernels by which a platform is recognised (§5.1): drawn as in networks, or in fine-grained sweeps.
 
     A sweep keeps everything of a kernel but one dimension: sixteen consecutive numbers of channels, which show the staircase
     of a platform, or the window's sizes.
@@ -247,7 +244,7 @@ def representative_configurations(
 
 
 def _sweeps(space: KernelSpace, start: Configuration) -> list[Configuration]:
-    """The sweeps from one configuration: of every number of channels, and of the window."""
+    """Return the sweeps from one configuration: of every number of channels, and of the window."""
     changes: list[Mapping[str, int]] = [
         {name: value + step} for name, value in space.spans(start).items() for step in range(CHANNEL_STEPS)
     ]

@@ -1,9 +1,7 @@
-"""Kernel predictors from those of other platforms and a few samples: analytical terms, the sources' predictions among them, and
-boosted trees on what these leave, where they help.
+"""Kernel predictors from those of other platforms and a few samples.
 
-It takes the place of LitePred's fine-tuned perceptron (§4.3), needs no torch, and is what ``latcast device adapt`` ships. Whether
-a kernel type is transferred at all, and whether with trees, is decided by cross-validation on its samples, against training from
-scratch: transfer from an unlike platform never does harm beyond that test's noise.
+The sources' predictions are further analytical terms; boosted trees learn what these leave. This replaces LitePred's fine-tuned
+perceptron (§4.3). Cross-validation on a type's samples chooses between sources, sources with trees, and training from scratch.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class Transferred:
 
 
 def kernel_source(predictor: PlatformPredictor, type_name: str) -> KernelSource:
-    """What a platform's predictor knows of a kernel type, as a source."""
+    """Return a platform's predictor of a kernel type as a source."""
     return KernelSource(predictor.platform.id, predictor.analytical, predictor.kernels[type_name])
 
 
@@ -74,7 +72,7 @@ def fit_transferred(
     *,
     seed: int = 0,
 ) -> Transferred:
-    """Trains the predictor of one kernel type.
+    """Train the predictor of one kernel type.
 
     Args:
         type_name: The kernel type.
@@ -130,7 +128,7 @@ def _on_sources(
 
 
 def _without_idle(base: TransferredBase) -> TransferredBase:
-    """The base without sources that count nowhere; the first one stays, so that there is one.
+    """Drop the sources with coefficients of 0 everywhere; the first one stays, so that there is one.
 
     A bundle carries its sources along, and its readers evaluate them.
     """
@@ -150,7 +148,7 @@ def _cross_validated(
     fold: np.ndarray,
     analytical: AnalyticalTerms,
 ) -> float:
-    """Mean relative error; a predictor with a base of its own does not look at ``analytical``."""
+    """Return the mean relative error; a predictor with a base ignores ``analytical``."""
     predicted = np.empty(len(latency_ms))
     for part in range(FOLDS):
         made = make(np.flatnonzero(fold != part))

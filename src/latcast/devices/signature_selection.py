@@ -25,7 +25,7 @@ class SignatureSelection(Protocol):
     """A way to choose networks; what a plug-in of the group ``latcast.signatures`` is."""
 
     def __call__(self, latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-        """Chooses networks.
+        """Choose networks.
 
         Args:
             latency_ms: (devices, networks) of known devices, complete.
@@ -53,7 +53,7 @@ SELECTIONS: Registry[SignatureSelection] = Registry(
 
 
 def check_size(latency_ms: np.ndarray, size: int) -> None:
-    """Refuses a size that cannot be had.
+    """Refuse a size that cannot be had.
 
     Raises:
         TrainingError: Fewer networks than asked for, none asked for, or cells without a value.
@@ -65,7 +65,7 @@ def check_size(latency_ms: np.ndarray, size: int) -> None:
 
 
 def select_random(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Random sampling (Ganesan et al. §III-C, RS); see :class:`SignatureSelection`."""
+    """Select at random (Ganesan et al. §III-C, RS); see :class:`SignatureSelection`."""
     check_size(latency_ms, size)
     order = np.random.default_rng(seed).permutation(latency_ms.shape[1])
     return tuple(int(index) for index in order[:size])
@@ -75,26 +75,24 @@ LEVELS = 3
 
 
 def levels(latency_ms: np.ndarray) -> np.ndarray:
-    """(devices, networks) integers 0 to 2: the tercile of each network's latencies that a device lies in."""
+    """Return the tercile (0 to 2) of each network's latencies that a device lies in, (devices, networks)."""
     cuts = np.quantile(latency_ms, np.arange(1, LEVELS) / LEVELS, axis=0)
     found: np.ndarray = (latency_ms[None] >= cuts[:, None]).sum(axis=0)
     return found
 
 
 def entropy(codes: np.ndarray) -> float:
-    """Of the distribution of codes over devices, in nats."""
+    """Return the entropy of the distribution of codes over devices, in nats."""
     _, counts = np.unique(codes, return_counts=True)
     shares = counts / counts.sum()
     return float(-(shares * np.log(shares)).sum())
 
 
 def select_by_mutual_information(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """Mutual information selection (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
+    """Select by mutual information (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
 
-    Each network's latencies become three levels over the devices (below the first tercile, between, above). The first network is
-    random, as in the algorithm. A network is added whose levels, together with those chosen, tell the devices apart best beyond
-    what the network says alone: the released code maximises ``H(chosen, new) - H(new)``, which is ``H(chosen) - I(chosen; new)``,
-    so the network that repeats least of what the chosen ones say. Of equal ones the last is taken, as in the algorithm.
+    Each network's latencies become terciles over the devices. The first network is random; each next one maximises
+    ``H(chosen, new) - H(new)``, as the released code does: it repeats least of the chosen ones. Of equal ones the last is taken.
     """
     check_size(latency_ms, size)
     table = levels(latency_ms)
@@ -121,7 +119,7 @@ THRESHOLD = 0.98
 
 
 def rank_correlations(latency_ms: np.ndarray) -> np.ndarray:
-    """(networks, networks) Spearman correlations over the devices; 0 with a network that is alike on all devices."""
+    """Return Spearman correlations over the devices, (networks, networks); 0 with a network equal on all devices."""
     by_device = np.apply_along_axis(ranks, 0, latency_ms)
     by_device -= by_device.mean(axis=0)
     length = np.sqrt((by_device**2).sum(axis=0))
@@ -130,7 +128,7 @@ def rank_correlations(latency_ms: np.ndarray) -> np.ndarray:
 
 
 def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) -> list[int]:
-    """Algorithm 2 as it stands: ``size`` networks, or fewer where it runs out of them."""
+    """Apply Algorithm 2: ``size`` networks, or fewer where it runs out of them."""
     left = list(range(len(correlations)))
     chosen: list[int] = []
     while left and len(chosen) < size:
@@ -142,12 +140,10 @@ def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) 
 
 
 def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, threshold: float = THRESHOLD) -> tuple[int, ...]:
-    """Spearman correlation coefficient selection (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
+    """Select by Spearman correlation (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
 
-    The network that the most others correlate with is taken, and they are removed. Networks of one space correlate highly, so the
-    algorithm may run out of networks before it has as many as were asked for; the paper does not say what then. Here each
-    further one is the network whose highest correlation with a chosen one is the lowest: what the chosen ones say least of.
-    Nothing is random.
+    The network that the most others correlate with is taken, and they are removed. Where the algorithm runs out of networks,
+    which the paper leaves open, each further one correlates least with those chosen. Nothing is random.
     """
     check_size(latency_ms, size)
     correlations = rank_correlations(latency_ms)
@@ -172,11 +168,11 @@ CLIPPED_AT = 0.3
 
 
 def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
-    """The networks from which all others are predicted with the least error; see :class:`SignatureSelection`.
+    """Select the networks from which all others are predicted best; see :class:`SignatureSelection`.
 
     Greedy: each time the network is added that leaves the least error when every known device in turn is predicted from the
-    chosen networks by what the other devices say (a Gaussian over networks in logarithms, the device's level free). The worst
-    devices, phones that throttled while they were measured, do not count: no choice of networks would help them.
+    chosen networks by the other devices (a Gaussian over networks in logarithms, the device's level free). The worst devices do
+    not count, as they throttled while they were measured.
     """
     check_size(latency_ms, size)
     log_ms = np.log(latency_ms)
@@ -184,7 +180,8 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
     deviations = np.clip(log_ms - typical - level[:, None], -CLIPPED_AT, CLIPPED_AT)
     order = np.random.default_rng(seed).permutation(len(deviations))
     folds = [part for part in np.array_split(order, min(ERROR_FOLDS, len(deviations))) if len(part)]
-    covariances = [_covariance(np.delete(deviations, part, axis=0)) for part in folds]
+    others = [np.delete(deviations, part, axis=0) for part in folds]
+    covariances = [rows.T @ rows / max(len(rows), 1) for rows in others]
     chosen: list[int] = []
     while len(chosen) < size:
         left = [network for network in range(deviations.shape[1]) if network not in chosen]
@@ -194,7 +191,7 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
 
 
 def typical_pattern(log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The typical pattern (networks,) of a table's rows and the level (devices,) of each, robustly; NaN cells count nothing."""
+    """Fit the typical pattern (networks,) of a table's rows and the level (devices,) of each; NaN cells are ignored."""
     level = np.nanmedian(log_ms, axis=1)
     for _ in range(3):
         pattern = np.nanmedian(log_ms - level[:, None], axis=0)
@@ -202,12 +199,8 @@ def typical_pattern(log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.nanmedian(log_ms - level[:, None], axis=0), level
 
 
-def _covariance(deviations: np.ndarray) -> np.ndarray:
-    return deviations.T @ deviations / max(len(deviations), 1)
-
-
 def _left_out_error(deviations: np.ndarray, folds: list[np.ndarray], covariances: list[np.ndarray], chosen: list[int]) -> float:
-    """Mean absolute error of the devices that count."""
+    """Return the mean absolute error of the devices that count."""
     errors = np.zeros(len(deviations))
     one = np.ones(len(chosen))
     columns = np.array(chosen)
@@ -249,7 +242,7 @@ class SignatureSet:
 
 
 def small_networks(networks: Sequence[Reference], most_parameters: float = MOST_SMALL_PARAMETERS) -> list[int]:
-    """Indices of the networks that can be built here and have at most so many parameters.
+    """Return the indices of the networks that can be built here and have at most so many parameters.
 
     Raises:
         LatcastError: A network cannot be built, though it should.
@@ -267,7 +260,7 @@ def choose_signature(
     buildable: bool = False,
     most_parameters: float | None = None,
 ) -> SignatureSet:
-    """Chooses networks from a table, which may lack cells: what lacks most is left out.
+    """Choose networks from a table; rows and columns that lack most cells are left out.
 
     Args:
         table: Known latencies.

@@ -1,4 +1,4 @@
-"""A platform that nobody measured, of a device whose chip is known: what is said of it from the chip alone."""
+"""Predictors of unmeasured platforms, from what is known of their chip."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SHOWN = 3
 
 
 def unmeasured_platform(text: str) -> PlatformPredictor | None:
-    """The predictor of a platform id of which nothing is known but the device.
+    """Return the predictor of a platform of which only the device is known.
 
     Args:
         text: ``device/runtime/unit/precision``; the device as :func:`latcast.find_devices` takes it ("pi 5", "rk3588"), the
             runtime with or without its version.
 
     Returns:
-        None where the text is no whole id, no chip or device of the table is called just so, or platforms of the device under
+        None where the text is not a whole id, no chip or device of the table has this name, or platforms of the device under
         this runtime can be predicted for: then one of them may be meant.
     """
     parts = [part.strip() for part in text.split("/")]
@@ -32,8 +32,13 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
     device, runtime, unit, precision = parts
     try:
         platform = Platform.stated(device, runtime, unit, precision)
-        if _may_mean_another(platform, device):
-            return None
+        # A platform of the same device under this runtime may be meant.
+        wanted = set(devices_named(device))
+        for name in platform_ids():
+            other, other_runtime = name.split("/")[:2]
+            same = other == platform.device or (wanted and wanted & set(devices_named(other)))
+            if same and other_runtime.rpartition("-")[0] == platform.runtime:
+                return None
         found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)
     except LatcastError:
         return None
@@ -41,15 +46,3 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
     near = ", ".join(each.platform for each in found.nearest[:SHOWN])
     card["warning"] = f"{card['warning']}; nearest: {near}; a few networks timed there narrow it: latcast device kit"
     return found.predictor.with_card(card)
-
-
-def _may_mean_another(platform: Platform, device_text: str) -> bool:
-    """Whether a device of this name has platforms under this runtime."""
-    wanted = set(devices_named(device_text))
-    for name in platform_ids():
-        device, runtime = name.split("/")[:2]
-        if runtime.rpartition("-")[0] == platform.runtime and (
-            device == platform.device or (wanted and wanted & set(devices_named(device)))
-        ):
-            return True
-    return False

@@ -26,11 +26,10 @@ import numpy as np
 from latcast.chips.chip_names import silicon
 from latcast.datasets.splits import lineage_of
 from latcast.devices.added_device import typical_interval
-from latcast.devices.device_model import INTERCEPT, Described, DeviceModel, KnownPlatform
+from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.members import Candidate
-from latcast.devices.network_kernels import network_kernels
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub import browser
 from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFactors
@@ -84,11 +83,13 @@ class KnownNetworks:
         references, features = _listed_features()
         return cls(references, np.vstack([_kernel_sums(pool, each) for each in features]))
 
-    def described(self, pool: DeviceModel, keys: Iterable[str]) -> Described:
+    def described(self, pool: DeviceModel, keys: Iterable[str]) -> DescribedNetworks:
         """Return some of them, described in the model's basis."""
         sums = self.sums[[self.row[key] for key in keys]]
         own = sums[:, :ADDED]
-        return Described(network_terms(own), *pool.basis.of_sums(own, sums[:, ADDED:]), network_totals(own), network_place(own))
+        return DescribedNetworks(
+            network_terms(own), *pool.basis.of_sums(own, sums[:, ADDED:]), network_totals(own), network_place(own)
+        )
 
     def with_more(self, pool: DeviceModel, references: Iterable[Reference]) -> KnownNetworks:
         """Return these networks plus ``references``; stops after :data:`LONGEST_BUILDING_S`."""
@@ -322,10 +323,10 @@ class HubModel:
         )
 
     @cached_property
-    def _all_described(self) -> Described:
+    def _all_described(self) -> DescribedNetworks:
         return self.networks.described(self.pool, self.networks.row)
 
-    def _described(self, keys: Iterable[str]) -> Described:
+    def _described(self, keys: Iterable[str]) -> DescribedNetworks:
         return self._all_described.rows(np.array([self.networks.row[key] for key in keys], dtype=int))
 
     def _forecast(self, given: Mapping[str, float], platform: str) -> tuple[DeviceForecast, list[Candidate], str]:

@@ -1,8 +1,7 @@
 """Analytical terms: what a kernel computes and moves, times non-negative coefficients by kernel class.
 
-Where single kernels were timed, the coefficients are fitted to them; where only
-whole networks were, to the sums of their terms (the sum is observed, its terms are not). The inverse of a coefficient is a
-throughput, so a fitted platform explains itself: effective GFLOP/s and GB/s by class, microseconds a kernel.
+The coefficients are fitted to timed kernels, or to whole networks as sums over their kernels. The inverse of a coefficient is a
+throughput: effective GFLOP/s and GB/s by class, microseconds a kernel.
 """
 
 from __future__ import annotations
@@ -12,22 +11,25 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from latcast.kernels.cache_lines import missed
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.kernels.types.movement import COPY_CLASSES
-from latcast.predictors.layout_copies import LAYOUT_TERMS, layout_terms
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 
 TERMS = ("flops", "moved", "weights", "count")
 """FLOPs; elements read and written; weights read; one a kernel."""
 
 LOOPS = "loops"
-"""Inner loops of a convolution, one over the input channels of a group for each output and each filter tap. Starting one costs
-however few channels there are, so that narrow groups and an image's three channels take longer than their FLOPs say."""
+"""Inner loops of a convolution: one a filter tap and output, over a group's input channels."""
 
 DEPTH = "depth"
-"""FLOPs in a row for one output element. A GPU works on all outputs at once, and a kernel takes at least as long as one of them:
-a 1x1 convolution of a vector on PyTorch's Vulkan backend (Li et al.'s data) takes 0.6 µs an input channel of a Mali-G76 and
-hardly any more for 1000 outputs than for 16."""
+"""FLOPs in a row for one output element: a GPU's kernel takes at least as long as one output."""
+
+LAYOUT_TERMS = ("laid_in_near", "laid_in_far", "laid_out_far")
+"""Elements of an input whose copy misses the first cache, the second; of an output whose copy misses the second."""
+
+NEAR_CACHE, FAR_CACHE = (128, 4), (512, 16)
+"""Sets and ways of caches: 32 KiB and 512 KiB, as a Cortex-A55 and about as larger cores have."""
 
 LIMITS = ("compute", "memory", "overhead")
 """What may take most of a kernel's time: its arithmetic, what it reads and writes, or being started."""
@@ -67,7 +69,7 @@ _COARSER = {
 
 
 def coarse_class(name: str) -> str:
-    """The class of kernels that share a throughput where too little was measured to tell finer ones apart.
+    """Return the coarse class whose coefficients stand in for a class without its own.
 
     >>> coarse_class("conv 3x3 strided unaligned"), coarse_class("depthwise 3x3"), coarse_class("add")
     ('conv kxk', 'depthwise', 'add')
@@ -78,21 +80,21 @@ def coarse_class(name: str) -> str:
 
 
 def _stand_ins(name: str) -> tuple[str, ...]:
-    """The classes whose coefficients a class may have, its own first."""
+    """Return the classes whose coefficients a class may have, its own first."""
     coarse = coarse_class(name)
     narrower = name.replace("depthwise wide", "depthwise kxk").replace("strided narrow", "strided")
     return tuple(found for found in (name, narrower, coarse, _COARSER.get(coarse)) if found is not None)
 
 
 def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS) -> np.ndarray:
-    """Terms of kernels, shape (kernels, terms).
+    """Return the terms of kernels, shape (kernels, terms).
 
     What is fused behind counts too: its FLOPs for each output element and the further activations it reads.
 
     Args:
         kind: Their type.
         configurations: (kernels, fields).
-        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`.
+        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`LAYOUT_TERMS`.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -112,6 +114,29 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
     return np.stack([values[name] for name in terms], axis=1)
 
 
+def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns of ``LAYOUT_TERMS`` of convolutions, each (kernels,).
+
+    A runtime that keeps channels first copies every map for a library that wants them last (PyTorch Mobile for XNNPACK), and
+    back. Both loops write in order and read with a stride: a map's size on the way in, the channels on the way out. Strides that
+    are multiples of powers of two miss the caches.
+
+    Args:
+        columns: ``in_h``, ``in_w``, ``in_channels`` and the same of the output, each (kernels,).
+    """
+    read, written = (columns[f"{side}_h"] * columns[f"{side}_w"] for side in ("in", "out"))
+    channels_in, channels_out = columns["in_channels"], columns["out_channels"]
+    # A single pixel, or a single channel, lies alike in both layouts.
+    laid_in = np.where((read > 1) & (channels_in > 1), read * channels_in, 0)
+    laid_out = np.where((written > 1) & (channels_out > 1), written * channels_out, 0)
+    near, far, back = (
+        missed(channels_in, read, NEAR_CACHE),
+        missed(channels_in, read, FAR_CACHE),
+        missed(written, channels_out, FAR_CACHE),
+    )
+    return dict(zip(LAYOUT_TERMS, (laid_in * near, laid_in * far, laid_out * back), strict=True))
+
+
 @dataclass(frozen=True)
 class AnalyticalTerms:
     """Fitted coefficients, in milliseconds per unit of each term.
@@ -125,23 +150,23 @@ class AnalyticalTerms:
     terms: tuple[str, ...] = TERMS
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """Latency of kernels, shape (kernels,); a class without coefficients as its coarse class, or as :data:`POOLED`."""
+        """Return the latency of kernels, (kernels,); classes without coefficients use their coarse class or ``POOLED``."""
         return np.maximum(self.term_ms(kind, configurations).sum(axis=1), 1e-7)
 
     def term_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """What each term adds to the latency of kernels, shape (kernels, terms)."""
+        """Return each term's part of the latency of kernels, shape (kernels, terms)."""
         values = term_values(kind, configurations, self.terms)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
-        table = {name: self._of_class(str(name), pooled) for name in set(classes)}
+        table = {
+            name: next((self.coefficients[known] for known in _stand_ins(str(name)) if known in self.coefficients), pooled)
+            for name in set(classes)
+        }
         weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(self.terms)))
         return np.asarray(values * weights)
 
-    def _of_class(self, name: str, pooled: np.ndarray) -> np.ndarray:
-        return next((self.coefficients[known] for known in _stand_ins(name) if known in self.coefficients), pooled)
-
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """Whether each kernel's class has coefficients of its own."""
+        """Return whether each kernel's class has coefficients of its own."""
         classes = kind.throughput_class(kind.columns(configurations))
         return np.array([any(known in self.coefficients for known in _stand_ins(name)) for name in classes], dtype=bool)
 
@@ -153,7 +178,7 @@ class AnalyticalTerms:
         return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()}, tuple(terms))
 
     def over(self, terms: Sequence[str]) -> AnalyticalTerms:
-        """The same with more terms, whose coefficients are 0."""
+        """Return the terms with more columns, whose coefficients are 0."""
         place = [self.terms.index(name) if name in self.terms else -1 for name in terms]
         padded = {name: np.append(values, 0.0)[place] for name, values in self.coefficients.items()}
         return AnalyticalTerms(padded, tuple(terms))
@@ -166,7 +191,7 @@ def fit_nonnegative(
     strength: float = 1e-3,
     prior_scale: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Non-negative coefficients that minimise a robust squared percentage error, drawn towards a prior.
+    """Fit non-negative coefficients that minimise a robust squared percentage error, drawn towards a prior.
 
     The error of an observation is ``(A w - y) / sqrt(y · A w)``: to first order the percentage error, yet alike for twice as
     much and half as much. Dividing by ``y`` alone, a few observations measured far too short would be worth more than all
@@ -212,7 +237,7 @@ def _weighted(
     strength: float,
     prior_scale: np.ndarray | None,
 ) -> np.ndarray:
-    """One non-negative least squares: ``min Σ (weight (A w - y))² / n + strength Σ ((w - p) · prior_scale)²``."""
+    """Solve one non-negative least squares: ``min Σ (weight (A w - y))² / n + strength Σ ((w - p) · prior_scale)²``."""
     from scipy.optimize import nnls
 
     observations = len(target)
@@ -234,7 +259,7 @@ def _weighted(
 def fit_from_kernels(
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3, terms: Sequence[str] = TERMS
 ) -> AnalyticalTerms:
-    """Coefficients from timed kernels.
+    """Fit coefficients to timed kernels.
 
     Args:
         samples: Kernel type to (configurations, latency in milliseconds).
@@ -270,7 +295,7 @@ def fit_from_kernels(
 
 
 def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    """Terms of distinct kernels in the columns of their class, for sums over networks.
+    """Return the terms of distinct kernels in the columns of their class, for sums over networks.
 
     Args:
         configurations: Kernel type to distinct configurations, as in :class:`latcast.kernels.KernelTable`.
@@ -297,7 +322,7 @@ def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray
 def fit_from_networks(
     sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, *, strength: float = 1e-2
 ) -> tuple[AnalyticalTerms, float]:
-    """Coefficients, and a constant overhead, from whole networks alone.
+    """Fit coefficients, and a constant overhead, to whole networks alone.
 
     Args:
         sums: (networks, classes x len(TERMS)): :func:`network_design` summed over each network.
@@ -319,11 +344,9 @@ def fit_from_networks(
 
 @dataclass(frozen=True)
 class ClassThroughput:
-    """What a device achieves on one class of kernels; None where its time does not grow with the term, or where the
-    precision, and so the number of bytes, is not stated.
+    """Rates of a device on one class of kernels: inverse coefficients, each as if its term were all of a kernel's latency.
 
-    A coefficient is a time (milliseconds a FLOP, an element, a weight, a kernel); its inverse is a rate. The terms add up in a
-    kernel's latency, so a rate says how fast one thing would go if it were all there was: FLOP/s without memory traffic.
+    None where time does not grow with the term, or where the precision, and so the number of bytes, is not stated.
 
     Attributes:
         kernel_class: Its name; "any" is fitted on all kernels together.
@@ -349,7 +372,7 @@ class ClassThroughput:
 
 
 def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroughput]:
-    """What a platform of a precision achieves, by class of kernel, all kernels together first."""
+    """Return a platform's throughput at a precision, by class of kernel, all kernels together first."""
     activation_bytes, weight_bytes = ACTIVATION_BYTES.get(precision), WEIGHT_BYTES.get(precision)
     pooled = analytical.coefficients[POOLED]
     found = []
@@ -370,14 +393,14 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
 
 
 def _rate(unit_ms: float, scale: float | None) -> float | None:
-    """10⁹ units a second, from milliseconds a unit of the term, which is so many units."""
+    """Return the rate in 10⁹ units a second, from milliseconds a unit of the term."""
     return scale * 1e-6 / unit_ms if scale is not None and unit_ms > 0 else None
 
 
 def compared(
     first: Sequence[ClassThroughput], second: Sequence[ClassThroughput]
 ) -> list[tuple[ClassThroughput | None, ClassThroughput | None]]:
-    """The same classes side by side, in the first one's order; None where one has none."""
+    """Pair the classes of both, in the first one's order; None where one lacks a class."""
     other = {each.kernel_class: each for each in second}
     pairs: list[tuple[ClassThroughput | None, ClassThroughput | None]] = [
         (each, other.pop(each.kernel_class, None)) for each in first

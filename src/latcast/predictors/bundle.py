@@ -30,7 +30,7 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
-from latcast.predictors.analytical import DEPTH, LOOPS, POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.analytical import DEPTH, LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, check_card
@@ -46,7 +46,6 @@ from latcast.predictors.kernel_predictor import (
     in_present_fields,
     kernel_models,
 )
-from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.reading import parse_json, parse_tensors
@@ -97,7 +96,7 @@ class BundleSummary:
 
 
 def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, compressed: bool = False) -> Path:
-    """Writes a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
+    """Write a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
 
     The same predictor gives the same bytes, unless a zip is compressed by another version of zlib. An old bundle at this path is
     replaced at once or not at all.
@@ -108,8 +107,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         compressed: Whether a zip is compressed, for those that travel with the package.
 
     Raises:
-        BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something that
-            is no bundle is in the way.
+        BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something
+            other than a bundle is in the way.
 
     Example:
         >>> import latcast
@@ -122,7 +121,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
     path = Path(path)
     predictor = predictor.with_card({key: _plain(value, f"{path}: the card's '{key}'") for key, value in predictor.card.items()})
     card = {key: value for key, value in predictor.card.items() if key != "environment"}
-    files = {f"kernels/{name}.safetensors": _arrays(found) for name, found in predictor.kernels.items()}
+    files = {f"kernels/{name}.safetensors": _tensors(_named_arrays(found)) for name, found in predictor.kernels.items()}
     platform = {
         "schema": BUNDLE_SCHEMA,
         "latcast": version("latcast"),
@@ -143,7 +142,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "card.json": {"schema": BUNDLE_SCHEMA, **card},
     }
     try:
-        files |= {name: _json_bytes(document) for name, document in documents.items()}
+        texts = {name: json.dumps(document, indent=1, sort_keys=True, allow_nan=False) for name, document in documents.items()}
+        files |= {name: f"{text}\n".encode() for name, text in texts.items()}
     except (TypeError, ValueError) as problem:
         raise BundleError(f"{path}: the predictor cannot be written: {problem}; train it again") from problem
     files["CARD.md"] = card_text(predictor).encode()
@@ -152,7 +152,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
 
 
 def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
-    """Reads a bundle and checks its golden values.
+    """Read a bundle and check its golden values.
 
     Args:
         path: A folder or a zip.
@@ -177,13 +177,13 @@ def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
         if mismatch:
             raise BundleError(
                 f"{files.path}: golden.json: {mismatch}; {reader.writer} wrote the bundle and this one would not predict "
-                f"what was trained: {TRAIN_ANEW}, or get it again"
+                f"what was trained: {TRAIN_AGAIN}, or get it again"
             )
     return predictor
 
 
 def read_summary(path: Path | str) -> BundleSummary:
-    """Platform and card alone, without reading predictors or checking golden values.
+    """Return the platform and card alone, without reading predictors or checking golden values.
 
     Raises:
         BundleError: As :func:`load_bundle`, as far as it looks.
@@ -193,7 +193,7 @@ def read_summary(path: Path | str) -> BundleSummary:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A value as JSON has it: no tuples, no numpy, and null for what is not a number."""
+    """Return a value as JSON has it: no tuples, no numpy, and null for NaN and infinity."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -208,17 +208,9 @@ def _plain(value: Any, where: str) -> Any:
     raise BundleError(f"{where} holds a {type(value).__name__}, expected text, numbers, lists or mappings; leave it out")
 
 
-def _json_bytes(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
 def _index_entry(found: KernelPredictor) -> dict[str, Any]:
     kind = kernel_type(found.kernel_type)
-    transferred = {} if found.base is None else {"transferred": _base_entry(found.base)}
-    seen = {} if found.seen is None else {"seen": _seen_entry(found.seen)}
-    return {
-        **transferred,
-        **seen,
+    entry: dict[str, Any] = {
         "file": f"kernels/{found.kernel_type}.safetensors",
         "model": found.model,
         "regressor": None if found.regressor is None else found.regressor.kind,
@@ -226,31 +218,23 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
         "fields": list(found.fields or kind.fields),
         "features": list(found.features or feature_names(kind)),
     }
-
-
-def _seen_entry(seen: Seen) -> dict[str, Any]:
-    kinds = {name: list(codes) for name, codes in sorted(seen.kinds.items())}
-    return {"kinds": kinds, "most_flops": seen.most_flops, "most_elements": seen.most_elements}
-
-
-def _base_entry(base: TransferredBase) -> dict[str, Any]:
-    """What of a transferred base is no array."""
-    return {
-        "coefficients_ms": {name: values.tolist() for name, values in sorted(base.coefficients.items())},
-        "sources": [
-            {
-                "platform": source.platform,
-                **_further_terms(source.analytical),
-                "coefficients_ms": source.analytical.to_json(),
-                "kernel": _index_entry(source.predictor),
-            }
-            for source in base.sources
-        ],
-    }
-
-
-def _arrays(found: KernelPredictor) -> bytes:
-    return _tensors(_named_arrays(found))
+    if found.seen is not None:
+        kinds = {name: list(codes) for name, codes in sorted(found.seen.kinds.items())}
+        entry["seen"] = {"kinds": kinds, "most_flops": found.seen.most_flops, "most_elements": found.seen.most_elements}
+    if found.base is not None:
+        entry["transferred"] = {
+            "coefficients_ms": {name: values.tolist() for name, values in sorted(found.base.coefficients.items())},
+            "sources": [
+                {
+                    "platform": source.platform,
+                    **({} if source.analytical.terms == TERMS else {"terms": list(source.analytical.terms)}),
+                    "coefficients_ms": source.analytical.to_json(),
+                    "kernel": _index_entry(source.predictor),
+                }
+                for source in found.base.sources
+            ],
+        }
+    return entry
 
 
 def _tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -271,7 +255,7 @@ def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
 
 
 def _document(files: BundleFiles, name: str) -> dict[str, Any]:
-    """A JSON file: an object of a schema that this version reads."""
+    """Read a JSON file: an object of a schema that this version reads."""
     data = files.read(name)
     if len(data) > MOST_JSON_BYTES:
         raise files.damaged(name, f"found {len(data) / 1e6:.0f} MB, expected at most {MOST_JSON_BYTES / 1e6:.0f} MB")
@@ -296,7 +280,7 @@ def _refuse_unknown(data: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]:
-    """Classes with their coefficients, one of them for whatever has no class of its own."""
+    """Read the coefficients by class, one class among them for kernels without a class of their own."""
     if POOLED not in table:
         raise ValueError(f"found no coefficients of the class '{POOLED}'")
     found = {}
@@ -308,7 +292,7 @@ def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]
 
 
 def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
-    """Analytical terms; of :data:`TERMS` where the bundle names none."""
+    """Read analytical terms; those of ``TERMS`` where the bundle names none."""
     terms = tuple(data.get("terms", TERMS))
     further = (LOOPS, DEPTH, *LAYOUT_TERMS)
     if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= set(further) or len(set(terms)) != len(terms):
@@ -319,11 +303,6 @@ def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
     return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(terms)), terms)
 
 
-def _further_terms(analytical: AnalyticalTerms) -> dict[str, list[str]]:
-    """The names of terms where there are more than bundles have always had."""
-    return {} if analytical.terms == TERMS else {"terms": list(analytical.terms)}
-
-
 def _number(value: Any, *, above: float = -math.inf) -> float:
     number = float(value)
     if isinstance(value, (bool, str)) or not math.isfinite(number) or number < above:
@@ -331,7 +310,7 @@ def _number(value: Any, *, above: float = -math.inf) -> float:
     return number
 
 
-TRAIN_ANEW = "train it anew from its measurements (latcast train STORE --replace) or measure again (latcast profile)"
+TRAIN_AGAIN = "train it again from its measurements (latcast train STORE --replace) or measure again (latcast profile)"
 
 
 class _Reader:
@@ -344,17 +323,17 @@ class _Reader:
 
     @property
     def writer(self) -> str:
-        """Which latcast wrote the bundle; before schema 2 none said so."""
+        """Return the latcast that wrote the bundle; none is named before schema 2."""
         return f"latcast {self.document['latcast']}" if "latcast" in self.document else "a latcast before 0.2"
 
     def refused(self, name: str, reason: str) -> BundleError:
-        """The error of a file that cannot be used: of an older schema it is no damage."""
+        """Return the error of a file that cannot be used, which may be one of an older schema."""
         schema = self.document["schema"]
         if schema == BUNDLE_SCHEMA:
             return self.files.damaged(name, reason)
         return BundleError(
             f"{self.files.path}: {name}: {' '.join(reason.split())}; {self.writer} wrote the bundle (schema {schema}, this one "
-            f"writes {BUNDLE_SCHEMA}): {TRAIN_ANEW}, or get it again"
+            f"writes {BUNDLE_SCHEMA}): {TRAIN_AGAIN}, or get it again"
         )
 
     def part(self, name: str, build: Callable[[], Part]) -> Part:
@@ -394,7 +373,7 @@ class _Reader:
         )
 
     def device(self) -> DeviceForecast | None:
-        """None where the platform is not known by few measurements."""
+        """Return the posterior of the device; None where predictors of kernels decide."""
         entry = self.document.get("device")
         if entry is None:
             return None
@@ -475,7 +454,7 @@ class _Reader:
         )  # fmt: skip
 
     def seen(self, kind: KernelType, entry: Mapping[str, Any] | None, fields: Sequence[str]) -> Seen | None:
-        """None in bundles that hold ranges alone."""
+        """Return the kernels trained on; None in bundles that hold ranges alone."""
         if entry is None:
             return None
         kinds = dict(entry["kinds"])

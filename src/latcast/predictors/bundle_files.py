@@ -33,12 +33,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether this looks like a bundle: a zip by its suffix, or a folder with a ``platform.json``."""
+    """Return whether this looks like a bundle: a zip by its suffix, or a folder with a ``platform.json``."""
     return path.is_file() if path.suffix == ".zip" else (path / "platform.json").is_file()
 
 
 def is_pickle(data: bytes) -> bool:
-    """Whether data begins as pickles of protocol 2 and later do.
+    """Return whether data begins as pickles of protocol 2 and later do.
 
     A safetensors file may begin with the same two bytes (they are the length of its header), but has a brace at byte 8.
     """
@@ -75,7 +75,7 @@ class BundleFiles:
         return frozenset(self._sizes)
 
     def read(self, name: str) -> bytes:
-        """Content of a file.
+        """Return the content of a file.
 
         Raises:
             BundleError: It is missing, damaged, or a pickle.
@@ -100,7 +100,7 @@ class BundleFiles:
         return data
 
     def damaged(self, name: str, problem: str) -> BundleError:
-        """The error of a file that cannot be used as it is."""
+        """Return the error of a file that cannot be used as it is."""
         return BundleError(f"{self.path}: {name}: {' '.join(problem.split())}; the bundle is damaged, get it again")
 
     def close(self) -> None:
@@ -171,26 +171,34 @@ class BundleFiles:
 
 
 def write_files(path: Path, files: Mapping[str, bytes], *, compressed: bool = False) -> None:
-    """Writes a folder, or a zip by its suffix; whoever looks sees the old bundle or the new one, never a part.
+    """Write a folder, or a zip by its suffix, at once: readers see the old bundle or the new one.
 
     Zips are not compressed unless asked for: the bytes then depend on the content alone, not on the version of a compressor.
 
     Raises:
-        BundleError: Something that is no bundle is in the way, or the place cannot be written to.
+        BundleError: Something other than a bundle is in the way, or the place cannot be written to.
     """
     occupied = path.exists() and not is_bundle(path) and not (path.is_dir() and not any(path.iterdir()))
     if occupied or (path.suffix == ".zip" and path.is_dir()):
-        raise BundleError(f"{path}: found something that is no bundle, expected nothing or a bundle to replace; move it away")
+        raise BundleError(f"{path}: found something other than a bundle, expected nothing or a bundle to replace; move it away")
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             _remove(fresh)
             if path.suffix == ".zip":
-                _write_archive(fresh, files, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
+                method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+                with zipfile.ZipFile(fresh, "w", method) as archive:
+                    for name in sorted(files):
+                        entry = zipfile.ZipInfo(name, _EPOCH)
+                        entry.create_system = 3
+                        entry.external_attr = (stat.S_IFREG | 0o644) << 16
+                        archive.writestr(entry, files[name], method)
                 os.replace(fresh, path)
             else:
-                _write_folder(fresh, files)
+                for name, data in files.items():
+                    (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                    (fresh / name).write_bytes(data)
                 _replace_folder(fresh, path)
         finally:
             _remove(fresh)
@@ -198,24 +206,8 @@ def write_files(path: Path, files: Mapping[str, bytes], *, compressed: bool = Fa
         raise BundleError(f"{path}: cannot be written: {problem.strerror}; choose another place") from problem
 
 
-def _write_archive(path: Path, files: Mapping[str, bytes], method: int) -> None:
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.create_system = 3
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            archive.writestr(entry, files[name], method)
-
-
-def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        place = path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-
-
 def _replace_folder(fresh: Path, path: Path) -> None:
-    """A folder cannot be renamed over another one, so the old one steps aside first."""
+    """Move the old folder aside, as a folder cannot be renamed over another, and the new one to its place."""
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     _remove(old)
     if path.exists():

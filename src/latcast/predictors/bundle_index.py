@@ -21,7 +21,7 @@ from latcast.records import Platform
 from latcast.registry import beginning_with, matching, nearest_names
 
 if TYPE_CHECKING:
-    from latcast.predictors.pool_file import Pool
+    from latcast.predictors.pool_file import PoolFile
 
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
@@ -66,7 +66,7 @@ class IndexedBundle:
 class PooledPlatform(NamedTuple):
     """A platform of the shipped pool that was found."""
 
-    pool: Pool
+    pool: PoolFile
     platform: str
 
 
@@ -84,21 +84,21 @@ class BundleIndex:
 
 
 def file_name(platform: Platform | str) -> str:
-    """Name of a platform's bundle in a folder of bundles: one zip, named by the id with ``__`` for each slash."""
+    """Return the file name of a platform's bundle: a zip, named by the id with ``__`` for each slash."""
     return f"{str(platform).replace('/', '__')}.zip"
 
 
 def bundle_path(platform: Platform | str) -> Path:
-    """Where the user's bundle of a platform belongs."""
+    """Return where the user's bundle of a platform belongs."""
     return bundles_folder() / file_name(platform)
 
 
 def keep_bundle(
     predictor: PlatformPredictor, output: str | os.PathLike[str] | None = None, *, replace: bool = False
 ) -> IndexedBundle:
-    """Saves a new bundle: where the user says, or in the user's folder, unless the one of its platform there is the better.
+    """Save a bundle; without ``output``, put it aside where the stored bundle of the platform is better.
 
-    Then it is kept in the folder ``aside``, where no name finds it.
+    No name finds a bundle in the folder ``aside``.
 
     Args:
         predictor: New.
@@ -113,21 +113,17 @@ def keep_bundle(
         with suppress(BundleError):
             before = read_summary(path).card
     is_current = replace or before is None or is_better(predictor.card, before)
-    return IndexedBundle(
-        save_bundle(predictor, path if is_current else _free_name(path.parent / "aside" / path.name)), is_current, before
-    )
-
-
-def _free_name(path: Path) -> Path:
-    """The path, numbered where something has it already: what was put aside before stays."""
-    number, found = 2, path
-    while found.exists():
-        number, found = number + 1, path.with_stem(f"{path.stem}-{number}")
-    return found
+    if not is_current:
+        path = path.parent / "aside" / path.name
+        number, stem = 1, path.stem
+        while path.exists():
+            number += 1
+            path = path.with_stem(f"{stem}-{number}")
+    return IndexedBundle(save_bundle(predictor, path), is_current, before)
 
 
 def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
-    """Looks at every bundle in folders, the user's and the shipped ones where None, without loading predictors."""
+    """Summarise every bundle in folders (the user's and the shipped ones where None) without loading predictors."""
     entries: dict[str, IndexEntry] = {}
     problems: list[str] = []
     for folder in (bundles_folder(), SHIPPED_FOLDER) if folders is None else folders:
@@ -145,7 +141,7 @@ def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
 
 @lru_cache(maxsize=1024)
 def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
-    """What a bundle says of itself, or why it cannot be read."""
+    """Return the summary of a bundle, or the reason why it cannot be read."""
     try:
         return read_summary(path)
     except BundleError as problem:
@@ -153,25 +149,25 @@ def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
 
 
 def pool_path() -> Path:
-    """Where the shipped pool is: with the model of devices, whose sources it shares."""
+    """Return where the shipped pool is: with the model of devices, whose sources it shares."""
     return SHIPPED_FOLDER.parents[1] / "devices" / "shipped" / "pool.safetensors"
 
 
-def shipped_pool() -> Pool | None:
-    """The pool that comes with the package; None in a copy without it."""
+def shipped_pool() -> PoolFile | None:
+    """Return the pool that comes with the package; None in a copy without it."""
     path = pool_path()
     return _pool(path, path.stat().st_mtime_ns) if path.is_file() else None
 
 
 @lru_cache(maxsize=2)
-def _pool(path: Path, _stamp: int) -> Pool:
-    from latcast.predictors.pool_file import Pool
+def _pool(path: Path, _stamp: int) -> PoolFile:
+    from latcast.predictors.pool_file import PoolFile
 
-    return Pool(path)
+    return PoolFile(path)
 
 
 def available_platforms() -> list[IndexEntry]:
-    """(platform id, path, card) of every platform that can be predicted for, sorted by id."""
+    """Return every platform that can be predicted for, sorted by id."""
     entries = {entry.platform: entry for entry in scan_bundles().entries}
     pool = shipped_pool()
     for name in pool.platforms if pool is not None else ():
@@ -182,7 +178,7 @@ def available_platforms() -> list[IndexEntry]:
 
 
 def platform_ids() -> list[str]:
-    """The id of every platform that can be predicted for, sorted; no shipped bundle is opened."""
+    """Return the id of every platform that can be predicted for, sorted; no shipped bundle is opened."""
     named = (path.stem.replace("__", "/") for path in SHIPPED_FOLDER.glob("*.zip"))
     own = (entry.platform for entry in scan_bundles([bundles_folder()]).entries)
     pool = shipped_pool()
@@ -196,7 +192,7 @@ class PlatformSummary:
     Attributes:
         id: Platform id.
         device: Its first part.
-        chip: The system on chip or CPU; None where nobody stated it.
+        chip: The system on chip or CPU; None where it is not stated.
         unit: The compute unit.
         source: "shipped" or "user".
         mape, within_5, within_10, interval_coverage: On networks that training did not see; None where they were too few.
@@ -223,7 +219,7 @@ class PlatformSummary:
 
 
 def platforms(pattern: str | None = None) -> list[PlatformSummary]:
-    """Every platform that can be predicted for and how well, sorted by id.
+    """Return every platform that can be predicted for and how well, sorted by id.
 
     Args:
         pattern: Part of the id, or a glob of the whole id (``"pixel4/*/gpu/*"``); all where None.
@@ -236,20 +232,17 @@ def platforms(pattern: str | None = None) -> list[PlatformSummary]:
         'Snapdragon 855'
     """
     entries = {entry.platform: entry for entry in available_platforms()}
-    return [_summary(entries[name]) for name in matching(pattern, entries)]
-
-
-def _summary(entry: IndexEntry) -> PlatformSummary:
-    platform = Platform.parse(entry.platform)
-    figures = {key: entry.card.get(key) for key in SUMMARY}
-    return PlatformSummary(platform.id, platform.device, _chip(platform, entry.card), platform.unit, entry.source, **figures)
-
-
-def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
-    """The CPU that the measurements of a card were taken on, or the chip of a known device."""
-    stated = card.get("chip") or _cpu_model(card)
-    known = None if stated else chip_of(platform.device)
-    return stated or (known.name if known is not None else None)
+    found = []
+    for name in matching(pattern, entries):
+        entry = entries[name]
+        platform = Platform.parse(entry.platform)
+        chip = entry.card.get("chip") or _cpu_model(entry.card)
+        if not chip:
+            known = chip_of(platform.device)
+            chip = None if known is None else known.name
+        figures = {key: entry.card.get(key) for key in SUMMARY}
+        found.append(PlatformSummary(platform.id, platform.device, chip, platform.unit, entry.source, **figures))
+    return found
 
 
 def _cpu_model(card: Mapping[str, Any]) -> str | None:
@@ -312,14 +305,14 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
 
 
 def shortest_name(platform: Platform) -> str:
-    """The shortest beginning of a platform's id that :func:`resolve_platform` takes for it."""
+    """Return the shortest beginning of a platform's id that :func:`resolve_platform` resolves to it."""
     text, known = platform.id, platform_ids()
     beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
     return next((name for name in beginnings if beginning_with(name, known) == [text]), text)
 
 
 def _measured_here(entry: IndexEntry) -> bool:
-    """Whether a bundle's measurements come from a machine with this CPU."""
+    """Return whether a bundle's measurements come from a machine with this CPU."""
     from latcast.measure.environment import cpu_description
 
     model = _cpu_model(entry.card)

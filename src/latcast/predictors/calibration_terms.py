@@ -1,15 +1,11 @@
 """From the latencies of kernels to that of a network: calibration terms, fitted to measured networks.
 
-Kernels timed alone, or under a profiler, do not take what they take in a running network: caches are warmer or colder, the
-profiler costs, layouts change in between. Network latency is modelled as ``constant + Σ over types (weight · sum of its
-kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1. Li et al. (§4.2) add a constant alone; an affine
-overhead halves what that leaves.
+Kernels timed alone, or under a profiler, take another time than in a running network: caches differ, the profiler costs, layouts
+change in between. Network latency is ``constant + Σ over types (weight · sum of its kernels) + per_kernel · kernels``, all
+non-negative, the weights drawn towards 1 (Li et al. §4.2 add a constant alone).
 
-The sum is multiplied by a short-network correction. Most kernels are timed inside networks that take long. The sooner a kernel
-runs again, the more of its weights, of its inputs and of the code that it needs is still in the caches: on one core under ONNX
-Runtime a convolution of 10 µs takes 1.3 times as long inside networks of long kernels, and 0.85 times inside networks of a few
-milliseconds. How long ago a kernel ran last is what the network takes, so the correction is a function of the sum alone, and
-encodings of a search space have it too.
+The sum is multiplied by a short-network correction: the sooner a kernel runs again, the more of its weights, inputs and code is
+still in the caches. How long ago it ran last is the network's latency, so the correction is a function of the sum alone.
 """
 
 from __future__ import annotations
@@ -24,16 +20,13 @@ from latcast.predictors.analytical import fit_nonnegative
 from latcast.predictors.intervals import FOLDS, group_folds
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
-"""How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
-latency cannot pull its weight away from 1, whatever the noise."""
+"""Strengths with which weights are drawn towards 1, chosen by cross-validation; else noise moves weights of rare types."""
 
 STRENGTHS_OF_SCALED = (1.0, 0.3, 0.1)
-"""The same of kernels that were scaled to add up to their networks' latencies. What weights still find there is how a profiler
-sees the kernels of random networks, and it does not hold for others: with the weaker strengths 60 designs under ONNX Runtime in
-int8 were predicted 2 points worse."""
+"""Strengths where kernels were scaled to add up to their networks: weights then mostly fit the profiler's bias."""
 
 CORRECTION_ROUNDS = 3
-"""How often weights are fitted anew to what the short-network correction leaves of their last sums."""
+"""Fits of the weights, each to what the short-network correction leaves of the last sums."""
 
 KNOTS = (0.1, 0.3, 0.6)
 """Parts of the training networks that are shorter than the sums at which the factor bends."""
@@ -68,7 +61,7 @@ class ShortNetworkCorrection:
     shortest_ms: float = 0.0
 
     def factor(self, sum_ms: np.ndarray) -> np.ndarray:
-        """What sums are multiplied by, (networks,)."""
+        """Return the factor on sums, (networks,)."""
         if not self.exponents:
             return np.ones(len(sum_ms))
         return np.exp(-_shortfalls(sum_ms, self.knots_ms, self.shortest_ms) @ np.array(self.exponents))
@@ -79,7 +72,7 @@ class ShortNetworkCorrection:
         return float(self.factor(np.array([self.shortest_ms]))[0])
 
     def scaled(self, level: float) -> ShortNetworkCorrection:
-        """The same factor for sums that are ``level`` times as long."""
+        """Return the same factor for sums that are ``level`` times as long."""
         return ShortNetworkCorrection(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
 
     def to_json(self) -> dict[str, object]:
@@ -87,8 +80,10 @@ class ShortNetworkCorrection:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ShortNetworkCorrection:
-        """Raises:
-        ValueError: Numbers that no fit gives.
+        """Read a correction.
+
+        Raises:
+            ValueError: Numbers that no fit gives.
         """
         knots, exponents, shortest = data["knots_ms"], data["exponents"], data["shortest_ms"]
         if not isinstance(knots, list) or not isinstance(exponents, list) or len(knots) != len(exponents):
@@ -109,7 +104,7 @@ class ShortNetworkCorrection:
 
 
 def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> ShortNetworkCorrection:
-    """The factor that short networks show against long ones.
+    """Return the factor that short networks show against long ones.
 
     Non-negative least squares of ``log(latency / sum)``, the exponents drawn towards 0, with a constant for what all networks
     are off by. Networks that add up to nothing are left out.
@@ -141,7 +136,7 @@ def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> 
 def confirmed_short_network_correction(
     sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
 ) -> ShortNetworkCorrection:
-    """The factor of short networks; none where networks of other lineages do not confirm it.
+    """Return the factor of short networks; none where networks of other lineages do not confirm it.
 
     Args:
         sum_ms, latency_ms: As for :func:`fit_short_network_correction`.
@@ -167,7 +162,7 @@ def confirmed_short_network_correction(
 
 
 def correction_level(sum_ms: np.ndarray, latency_ms: np.ndarray, correction: ShortNetworkCorrection) -> float:
-    """Median ratio of latencies to corrected sums, over the networks whose sum is positive; 1 where there is none."""
+    """Return the median ratio of latencies to corrected sums, over the networks whose sum is positive; 1 where there is none."""
     positive = sum_ms > 0
     if not positive.any():
         return 1.0
@@ -175,7 +170,7 @@ def correction_level(sum_ms: np.ndarray, latency_ms: np.ndarray, correction: Sho
 
 
 def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:
-    """Logarithms of how far sums are below knots, (networks, knots), 0 above."""
+    """Return the logarithms of how far sums are below knots, (networks, knots), 0 above."""
     inside = np.maximum(np.asarray(sum_ms, dtype=np.float64), shortest_ms)
     return np.maximum(np.log(np.array(knots_ms)) - np.log(np.maximum(inside, 1e-12))[:, None], 0.0)
 
@@ -195,17 +190,17 @@ class CalibrationTerms:
     short_networks: ShortNetworkCorrection = field(default_factory=ShortNetworkCorrection)
 
     def kernel_latency_ms(self, types: Sequence[str], latency_ms: np.ndarray) -> np.ndarray:
-        """Latency of each kernel inside a long network, (kernels,)."""
+        """Return the latency of each kernel inside a long network, (kernels,)."""
         factor = np.array([self.weights.get(name, 1.0) for name in types])
         return factor * latency_ms + self.per_kernel_ms
 
     def long_network_ms(self, sums: np.ndarray, types: Sequence[str]) -> np.ndarray:
-        """What networks would take if they were long, (networks,), from what :func:`sums_by_type` gives."""
+        """Return latencies without the short-network correction, (networks,), from :func:`sums_by_type`."""
         weights = [self.weights.get(name, 1.0) for name in types]
         return np.asarray(sums @ np.array([*weights, self.per_kernel_ms]) + self.constant_ms)
 
     def short_network_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
-        """Short-network correction of each network, (networks,).
+        """Return the short-network correction of each network, (networks,).
 
         Args:
             kernels_ms: (networks,) sums of :meth:`kernel_latency_ms`.
@@ -213,7 +208,7 @@ class CalibrationTerms:
         return self.short_networks.factor(kernels_ms + self.constant_ms)
 
     def scaled(self, level: float) -> CalibrationTerms:
-        """The model of a device that takes ``level`` times as long for everything; types without a weight stay as they are."""
+        """Return the model of a device ``level`` times as slow; types without a weight stay as they are."""
         weights = {name: level * weight for name, weight in self.weights.items()}
         return CalibrationTerms(level * self.constant_ms, level * self.per_kernel_ms, weights, self.short_networks.scaled(level))
 
@@ -237,7 +232,7 @@ class CalibrationTerms:
 
 
 def sums_by_type(table: KernelTable, kernel_latency_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Summed kernel latency of each type in each network, (networks, types + 1); the last column counts kernels."""
+    """Return the summed kernel latency of each type in each network, (networks, types + 1); the last column counts kernels."""
     names = list(table.configurations)
     types = table.kernel_types
     columns = np.zeros((len(types), len(names) + 1))
@@ -257,7 +252,7 @@ def fit_calibration_terms(
     correction: ShortNetworkCorrection | None = None,
     strengths: Sequence[float] = STRENGTHS,
 ) -> CalibrationTerms:
-    """Fits overhead and weights to measured networks.
+    """Fit overhead and weights to measured networks.
 
     Args:
         sums: (networks, types + 1) from :func:`sums_by_type`.
@@ -293,7 +288,7 @@ def fit_calibration_terms(
 
 
 def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, correction: ShortNetworkCorrection) -> np.ndarray:
-    """Coefficients of the columns: a weight a type, overhead a kernel, overhead; the short-network correction divided out."""
+    """Return the coefficients: a weight a type, overhead a kernel, overhead; short-network correction divided out."""
     types = design.shape[1] - 2
     prior = np.concatenate([np.ones(types), [0.0, 0.0]])
     prior_scale = np.concatenate([np.ones(types), [np.nan, np.nan]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from latcast.predictors.analytical import AnalyticalTerms, throughputs
+from latcast.predictors.analytical import throughputs
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -67,7 +67,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The card, where its values are of their kinds.
+    """Return the card, where its values are of their kinds.
 
     Raises:
         ValueError: One is not.
@@ -78,12 +78,12 @@ def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
             raise ValueError(f"found the {type(value).__name__} {str(value)[:40]!r} as '{name}', expected another kind of value")
     for name in (TRAINING_KEYS, TRAINING_LINEAGES):
         if not all(isinstance(each, str) for each in card.get(name) or ()):
-            raise ValueError(f"found '{name}' with something that is no text, expected texts")
+            raise ValueError(f"found '{name}' with something that is not text; expected a list of texts")
     return card
 
 
 def evidence(card: Mapping[str, Any]) -> str:
-    """What a predictor was trained on and how well it does, in a few words: "260 networks, MAPE 5.1 % on 40 held out"."""
+    """Return, in a few words, the training data and the error: "260 networks, MAPE 5.1 % on 40 held out"."""
     count = len(card.get(TRAINING_KEYS) or ())
     learned = f"{count} networks" if count else f"{card.get('measurements') or 'an unknown number of'} measurements"
     if card.get("mape") is None:
@@ -92,12 +92,12 @@ def evidence(card: Mapping[str, Any]) -> str:
 
 
 def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the first of two cards of one platform is of the better predictor; of equal ones the first.
+    """Return whether the first of two cards of one platform is of the better predictor; of equal ones the first.
 
-    An error on networks held out goes before none. Otherwise the one that learned from more networks (then: from more
-    measurements) is the better, unless its error is higher by more than chance (a MAPE over n networks is known to about one
-    part in the root of n, as errors spread about as widely as their mean). That is asked only where the other learned from at
-    least half as many: each is judged on networks of its own, and a short profile's are few, small and alike.
+    A card with a held-out error beats one without. Otherwise the one that learned from more networks (then: from more
+    measurements) is better, unless its error is higher by more than chance: a MAPE over n networks is known to about one part in
+    the root of n. Errors count only where the other learned from at least half as many, as a short profile is judged on few,
+    small networks.
     """
     if (card.get("mape") is None) != (other.get("mape") is None):
         return card.get("mape") is not None
@@ -111,7 +111,7 @@ def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _error_range(card: Mapping[str, Any]) -> tuple[float, float]:
-    """MAPE and one standard error to both sides."""
+    """Return the MAPE and one standard error to both sides."""
     share = 1 / max(int(card.get("networks") or 1), 1) ** 0.5
     return card["mape"] * (1 - share), card["mape"] * (1 + share)
 
@@ -121,7 +121,7 @@ def _amount(card: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
-    """What to tell with every prediction: the card's own warning, and that a predictor rests on too little."""
+    """Return the warnings of every prediction: the card's own, and one where the predictor rests on too little."""
     own = (str(card["warning"]),) if card.get("warning") else ()
     # A device's interval rests on the known platforms, whatever was measured there.
     if not card.get("trained_on") or card.get("model") == POSTERIOR:
@@ -136,16 +136,8 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     return own
 
 
-def _short_networks(predictor: PlatformPredictor) -> str:
-    """A sentence on the short-network correction; empty where there is none."""
-    correction = predictor.network.short_networks
-    if not correction.exponents:
-        return ""
-    return f" Short networks take less than that: {correction.least_factor:.2f} times at {correction.shortest_ms:.3g} ms."
-
-
 def card_text(predictor: PlatformPredictor) -> str:
-    """The card as Markdown."""
+    """Return the card as Markdown."""
     card = predictor.card
     lines = [f"# {predictor.platform.id}", "", "A latcast predictor bundle.", ""]
     if card.get("warning"):
@@ -160,10 +152,14 @@ def card_text(predictor: PlatformPredictor) -> str:
         if interval.level is None
         else f"calibrated on {interval.networks} networks"
     )
+    overhead = f"a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it."
+    correction = predictor.network.short_networks
+    if correction.exponents:
+        factor, shortest = f"{correction.least_factor:.2f}", f"{correction.shortest_ms:.3g}"
+        overhead += f" Short networks take less than that: {factor} times at {shortest} ms."
     lines += [
         "",
-        f"The {interval.kind} interval is {interval.in_words()}, {calibration}; "
-        f"a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it." + _short_networks(predictor),
+        f"The {interval.kind} interval is {interval.in_words()}, {calibration}; {overhead}",
         "",
         "## Kernel predictors",
         "",
@@ -174,32 +170,23 @@ def card_text(predictor: PlatformPredictor) -> str:
     )
     if card.get("transfer"):
         lines += ["", "## Transferred from", ""]
-        lines += _table(_TRANSFER, [_transfer_row(name, found) for name, found in sorted(card["transfer"].items())])
+        rows = []
+        for name, found in sorted(card["transfer"].items()):
+            nearest = found.get("similar") or [{}]
+            divergence, samples = _show(nearest[0].get("divergence")), _show(found.get("samples"))
+            rows.append((name, _show(found.get("way")), ", ".join(found.get("sources") or ()) or "-", divergence, samples))
+        lines += _table(("kernel type", "learned", "sources", "divergence of the nearest", "samples"), rows)
     lines += ["", "## What the device does well", ""]
-    lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.analytical, predictor.platform.precision))
+    lines += _table(
+        ("kernel class", "GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel"),
+        [
+            (each.kernel_class, *("-" if rate is None else f"{rate:.4g}" for rate in each.rates), f"{each.kernel_us:.4g}")
+            for each in throughputs(predictor.analytical, predictor.platform.precision)
+        ],
+    )
     lines += ["", "## Environment of the measurements", ""]
     lines += _table(("", ""), _flattened(card.get("environment") or {})) if card.get("environment") else [_NOT_STATED]
     return "\n".join(lines) + "\n"
-
-
-_TRANSFER = ("kernel type", "learned", "sources", "divergence of the nearest", "samples")
-
-
-def _transfer_row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """One kernel type of ``card["transfer"]``, as :mod:`latcast.devices.adaptation` writes it."""
-    nearest = found.get("similar") or [{}]
-    sources = ", ".join(found.get("sources") or ()) or "-"
-    return name, _show(found.get("way")), sources, _show(nearest[0].get("divergence")), _show(found.get("samples"))
-
-
-_THROUGHPUTS = ("GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel")
-
-
-def _throughputs(analytical: AnalyticalTerms, precision: str) -> list[tuple[str, ...]]:
-    return [
-        (each.kernel_class, *("-" if rate is None else f"{rate:.4g}" for rate in each.rates), f"{each.kernel_us:.4g}")
-        for each in throughputs(analytical, precision)
-    ]
 
 
 def _flattened(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -213,7 +200,7 @@ def _flattened(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 
 def _show(value: object) -> str:
-    """A value on one line of a table."""
+    """Return a value on one line of a table."""
     if value is None:
         return _NOT_STATED
     if isinstance(value, float):

@@ -32,9 +32,7 @@ CHECKED_NETWORKS = (
     "se_resnet50", "efficientnet_b1", "mobilevit_xs", "swin_tiny", "mnasnet1_3", "alexnet", "proxylessnas_gpu",
     "se_resnext50_32x4d",
 )  # fmt: skip
-"""Networks that are predicted and then run: published members, at most two a family, of the families that
-:func:`latcast.spaces.training_mix.unseen_families` leaves out of training. The first ones are quick to load and to run, so a
-short budget takes a beginning of the list. VGG, 130 million weights and more, would take most of the time for itself."""
+"""Networks predicted and then run: published, at most two a family, not trained on; quick ones first."""
 
 FEWEST_CHECKED = 12
 
@@ -44,9 +42,7 @@ CHECK_PLAN = MeasurePlan(rounds=4, runs_per_round=6, warmup_runs=2, max_ms_per_r
 EXPECTED_MAPE: Mapping[str, Mapping[str, float]] = {
     "avx512": {"onnxruntime": 3.3, "openvino": 3.2}, "avx2": {"onnxruntime": 7.4, "openvino": 7.7},
 }  # fmt: skip
-"""Newest instruction set of a processor to the MAPE that a profile of five minutes had there on networks of other designs, in
-percent, by runtime, in fp32 and one thread. With AVX-512: the mean over profiles of ``benchmarks/results/outsiders``. With AVX2
-alone: found by an outside user, with rules that did not ask for the instruction set."""
+"""MAPE in percent of a five-minute profile on other designs, by newest instruction set and runtime (fp32, one thread)."""
 
 PROFILE_SHARE = 0.7
 """Part of the budget for measuring and training; the rest is for running the networks that were predicted."""
@@ -64,12 +60,12 @@ class CheckedNetwork:
 
     @property
     def error(self) -> float:
-        """Of the prediction, in percent of the measured latency."""
+        """Error of the prediction, in percent of the measured latency."""
         return 100 * (self.prediction.latency_ms / self.label.latency_ms - 1)
 
     @property
     def inside(self) -> bool:
-        """Whether the measured latency lies in the predicted interval."""
+        """Return whether the measured latency lies in the predicted interval."""
         return self.prediction.low_ms <= self.label.latency_ms <= self.prediction.high_ms
 
     def to_json(self) -> dict[str, Any]:
@@ -85,7 +81,7 @@ class CheckedNetwork:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What a demonstration came to.
+    """Result of a demonstration.
 
     Attributes:
         predictor: Of this machine.
@@ -134,7 +130,7 @@ class Demonstration:
 
 
 def resembled_processor(platform: Platform, cpu_flags: str) -> str:
-    """Which of the processors of :data:`EXPECTED_MAPE` one is like, and what was found there; empty where it is like none.
+    """Return the most similar processor of ``EXPECTED_MAPE`` and its errors; empty where none is similar.
 
     Args:
         platform: Its runtime and unit count.
@@ -161,7 +157,7 @@ def demonstrate(
     replace: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> Demonstration:
-    """Profiles this machine, predicts real networks of families it never ran, then runs them.
+    """Profile this machine, predict real networks of families it never ran, then run them.
 
     Args:
         settings: Runtime, threads, precision; ONNX Runtime on one thread by default.
@@ -181,7 +177,9 @@ def demonstrate(
     start = time.monotonic()
     settings = settings or WorkerSettings()
     made(store.parent)
-    _remove(checks, *(() if resume else (store,)))
+    for each in (checks,) if resume else (checks, store):
+        for suffix in ("", "-wal", "-shm"):
+            each.with_name(each.name + suffix).unlink(missing_ok=True)
     with Store(store) as known, Store(checks) as found:
         learned = profile(
             settings, store=known, budget_minutes=PROFILE_SHARE * budget_s / 60, seed=seed, replace=replace,
@@ -193,7 +191,13 @@ def demonstrate(
         named = [dataclasses.replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
         count = affordable(references, named, max(budget_s - (time.monotonic() - start), 0.0))
         found.take_quiet_times(known)
-        failures = _run(settings, references[:count], found, watch)
+        items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references[:count]]
+
+        def step(progress: Progress) -> None:
+            share = progress.done / progress.total if progress.total else 1.0
+            watch(Stage("running the predicted networks", share, progress))
+
+        failures = Campaign(found, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
         # The predictor speaks of the quiet state as it was known when it was trained.
         found.take_quiet_times(known)
         labels = {label.reference.key: label for label in found.labels(platform=predictor.platform.id)}
@@ -205,16 +209,19 @@ def demonstrate(
     if not networks:
         name, reason = next(iter(failures.items()))
         raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
+    predicted = [each.prediction for each in networks]
+    columns = ([each.latency_ms for each in predicted], [each.label.latency_ms for each in networks],
+               [each.low_ms for each in predicted], [each.high_ms for each in predicted])  # fmt: skip
     return Demonstration(
-        predictor, learned.bundle, checks, networks, _judge(networks), label_error(network.label for network in networks),
-        len(learned.data.networks), failures, time.monotonic() - start,
+        predictor, learned.bundle, checks, networks, judge(*map(np.array, columns)),
+        label_error(network.label for network in networks), len(learned.data.networks), failures, time.monotonic() - start,
     )  # fmt: skip
 
 
 def affordable(
     references: Sequence[Reference], predictions: Sequence[Prediction], seconds: float, plan: MeasurePlan = CHECK_PLAN
 ) -> int:
-    """How many of the networks, from the first on, can be run in this time; at least :data:`FEWEST_CHECKED`."""
+    """Return how many of the networks, from the first on, can be run in this time; at least :data:`FEWEST_CHECKED`."""
     spent_s = LABEL_PROCESSES * START_SECONDS
     for count, (reference, prediction) in enumerate(zip(references, predictions, strict=True)):
         weights = family(reference.space).published[reference.name].million_parameters
@@ -224,35 +231,3 @@ def affordable(
         if spent_s > seconds and count >= FEWEST_CHECKED:
             return count
     return len(references)
-
-
-def _run(
-    settings: WorkerSettings, references: Sequence[Reference], store: Store, watch: Callable[[Stage], None]
-) -> Mapping[str, str]:
-    """Runs the networks in as many processes as a label needs; gives the reasons of those that failed."""
-
-    def step(progress: Progress) -> None:
-        share = progress.done / progress.total if progress.total else 1.0
-        watch(Stage("running the predicted networks", share, progress))
-
-    items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references]
-    return Campaign(store, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
-
-
-def _judge(networks: Sequence[CheckedNetwork]) -> Metrics:
-    def column(values: Sequence[float]) -> np.ndarray:
-        return np.array(values)
-
-    return judge(
-        column([network.prediction.latency_ms for network in networks]),
-        column([network.label.latency_ms for network in networks]),
-        column([network.prediction.low_ms for network in networks]),
-        column([network.prediction.high_ms for network in networks]),
-    )
-
-
-def _remove(*stores: Path) -> None:
-    """Deletes SQLite files with their journals."""
-    for store in stores:
-        for suffix in ("", "-wal", "-shm"):
-            store.with_name(store.name + suffix).unlink(missing_ok=True)

@@ -30,8 +30,7 @@ from latcast.predictors.platform_posterior import linearised, quadratic
 from latcast.predictors.process_basis import ProcessBasis
 
 NOVEL = 0.9
-"""Part of a kernel's variance that no known kernel explains, from which on it counts as one that no known device ran the like
-of."""
+"""Part of a kernel's variance unexplained by known kernels, from which on it is not covered."""
 
 LARGEST_DEVIATION = 3.0
 """Of a logarithm: an interval over a factor of more than 100 to either side says no more."""
@@ -79,7 +78,7 @@ class State(Protocol):
 def by_member(
     members: Sequence[State], terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, explained: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What each member says of networks: mean logarithms, the variance of what is open, and that of the noise.
+    """Return each member's mean logarithms, the variance of what is unknown, and that of the noise.
 
     Args:
         members: Posteriors.
@@ -109,7 +108,7 @@ def pooled(
     open_variance: np.ndarray,
     noise_variance: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and calibrated variance of the members' logarithms, each (networks,).
+    """Return the mean and calibrated variance of the members' logarithms, each (networks,).
 
     A member far above the weighted median counts as :data:`FARTHEST_ABOVE` above it: a coefficient that little was measured of is
     now and then far too large, while too small it costs at most the whole latency.
@@ -128,7 +127,7 @@ def pooled(
 
 
 def mixture(weights: np.ndarray, known: np.ndarray, log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights of the members, (members, networks), their mean, (networks,), and how far each lies from it, (members, networks).
+    """Return the members' weights, (members, networks), their mean, (networks,), and their distances from it.
 
     Args:
         weights, known, log_ms: As for :func:`pooled`.
@@ -145,7 +144,7 @@ def mixture(weights: np.ndarray, known: np.ndarray, log_ms: np.ndarray) -> tuple
 def variance_factors(
     factors: tuple[tuple[float, float], tuple[float, float]], known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Factors on the variance of what is not known and on that of the noise, each (networks,); arguments as of :func:`pooled`."""
+    """Return the factors on the variance of the unknown and on that of the noise, each (networks,)."""
     (new_open, new_noise), (known_open, known_noise) = factors
     return new_open * (1 - known) + known_open * known, new_noise * (1 - known) + known_noise * known
 
@@ -169,11 +168,11 @@ class NetworkMemory:
     explained: float
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Offset of networks, and how far they are known (0 to 1), each (networks,)."""
+        """Return the offset of networks, and how far they are known (0 to 1), each (networks,)."""
         return self.recalled_of(*self.nearest(places))
 
     def nearest(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The network of the memory that is nearest to each, and how far the two are alike (0 to 1), each (networks,)."""
+        """Return the network of the memory that is nearest to each, and how far the two are alike (0 to 1), each (networks,)."""
         if not len(self.offsets) or not len(places):
             return np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
         square = (places**2).sum(axis=1)[:, None] + (self.places**2).sum(axis=1)[None] - 2 * places @ self.places.T
@@ -181,7 +180,7 @@ class NetworkMemory:
         return nearest, np.exp(-0.5 * np.maximum(square[np.arange(len(places)), nearest], 0) / ALIKE**2)
 
     def recalled_of(self, nearest: np.ndarray, alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """:meth:`recalled` from what :meth:`nearest` gives."""
+        """Return :meth:`recalled` from the result of :meth:`nearest`."""
         if not len(self.offsets):
             return alike, alike
         offset = self.offsets[nearest]
@@ -231,22 +230,22 @@ class DeviceForecast:
     memory: NetworkMemory = NO_MEMORY
 
     def sums(self, networks: NetworkFeatures) -> np.ndarray:
-        """(networks, columns) what adds up over the kernels of a network and decides its forecast."""
+        """Return the quantities that add up over a network's kernels and decide its forecast, (networks, columns)."""
         return np.hstack([networks.sums, self.basis.kernel_sums(networks)])
 
     def of_sums(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and calibrated deviation of the logarithms of latencies, each (networks,), from :meth:`sums`."""
+        """Return the mean and calibrated deviation of the logarithms of latencies, each (networks,), from :meth:`sums`."""
         return self.of_placed(self.placed(sums))
 
     def placed(self, sums: np.ndarray) -> PlacedNetworks:
-        """Networks on this device's basis and in its memory, from :meth:`sums`."""
+        """Return the networks on this device's basis and in its memory, from :meth:`sums`."""
         own = sums[:, :ADDED]
         return PlacedNetworks(
             network_terms(own), *self.basis.of_sums(own, sums[:, ADDED:]), *self.memory.nearest(network_place(own))
         )
 
     def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`of_sums`, from networks that a device with the same basis and memory placed."""
+        """Return :meth:`of_sums` of networks placed by a device with the same basis and memory."""
         novelty = self.network_scale**2 * networks.network_open + self.kernel_scale**2 * networks.kernel_open
         offset, known = self.memory.recalled_of(networks.nearest, networks.alike)
         log_ms, deviation = self.of_described(networks.terms, networks.basis, novelty, known)
@@ -262,23 +261,23 @@ class DeviceForecast:
         return KernelFeatures.of(KernelTable(configurations, nowhere, nowhere, 0))
 
     def kernel_ms(self, kernels: KernelFeatures) -> np.ndarray:
-        """(kernels,) latency by the members' mean coefficients."""
+        """Return the latency of kernels by the members' mean coefficients, (kernels,)."""
         return np.asarray(kernels.terms @ np.exp(self.coefficients))
 
     def limit_ms(self, kernels: KernelFeatures) -> np.ndarray:
-        """(kernels, 3) the part of :meth:`kernel_ms` that is arithmetic, what is moved, and being started."""
+        """Return the parts of :meth:`kernel_ms` for arithmetic, for what is moved, and for being started, (kernels, 3)."""
         term_ms = kernels.terms * np.exp(self.coefficients)
         parts = [term_ms[:, np.isin(BASE_TERMS, base)].sum(axis=1) for base in ((0,), (1, 2), (3, 4))]
         return np.stack(parts, axis=1)
 
     def kernel_novelty(self, kernels: KernelFeatures) -> np.ndarray:
-        """(kernels,) 0 for kernels that known devices ran the like of, 1 for others."""
+        """Return 0 for kernels similar to ones that known devices ran, 1 for others, (kernels,)."""
         return self.basis.of_kernels(kernels.group, kernels.sizes)[1]
 
     def of_described(
         self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, known: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of logarithms, each (networks,), for networks on the basis, without what is recalled of them.
+        """Return mean and deviation of logarithms, each (networks,), without what is recalled of the networks.
 
         Args:
             terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
@@ -291,7 +290,7 @@ class DeviceForecast:
         return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
 
     def covariance_of_sums(self, sums: np.ndarray, alike: np.ndarray) -> np.ndarray:
-        """Covariances of the logarithms of latencies, (networks, networks); its diagonal is the variance of :meth:`of_sums`.
+        """Return the covariances of the logarithms of latencies, (networks, networks).
 
         Networks share what the members' states and their disagreement make of both, and of what these leave open (noise, and the
         process beyond its basis) as much as their kernels are alike.
@@ -341,11 +340,11 @@ class DeviceForecast:
 
     @property
     def constant_ms(self) -> float:
-        """Of a network, whatever its kernels."""
+        """Latency of any network, whatever its kernels."""
         return float(TERM_UNITS[-1] * np.exp(self.coefficients[-1]))
 
     def analytical(self) -> AnalyticalTerms:
-        """The mean coefficients by group of kernels, and over all groups."""
+        """Return the mean coefficients by group of kernels, and over all groups."""
         unit_ms = TERM_UNITS * np.exp(self.coefficients)
         found: dict[str, np.ndarray] = {}
         for group in KERNEL_GROUPS:
@@ -354,7 +353,7 @@ class DeviceForecast:
         return AnalyticalTerms({POOLED: np.array(pooled), **found})
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As arrays in single precision; covariances are symmetric and kept as their lower halves."""
+        """Return single-precision arrays; symmetric covariances as their lower halves."""
         size = len(self.members[0].mean)
         lower = np.tril_indices(size)
         members = {
@@ -375,7 +374,7 @@ class DeviceForecast:
 
     @classmethod
     def from_arrays(cls, names: tuple[str, ...], arrays: Mapping[str, np.ndarray]) -> DeviceForecast:
-        """From :meth:`arrays` and :attr:`member_names`.
+        """Rebuild a forecast from :meth:`arrays` and :attr:`member_names`.
 
         Raises:
             ValueError: The arrays do not belong together.
@@ -415,7 +414,7 @@ class TableOnDevices:
         self._seen: dict[tuple[int, int], tuple[DeviceForecast, _Seen]] = {}
 
     def seen_by(self, device: DeviceForecast) -> _Seen:
-        """What :meth:`DeviceForecast.sums` gives, the networks placed, and which kernels are like known ones."""
+        """Return the sums of :meth:`DeviceForecast.sums`, the networks placed, and which kernels are covered."""
         key = (id(device.basis), id(device.memory.places))
         if key not in self._seen:
             sums = device.sums(self.features)

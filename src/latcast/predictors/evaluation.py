@@ -51,7 +51,7 @@ def _totals(networks: Sequence[Sequence[Kernel]], name: str) -> np.ndarray:
 
 
 def fit_baseline(name: str, networks: Sequence[Sequence[Kernel]], latency_ms: np.ndarray) -> Baseline:
-    """Fits a baseline of :data:`BASELINES` to measured networks."""
+    """Fit a baseline of :data:`BASELINES` to measured networks."""
     return Baseline(name, fit_nonnegative(_totals(networks, name), latency_ms, strength=1e-9))
 
 
@@ -66,7 +66,7 @@ class Evaluation:
         baselines: Of FLOPs and FLOPs+MAC, fitted to the training networks.
         label_error: Of the measured latencies; None where they were not repeated.
         names, predicted_ms, low_ms, high_ms, actual_ms: Network by network.
-        level: Percent of networks that the interval is to hold; None where nobody calibrated it.
+        level: Percent of networks that the interval is to hold; None where it is uncalibrated.
         refused: Name of each network that was left out to why: it has no graph here.
     """
 
@@ -115,7 +115,7 @@ def evaluate(
     *,
     families: Collection[str] | None = None,
 ) -> Evaluation:
-    """Judges a predictor on measured networks that it was not trained on; those that it was trained on fit the baselines.
+    """Judge a predictor on measured networks that it was not trained on; those that it was trained on fit the baselines.
 
     Args:
         on: A platform id, the beginning of one, a bundle's path, or a predictor.
@@ -158,7 +158,7 @@ def evaluate_samples(
     held_out_by: str = "unknown",
     label_error: LabelError | None = None,
 ) -> Evaluation:
-    """Judges a predictor on measured networks.
+    """Judge a predictor on measured networks.
 
     Args:
         predictor: Trained without them.
@@ -186,7 +186,7 @@ def evaluate_samples(
 def evaluate_on_labels(
     predictor: PlatformPredictor, labels: Iterable[Label], *, families: Collection[str] | None = None
 ) -> Evaluation:
-    """Judges a predictor on those measured networks that its card does not name as trained on.
+    """Judge a predictor on those measured networks that its card does not name as trained on.
 
     The others fit the baselines. Networks that have no graph are left out and named. Where the card names none, all are taken
     for untrained. That lineages are held out is said only where all lineages trained on are known: from the card, or from the
@@ -239,14 +239,14 @@ def evaluate_on_labels(
         predictor,
         judged,
         train=samples(trained),
-        held_out_by=_held_out_by(predictor.card, trained, [label for label in chosen if label.reference.key in keys]),
+        held_out_by=_held_out_unit(predictor.card, trained, [label for label in chosen if label.reference.key in keys]),
         label_error=label_error(repeated) if repeated else None,
     )
     return replace(found, refused=refused)
 
 
-def _held_out_by(card: Mapping[str, Any], trained: Sequence[Label], tested: Sequence[Label]) -> str:
-    """What nothing was learned from, as far as the card and the labels of networks trained on tell."""
+def _held_out_unit(card: Mapping[str, Any], trained: Sequence[Label], tested: Sequence[Label]) -> str:
+    """Describe which training networks the judged ones were held out from, as far as the card and labels tell."""
     stated = card.get(TRAINING_LINEAGES)
     lineages = {*(stated or ()), *(lineage_of(label.reference) for label in trained)}
     if not lineages.isdisjoint(lineage_of(label.reference) for label in tested):

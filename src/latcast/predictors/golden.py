@@ -38,7 +38,7 @@ _SMALL_NETWORKS: Mapping[str, list[list[Any]]] = {
 
 
 def golden_values(predictor: PlatformPredictor) -> dict[str, Any]:
-    """Golden values of a predictor, as JSON."""
+    """Return the golden values of a predictor, as JSON."""
     kernels = {}
     for name, found in sorted(predictor.kernels.items()):
         rows = np.unique(np.stack([found.low, (found.low + found.high) // 2, found.high]).astype(np.int64), axis=0)
@@ -63,7 +63,7 @@ def _network(name: str) -> Graph:
 
 
 def golden_mismatch(predictor: PlatformPredictor, golden: Mapping[str, Any]) -> str | None:
-    """What a predictor computes differently from its golden values, in one sentence, or None.
+    """Return the first difference from the golden values, in one sentence, or None.
 
     Raises:
         LatcastError, KeyError, TypeError, ValueError, IndexError, OverflowError: The golden values (or the predictor) are
@@ -96,27 +96,22 @@ def _close(value: float, expected: float) -> bool:
 def _network_values(
     predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]], fields: Mapping[str, Sequence[str]]
 ) -> list[dict[str, float]]:
-    count = sum(_checked_count(count) for entry in networks for _, _, count in entry["kernels"])
-    if count > MOST_KERNELS:
-        raise LatcastError(f"networks of {count} kernels, expected at most {MOST_KERNELS}")
-    kernels = [
-        [kernel for kind, row, count in entry["kernels"] for kernel in [_kernel(kind, row, fields)] * count] for entry in networks
-    ]
+    kernels: list[list[Kernel]] = []
+    total = 0
+    for entry in networks:
+        kernels.append([])
+        for name, row, count in entry["kernels"]:
+            if type(count) is not int or count < 1:
+                raise LatcastError(f"found a kernel that occurs {count!r} times, expected a number from 1 on")
+            total += count
+            if total > MOST_KERNELS:
+                raise LatcastError(f"found networks of {total} kernels, expected at most {MOST_KERNELS}")
+            kind = kernel_type(name)
+            if len(row) != len(fields[name]):
+                raise ValueError(f"found a {name} of {len(row)} fields, expected {len(fields[name])}")
+            present = in_present_fields(kind, fields[name], np.array(row, dtype=np.int64))
+            kernels[-1] += [Kernel(name, tuple(present.tolist()), "", (), ())] * count
     estimates = predictor.estimate(kernels)
     low, high = predictor.bounds_ms(estimates)
     columns = {"latency_ms": estimates.latency_ms, "low_ms": low, "high_ms": high}
     return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]
-
-
-def _kernel(name: str, row: Sequence[int], fields: Mapping[str, Sequence[str]]) -> Kernel:
-    kind = kernel_type(name)
-    if len(row) != len(fields[name]):
-        raise ValueError(f"a {name} of {len(row)} fields")
-    present = in_present_fields(kind, fields[name], np.array(row, dtype=np.int64))
-    return Kernel(name, tuple(present.tolist()), "", (), ())
-
-
-def _checked_count(count: object) -> int:
-    if type(count) is not int or count < 1:
-        raise LatcastError(f"a kernel that occurs {count!r} times")
-    return count

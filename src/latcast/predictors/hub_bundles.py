@@ -1,6 +1,6 @@
 """Predictors of a hub's platforms: ``hub:https://host/DEVICE/RUNTIME/UNIT/PRECISION`` is fetched as a bundle and kept.
 
-The network that is predicted stays here. A hub that cannot be reached is no obstacle where its bundle was fetched before.
+The network that is predicted stays here. Where a hub cannot be reached, the bundle fetched before is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_BYTES, MOST_REFUSAL_BYTES = 20_000_000, 100_000
 
 
 def hub_bundle(text: str) -> Path:
-    """The bundle of a platform of a hub, fetched where it is not here or an hour old.
+    """Return a hub's bundle of a platform, fetched where it is missing here or an hour old.
 
     Args:
         text: ``hub:URL/PLATFORM``.
@@ -38,7 +38,11 @@ def hub_bundle(text: str) -> Path:
             not the one whose digest the hub states.
     """
     address = text.removeprefix(PREFIX)
-    base, platform = _parts(address)
+    parts = urlsplit(address)
+    names = [part for part in parts.path.split("/") if part]
+    if not parts.hostname or len(names) < 4:
+        raise UnknownPlatformError(f"'{text}' names no platform of a hub; expected hub:https://host/PLATFORM")
+    base, platform = "/".join([f"{parts.scheme}://{parts.netloc}", *names[:-4]]), "/".join(names[-4:])
     path = cache_folder() / "hubs" / f"{hashlib.sha256(address.encode()).hexdigest()[:24]}.zip"
     if path.is_file() and time.time() - path.stat().st_mtime < FRESH_S:
         return path
@@ -77,7 +81,7 @@ def _fetched(url: str) -> bytes:
 
 
 def _digest(url: str) -> str | None:
-    """The SHA-256 that a hub states of a bundle; None where it states none, as hubs before this version do."""
+    """Return the SHA-256 that a hub states of a bundle, or None."""
     try:
         return str(json.loads(_fetched(url))["sha256"])
     except urllib.error.HTTPError as problem:
@@ -99,18 +103,8 @@ def _is_protected(base: str) -> bool:
         return False
 
 
-def _parts(address: str) -> tuple[str, str]:
-    """Address of the hub, and platform id."""
-    found = urlsplit(address)
-    names = [part for part in found.path.split("/") if part]
-    if not found.hostname or len(names) < 4:
-        raise UnknownPlatformError(f"'{PREFIX}{address}' names no platform of a hub; expected hub:https://host/PLATFORM")
-    before = "/".join(names[:-4])
-    return f"{found.scheme}://{found.netloc}" + (f"/{before}" if before else ""), "/".join(names[-4:])
-
-
 def refusal(problem: urllib.error.HTTPError) -> str:
-    """Why a hub refused, as its answer says, or else the words of its status; the answer is closed."""
+    """Return a hub's reason for refusing, or else the words of its status; the answer is closed."""
     with problem:
         try:
             return str(json.loads(problem.read(MOST_REFUSAL_BYTES))["detail"])

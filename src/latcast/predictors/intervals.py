@@ -22,17 +22,17 @@ LARGEST_SHARE = 0.5
 
 
 def held_out_by(groups: Sequence[str], parts: int, seed: int) -> str:
-    """What :func:`group_folds` holds out, in words: "lineage (random_mixed by network)"."""
+    """Describe what :func:`group_folds` holds out: "lineage (random_mixed by network)"."""
     fold, labels = group_folds(groups, parts, seed), np.array(groups)
     split = [name for name in sorted(set(groups)) if len(set(fold[labels == name].tolist())) > 1]
     return "lineage" + (f" ({', '.join(split)} by network)" if split else "")
 
 
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
-    """Fold of each network, (networks,). Groups stay whole, so that a fold is as large as the largest lineage in it.
+    """Return the fold of each network, (networks,); groups stay whole.
 
-    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space, whose networks are each
-    drawn anew and share no blocks.
+    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space, whose networks
+    share no blocks.
     """
     from latcast.spaces.catalogue import SYNTHETIC_NAMES
 
@@ -61,17 +61,14 @@ OUTSIDE_GROWTH = 1.0
 """How much wider (in logarithms) an interval is by default where all of a latency is outside the training range."""
 
 NETWORKS_OUTSIDE_GROWTH = 4.0
-"""The same where whole networks alone were learned from, which tell kernels apart by sums, or a GPU's kernels, of which each
-shape is slow in its own way. On published phones nine in ten errors of the third of held-out networks that lie furthest outside
-are two to four times as large as of the third that lie inside, with a fifth of their latency outside on average."""
+"""The same for whole networks alone, and for GPUs, whose errors on novel networks are two to four times as large."""
 
 
 GROWTHS = (0.0, *(2.0 ** np.arange(-1, 5.5, 0.5)).tolist())
 """Growths among which the one of a platform is learned (:func:`learned_growth`)."""
 
 RANGE, VARIANCE = "range", "variance"
-"""How novelty is counted: by the share of a latency from kernels outside the range trained on; or by the root of the share of
-their variance that the kernels trained on leave open, a deviation as errors are."""
+"""Novelty: the latency's share outside the trained range; or the root of its variance's unexplained share."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Length:
     longest_ms: float = 1.0
 
     def factor(self, latency_ms: np.ndarray) -> np.ndarray:
-        """How many times as far as in the middle an interval reaches, (networks,)."""
+        """Return how many times as far as in the middle an interval reaches, (networks,)."""
         if not self.exponent:
             return np.ones(len(latency_ms))
         middle = np.sqrt(self.shortest_ms * self.longest_ms)
@@ -119,7 +116,7 @@ LENGTH_QUANTILES = (0.1, 0.9)
 
 
 def fitted_length(score: np.ndarray, latency_ms: np.ndarray, weights: np.ndarray) -> Length:
-    """Least squares of the errors' logarithms over those of the latencies; longer networks are never taken for less sure.
+    """Fit the errors' logarithms to those of the latencies; longer networks never get wider intervals.
 
     Args:
         score: (networks,) errors, in logarithms.
@@ -159,25 +156,25 @@ class Interval:
 
     @property
     def level(self) -> float | None:
-        """Percent of networks whose latency should lie inside; None where no network calibrated it, so that nobody knows."""
+        """Percent of networks whose latency should lie inside; None where it is uncalibrated."""
         return 100 * LEVEL if self.networks else None
 
     @property
     def kind(self) -> str:
-        """What to call it: "90 %" or "uncalibrated"."""
+        """Name of the interval: "90 %" or "uncalibrated"."""
         return "uncalibrated" if self.level is None else f"{self.level:g} %"
 
     def outside_share(self, novel_share: np.ndarray) -> np.ndarray:
-        """How novel networks are as :meth:`bounds_ms` counts it, (networks,), from the novel shares of their latencies."""
+        """Return how novel networks are as :meth:`bounds_ms` counts it, (networks,), from the novel shares of their latencies."""
         return np.sqrt(np.maximum(novel_share, 0.0)) if self.novelty == VARIANCE else novel_share
 
     def bounds_ms(self, latency_ms: np.ndarray, outside_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound, each (networks,), for latencies and the shares of them that are novel."""
+        """Return the lower and upper bound, each (networks,), for latencies and the shares of them that are novel."""
         growth = (1 + self.outside_growth * outside_share) * self.length.factor(latency_ms)
         return latency_ms * np.exp(np.log(self.low) * growth), latency_ms * np.exp(np.log(self.high) * growth)
 
     def in_words(self) -> str:
-        """The factors, of short and of long networks where these differ."""
+        """Return the factors, of short and of long networks where these differ."""
 
         def factors(reach: float = 1.0) -> str:
             return f"{self.low**reach:.3f} to {self.high**reach:.3f} times the prediction"
@@ -219,11 +216,10 @@ FEWEST_STEADY = 20
 
 
 def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
-    """Which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
+    """Return which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
 
-    An interval is to hold what a careful measurement of a network would give. Calibrated on networks that were measured once,
-    it would hold the chance in those measurements as well, and be too wide. Segments of networks are not what forecasts are asked
-    for, and their few kernels are further off than the many of a network.
+    An interval is to hold what a careful measurement gives; networks measured once would add their own chance. Segments are not
+    predicted by users, and err more than networks.
     """
     whole = np.array([sample.whole for sample in networks])
     steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
@@ -232,7 +228,7 @@ def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
 
 
 def conformal_quantile(scores: np.ndarray, level: float, weights: np.ndarray | None = None) -> float:
-    """The smallest score that has the level of the weight at or below it, where a network to come weighs as the mean of these.
+    """Return the smallest score with the level of the weight at or below it; a new network has the mean weight.
 
     Args:
         scores: (networks,).
@@ -246,7 +242,7 @@ def conformal_quantile(scores: np.ndarray, level: float, weights: np.ndarray | N
 
 
 def conformal_quantiles(scores: np.ndarray, level: float, weights: np.ndarray) -> np.ndarray:
-    """:func:`conformal_quantile` for several choices of the networks at once, (choices,).
+    """Return :func:`conformal_quantile` for several choices of the networks at once, (choices,).
 
     Args:
         scores: (networks,).
@@ -267,7 +263,7 @@ LEAST_REACH = 0.01
 
 
 def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
-    """What each network is calibrated and judged with: its lineage; one drawn from a synthetic space is one of its own."""
+    """Return the group in which each network is calibrated and judged: its lineage, or itself if drawn at random."""
     return [sample.lineage if sample.designed else sample.reference.key for sample in networks]
 
 
@@ -280,15 +276,12 @@ def conformal_interval(
     outside_growth: float = OUTSIDE_GROWTH,
     by_length: bool = False,
 ) -> Interval:
-    """An interval from held-out networks: signed log errors, each side at half of what may miss.
+    """Calibrate an interval on held-out networks: signed log errors, each side at half of what may miss.
 
-    The error of a network of which a part was outside the training range, or of a short one, counts for as much less as its
-    interval will be wider.
+    The errors of novel and of short networks count for as much less as their intervals will be wider.
 
-    Networks of one lineage err alike, so that an interval of networks would keep its level on new members of these lineages and
-    miss it on a new lineage. With lineages given, each has the same say, however many its networks; each is held against the
-    interval of the others, and the interval is made wider until the level lies inside; never narrower, nor for it wider than the
-    largest error there was.
+    Networks of one lineage err alike. With lineages given, each has equal influence; each is compared with the interval of the
+    others, and the interval is widened until the level lies inside: never narrower, nor wider than the largest error.
 
     Args:
         latency_ms: (networks,) measured.
@@ -319,7 +312,7 @@ def conformal_interval(
 def learned_growth(
     latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str] | np.ndarray
 ) -> float:
-    """By how much an interval is to grow with novelty: the one of :data:`GROWTHS` at which errors are the likeliest.
+    """Return the growth with novelty, of ``GROWTHS``, at which the errors are the likeliest.
 
     The same networks are predicted twice: by what saw none of their lineage, and by what saw some of it. Their errors in
     logarithms are taken for draws from Laplace's distribution, whose scale grows with novelty as the interval does, each lineage
@@ -338,7 +331,7 @@ def learned_growth(
     outside = np.concatenate([found.outside_share for found in both])
 
     def unlikely(growth: float) -> float:
-        """Minus the logarithm of the likelihood, at the scale that suits the growth best, up to a constant."""
+        """Return minus the log-likelihood, up to a constant, at the scale that suits the growth best."""
         scale = 1 + growth * outside
         return float(weights @ np.log(scale) + np.log(weights @ (error / scale)))
 
@@ -348,7 +341,7 @@ def learned_growth(
 def interval_with_relatives(
     latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str] | np.ndarray
 ) -> Interval:
-    """An interval for networks of seen and of unseen lineages, which grows with novelty as :func:`learned_growth` says.
+    """Calibrate an interval for seen and unseen lineages, which grows with novelty by :func:`learned_growth`.
 
     Args:
         latency_ms, held_out, with_relatives, lineages: As for :func:`learned_growth`.
@@ -368,7 +361,7 @@ def unseen_bounds_ms(
     with_relatives: HeldOut | None = None,
     by_length: bool = False,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Bounds of each network by an interval calibrated on the other lineages, each (networks,): what a coverage is judged by.
+    """Return bounds of each network by an interval calibrated on the other lineages, each (networks,).
 
     Args:
         latency_ms, held_out, lineages, outside_growth, by_length: As for :func:`conformal_interval`.
@@ -395,13 +388,13 @@ def unseen_bounds_ms(
 
 
 def _equal_say(lineages: Sequence[str] | np.ndarray) -> np.ndarray:
-    """Weights with which each lineage has the same say, (networks,)."""
+    """Return weights that give every lineage equal influence, (networks,)."""
     _, own, counts = np.unique(lineages, return_inverse=True, return_counts=True)
     return np.asarray(1 / counts[own])
 
 
 def _reaches(score: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """How far intervals reach down and up, in logarithms, each (choices,); ``weights`` as of :func:`conformal_quantiles`."""
+    """Return the logarithms by which intervals reach down and up, each (choices,)."""
     side = 1 - (1 - level) / 2
     low, high = conformal_quantiles(-score, side, weights), conformal_quantiles(score, side, weights)
     return np.maximum(low, LEAST_REACH), np.maximum(high, LEAST_REACH)

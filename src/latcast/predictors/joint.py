@@ -1,9 +1,8 @@
 """Two latencies on one platform together: what is known of their difference and of their ratio.
 
-Like networks err alike: what is wrong of a kernel is wrong in both. The error of a network's logarithm is taken for the mean
-error of its kernels, weighted by their shares of its latency; errors of kernels are correlated as far as they are of one type, of
-close sizes, or the same. How much each counts is learned from networks held out (:data:`SHARED`). Where the platform is known by
-few measurements, its posterior says what two forecasts share, and the same correlation holds for what it leaves open alone.
+Networks that share kernels share their errors. The error of a network's logarithm is the mean error of its kernels, weighted by
+their shares of its latency; errors of kernels are correlated as far as they are of one type, of close sizes, or the same
+(:data:`SHARED`). On a platform known by few measurements its posterior adds what two forecasts share.
 """
 
 from __future__ import annotations
@@ -46,17 +45,16 @@ class SharedErrors:
     same: float
 
     def combined(self, parts: np.ndarray) -> np.ndarray:
-        """Correlations of errors, (networks, networks), from :func:`shared_parts`."""
+        """Return the correlations of errors, (networks, networks), from :func:`shared_parts`."""
         return np.maximum(_correlations(np.tensordot([self.kind, self.close, self.same], parts, 1)), 0.0)
 
 
 SHARED = SharedErrors(kind=0.0, close=0.6, same=0.4)
-"""Learned by ``python -m benchmarks differences`` from networks of published phones in fp32 and fp16, each predicted without its
-lineage. With int8 among them, whose labels are noisier, close kernels count more (0.9)."""
+"""Shares fitted by ``python -m benchmarks differences`` to published phones in fp32 and fp16, lineages held out."""
 
 
 def shared_parts(estimates: Estimates, constant_ms: float) -> np.ndarray:
-    """How much of the latencies of two networks is in kernels of one type, close or the same, (3, networks, networks).
+    """Return how much of the latencies of two networks is in kernels of one type, close or the same, (3, networks, networks).
 
     Args:
         estimates: Of the networks.
@@ -84,7 +82,7 @@ def shared_parts(estimates: Estimates, constant_ms: float) -> np.ndarray:
 
 
 def error_correlation(predictor: PlatformPredictor, networks: Sequence[Graph]) -> np.ndarray:
-    """Correlations of the errors of predictions, (networks, networks): of their logarithms, from 0 to 1.
+    """Return the correlations of the errors of predictions, (networks, networks): of their logarithms, from 0 to 1.
 
     Networks of the same kernels have 1: whatever is wrong of one is wrong of the other.
     """
@@ -92,7 +90,7 @@ def error_correlation(predictor: PlatformPredictor, networks: Sequence[Graph]) -
 
 
 def estimates_correlation(predictor: PlatformPredictor, estimates: Estimates, shared: SharedErrors = SHARED) -> np.ndarray:
-    """The same of networks that are estimated already."""
+    """Return :func:`error_correlation` of networks that are estimated already."""
     alike = shared.combined(shared_parts(estimates, predictor.network.constant_ms))
     if predictor.device is not None:
         alike = _correlations(predictor.device.covariance_of_sums(estimates.sums_ms[:, 3:], alike))
@@ -119,20 +117,20 @@ class JointLatency:
     level: float = 100 * LEVEL
 
     def difference_ms(self) -> tuple[float, float]:
-        """Interval of ``b - a`` in milliseconds."""
+        """Return the interval of ``b - a`` in milliseconds."""
         return self._interval(self.b_ms - self.a_ms)
 
     def growth_percent(self) -> tuple[float, float]:
-        """Interval of what b takes more than a, in percent of a; infinite where a takes nothing."""
+        """Return the interval of how much more b takes, in percent of a; infinite where a takes nothing."""
         return self._interval(100 * (_ratio(self.b_ms, self.a_ms) - 1))
 
     def faster_probability(self) -> float:
-        """That b is faster than a, from 0 to 1; 0.5 where they are identical."""
+        """Return the probability that b is faster than a; 0.5 where they are identical."""
         difference = self.b_ms - self.a_ms
         return float((difference < 0).mean() + (difference == 0).mean() / 2)
 
     def probability_of_growth(self, percent: float) -> float:
-        """That b takes more than so many percent more than a, from 0 to 1."""
+        """Return the probability that b takes over ``percent`` percent more than a."""
         return float((_ratio(self.b_ms, self.a_ms) > 1 + percent / 100).mean())
 
     def _interval(self, values: np.ndarray) -> tuple[float, float]:
@@ -142,7 +140,7 @@ class JointLatency:
 
 
 def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
-    """Two predictions whose errors have a correlation.
+    """Join two predictions whose errors have a correlation.
 
     The logarithm of each latency is taken for normal on either side of the prediction, with the deviation of that side from the
     prediction's interval. The interval of a difference is of the predictions' level, of 90 % where they have none.
@@ -169,7 +167,7 @@ def predict_pair(
 
 
 def probability_above(found: Prediction, limit_ms: float) -> float:
-    """That a latency is above a limit, from 0 to 1, by the distribution of :func:`joint_of`."""
+    """Return the probability that a latency is above a limit, by the distribution of :func:`joint_of`."""
     if found.latency_ms <= 0 or limit_ms <= 0:
         return float(found.latency_ms > limit_ms)
     bound_ms = found.high_ms if limit_ms > found.latency_ms else found.low_ms
@@ -179,13 +177,13 @@ def probability_above(found: Prediction, limit_ms: float) -> float:
 
 
 def _level_deviations(found: Prediction) -> float:
-    """Standard deviations to either side that hold the level of a prediction's interval."""
+    """Return the standard deviations to either side that hold the level of a prediction's interval."""
     level = 100 * LEVEL if found.level is None else found.level
     return NormalDist().inv_cdf((1 + level / 100) / 2)
 
 
 def latencies_ms(found: Prediction, score: np.ndarray) -> np.ndarray:
-    """Latencies, (scores,), where -1 and 1 are the bounds of the interval."""
+    """Return the latencies, (scores,), where -1 and 1 are the bounds of the interval."""
     if found.latency_ms <= 0:
         return np.zeros(len(score))
     low, high = np.log(found.low_ms / found.latency_ms), np.log(found.high_ms / found.latency_ms)

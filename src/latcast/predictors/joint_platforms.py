@@ -52,7 +52,7 @@ class Traits(NamedTuple):
 
     @classmethod
     def of(cls, platform: Platform) -> Traits:
-        """Those of a platform.
+        """Return the traits of a platform.
 
         >>> Traits.of(Platform.parse("odroid/armnn-22.05/cpu+neon/int8"))
         Traits(device='odroid', kind='cpu', unit='cpu', runtime='armnn+neon', version='22.05', precision='int8')
@@ -84,7 +84,7 @@ OWN = "own"
 
 
 def shared_parts(first: Sequence[Traits], second: Sequence[Traits]) -> np.ndarray:
-    """Whether two platforms share each part of an error, (parts, platforms), 0 or 1, for platforms side by side."""
+    """Return whether two platforms share each part of an error, (parts, platforms), 0 or 1, for platforms side by side."""
     same = {
         name: np.array([getattr(a, name) == getattr(b, name) for a, b in zip(first, second, strict=True)], dtype=bool)
         for name in Traits._fields
@@ -106,12 +106,12 @@ class SharedByPlatforms:
     widening: float
 
     def correlation(self, first: Sequence[Traits], second: Sequence[Traits]) -> np.ndarray:
-        """(platforms,) of platforms side by side; 1 of a platform and itself."""
+        """Return the correlations of platforms side by side, (platforms,); 1 of a platform and itself."""
         found = np.array([self.share.get(name, 0.0) for name in PARTS]) @ shared_parts(first, second)
         return np.where([a == b for a, b in zip(first, second, strict=True)], 1.0, found)
 
     def correlations(self, platforms: Sequence[Traits]) -> np.ndarray:
-        """(platforms, platforms)."""
+        """Return the correlations of all platforms, (platforms, platforms)."""
         count = len(platforms)
         rows, columns = np.divmod(np.arange(count * count), max(count, 1))
         return self.correlation([platforms[row] for row in rows], [platforms[column] for column in columns]).reshape(count, count)
@@ -159,19 +159,19 @@ class JointPlatforms:
         return np.array([latencies_ms(each, row) for each, row in zip(self.predictions, score, strict=True)])
 
     def pair(self, a: int, b: int) -> JointLatency:
-        """The latencies on two of the platforms, by their places."""
+        """Return the latencies on two of the platforms, by their places."""
         return JointLatency(self.draws_ms[a], self.draws_ms[b])
 
     def slower_probability(self, a: int, b: int) -> float:
-        """That b, by its place, is slower than a, from 0 to 1; a half where they are equal."""
+        """Return the probability that b, by its place, is slower than a; a half where they are equal."""
         return 1 - self.pair(a, b).faster_probability()
 
     def ratio(self, a: int, b: int) -> tuple[float, float]:
-        """Interval of the latency of b over that of a."""
+        """Return the interval of the latency of b over that of a."""
         low, high = self.pair(a, b).growth_percent()
         return 1 + low / 100, 1 + high / 100
 
     def fastest_probability(self) -> np.ndarray:
-        """(platforms,) that each is the fastest of all, adding up to 1; equal ones share it."""
+        """Return each platform's probability of being the fastest, (platforms,), adding up to 1."""
         fastest = self.draws_ms == self.draws_ms.min(axis=0)
         return np.asarray((fastest / fastest.sum(axis=0)).mean(axis=1))

@@ -17,13 +17,13 @@ _QUANTITIES = ("flops", "input_elements", "output_elements", "weight_elements", 
 
 
 def feature_names(kind: KernelType) -> tuple[str, ...]:
-    """Names of the columns of :func:`feature_matrix`."""
+    """Return the names of the columns of :func:`feature_matrix`."""
     one = np.ones((1, len(kind.fields)), dtype=np.int64)
     return (*kind.fields, *_QUANTITIES, *kind.features(kind.columns(one)))
 
 
 def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence[str] | None = None) -> np.ndarray:
-    """Features of kernels, (kernels, features), float64, finite.
+    """Return the features of kernels, (kernels, features), float64, finite.
 
     FLOPs, elements read, written and of weights; FLOPs per element moved; and what the type adds (blocked MACs,
     remainders against the vector length, tiles).
@@ -49,7 +49,7 @@ def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence
 
 
 def in_present_fields(kind: KernelType, fields: Sequence[str], configurations: np.ndarray) -> np.ndarray:
-    """Configurations written with the fields that a type once had, (..., fields then), as it has them now, (..., fields).
+    """Convert configurations from the fields that a type once had, (..., old fields), to its present ones.
 
     Fields are only ever added, and one that came later is 0 for what was written before it.
     """
@@ -80,8 +80,7 @@ RESIDUAL_LIMIT = 20.0
 
 
 FAR = 2.0
-"""Factor beyond the range of a size from which on a kernel is not like those trained on. From stage to stage of a network
-channels double and maps halve, so that a kernel within it has neighbours one step away."""
+"""Factor beyond a size's range from which on a kernel is not covered: stages of networks are a factor of 2 apart."""
 
 FAR_WORK = 4.0
 """The same for FLOPs and for elements moved, which two sizes decide together."""
@@ -102,7 +101,7 @@ class Seen:
 
     @classmethod
     def of(cls, type_name: str, configurations: np.ndarray) -> Seen:
-        """Of configurations, (samples, fields), of a type."""
+        """Return the kinds and most work of configurations, (samples, fields), of a type."""
         kind = kernel_type(type_name)
         flops, elements = _work(kind, configurations)
         kinds = {name: np.unique(configurations[:, kind.fields.index(name)]).tolist() for name in kind.kinds}
@@ -110,7 +109,7 @@ class Seen:
 
     @classmethod
     def union(cls, several: Iterable[Seen | None]) -> Seen | None:
-        """What several predictors of a type were trained on together; None where it is not known of one of them."""
+        """Return what several predictors of a type were trained on together; None where one does not say."""
         known = []
         for each in several:
             if each is None:
@@ -123,13 +122,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Familiarity:
-    """How kernels lie to those trained on; arrays of booleans, (kernels,).
+    """Kernels compared with those trained on; arrays of booleans, (kernels,).
 
     Attributes:
         outside: Whether a field is outside the range trained on, or names a kind that was not.
-        covered: Whether the like was trained on: no size is outside its range by more than :data:`FAR`, the kernel works no
-            more than :data:`FAR_WORK` times as much as any trained on, and its kinds were trained on.
-        unknown: Whether that cannot be said, as the bundle holds the range of its kinds' codes alone.
+        covered: Whether similar kernels were in the training data: no size is beyond its range by more than a factor ``FAR``, the
+            work is at most ``FAR_WORK`` times that of any of them, and its kinds are among theirs.
+        unknown: Whether that is unknown, as the bundle holds the range of its kinds' codes alone.
     """
 
     outside: np.ndarray
@@ -138,13 +137,13 @@ class Familiarity:
 
 
 def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """FLOPs, and elements read and written, of kernels."""
+    """Return the FLOPs, and elements read and written, of kernels."""
     q = kind.quantities(kind.columns(configurations))
     return q.flops, q.input_elements + q.output_elements + q.weight_elements
 
 
 def kernel_models() -> tuple[str, ...]:
-    """Models of a kernel type that timed kernels teach: with analytical terms, or a regressor alone, plug-ins included."""
+    """Return the names of models that timed kernels teach, plug-ins included."""
     return (ANALYTICAL_GBDT, ANALYTICAL, *sorted(set(REGRESSORS) - INTERNAL_REGRESSORS))
 
 
@@ -177,7 +176,7 @@ class KernelPredictor:
     fields: tuple[str, ...] | None = None
 
     def latency_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
-        """Latency of kernels, (kernels,)."""
+        """Return the latency of kernels, (kernels,)."""
         kind = kernel_type(self.kernel_type)
         if self.regressor is None:
             return self._base_ms(analytical, configurations)
@@ -193,7 +192,7 @@ class KernelPredictor:
         return analytical.latency_ms(kernel_type(self.kernel_type), configurations)
 
     def familiarity(self, configurations: np.ndarray) -> Familiarity:
-        """How kernels, (kernels, fields), lie to those trained on."""
+        """Compare kernels, (kernels, fields), with those trained on."""
         kind = kernel_type(self.kernel_type)
         outside = (configurations < self.low) | (configurations > self.high)
         # Fields that may be zero are counts and flags, for which zero and one are neighbours.
@@ -216,11 +215,11 @@ class KernelPredictor:
         return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown)
 
     def _told(self, kind: KernelType) -> np.ndarray:
-        """(fields,) whether each field of the type was there when this was trained."""
+        """Return which fields of the type existed when this was trained, (fields,)."""
         return np.array([self.fields is None or name in self.fields for name in kind.fields])
 
     def novelty(self, configurations: np.ndarray) -> np.ndarray:
-        """How unlike those trained on kernels are, (kernels,), from 0 to 1: by their sizes where these were learned from whole
+        """Return the novelty of kernels, (kernels,), from 0 to 1: by their sizes where these were learned from whole
         networks, otherwise 1 outside the range."""
         by_sizes = getattr(self.regressor, "novelty", None)  # which a Gaussian process tells
         if by_sizes is not None:
@@ -228,7 +227,7 @@ class KernelPredictor:
         return self.familiarity(configurations).outside.astype(np.float64)
 
     def reason(self, configuration: Configuration) -> str:
-        """What is most unlike the kernels trained on, in a few words: "rows 197, trained on 1"."""
+        """Describe what is most unlike the kernels trained on: "rows 197, trained on 1"."""
         kind = kernel_type(self.kernel_type)
         worst, said = 0.0, ""
         columns = zip(kind.fields, configuration, self.low.tolist(), self.high.tolist(), strict=True)
@@ -262,7 +261,7 @@ def fit_kernel_predictor(
     seed: int = 0,
     tune: bool = False,
 ) -> KernelPredictor:
-    """Trains the predictor of one kernel type.
+    """Train the predictor of one kernel type.
 
     Args:
         name: The kernel type.
@@ -310,7 +309,7 @@ class KernelSource:
     predictor: KernelPredictor
 
     def latency_ms(self, configurations: np.ndarray) -> np.ndarray:
-        """What it predicts on its own platform, (kernels,)."""
+        """Predict kernels on its own platform, (kernels,)."""
         return self.predictor.latency_ms(self.analytical, configurations)
 
 
@@ -335,7 +334,7 @@ class TransferredBase:
     coefficients: Mapping[str, np.ndarray]
 
     def latency_ms(self, type_name: str, configurations: np.ndarray) -> np.ndarray:
-        """Latency of kernels, (kernels,)."""
+        """Return the latency of kernels, (kernels,)."""
         pooled = self.coefficients[POOLED]
         classes = [name if name in self.coefficients else PARTED.get(name, name) for name in _classes(type_name, configurations)]
         weights = np.stack([self.coefficients.get(name, pooled) for name in classes]) if classes else np.zeros((0, len(pooled)))
@@ -350,7 +349,7 @@ def fit_transferred_base(
     *,
     strength: float = 1e-3,
 ) -> TransferredBase:
-    """Fits coefficients to timed kernels of the new platform.
+    """Fit coefficients to timed kernels of the new platform.
 
     Args:
         type_name: The kernel type.

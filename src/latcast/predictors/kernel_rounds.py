@@ -32,8 +32,7 @@ from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.spaces.parametrisations import PARAMETRISATIONS, RARE
 
 TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
-"""Parts of the kernels that a campaign is planned for: the fixed test set, the initial samples, and each round. nn-Meter has
-2,800 test points and 10,000 initial samples of 15,800 of Conv on a CPU."""
+"""Parts of the planned kernels: the fixed test set, the initial samples, and each round."""
 
 KERNELS_PER_SECOND = 5.0
 """What a campaign is planned for; a faster one has more rounds."""
@@ -73,7 +72,7 @@ class KernelRounds:
         types: Only these kernel types.
         model: How a kernel type is modelled.
         target_error: Mean relative error on its test set at which a type gets no more samples.
-        weights: What the plan's kernels are shared out by, by type; a type's share in networks where None.
+        weight_of: Gives a type's weight among the planned kernels; its share in networks where None.
 
     Raises:
         UnknownNameError: No such sampler.
@@ -91,7 +90,7 @@ class KernelRounds:
         types: Sequence[str] | None = None,
         model: str = ANALYTICAL_GBDT,
         target_error: float | None = None,
-        weights: Mapping[str, float] | None = None,
+        weight_of: Callable[[str], float] | None = None,
     ) -> None:
         make = SAMPLERS.get(sampler)
         # Rare types are measured where networks of the zoo have them.
@@ -105,7 +104,11 @@ class KernelRounds:
         self._seed = seed
         self._target_error = target_error
         self._plans: dict[str, _Plan] = {}
-        counts = _counts({name: len(zoo.get(name, {})) if weights is None else weights.get(name, 0) for name in spaces}, count)
+        # Some of each type, and the rest by their weights.
+        sizes = {name: len(zoo.get(name, {})) if weight_of is None else weight_of(name) for name in spaces}
+        least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
+        rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
+        counts = {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
         self.spaces: Mapping[str, KernelSpace] = spaces
         for name, space in spaces.items():
             listed = zoo.get(name, {})
@@ -118,7 +121,7 @@ class KernelRounds:
         """How the last fit did on the test set of each type."""
 
     def beginning(self) -> list[CampaignItem]:
-        """The fixed test sets and the initial samples, types mixed by their shares; always the same ones."""
+        """Return the fixed test sets and the initial samples, types mixed by their shares; always the same ones."""
         lists = []
         for name, plan in self._plans.items():
             initial = plan.sampler.suggest(plan.initial)
@@ -127,11 +130,11 @@ class KernelRounds:
         return _mixed(lists, Random(self._seed))
 
     def test_set(self, type_name: str) -> tuple[Configuration, ...]:
-        """The fixed test set of a kernel type, which no round fits to."""
+        """Return the fixed test set of a kernel type, which no round fits to."""
         return self._plans[type_name].test_set
 
     def next_round(self, known: KnownKernels) -> list[CampaignItem]:
-        """Fits a predictor to what is known, looks at its errors on the test sets, and chooses the next kernels.
+        """Fit a predictor to the known kernels, judge it on the test sets, and choose the next kernels.
 
         Returns:
             Nothing where every type has reached the target, or has no kernels left.
@@ -153,13 +156,13 @@ class KernelRounds:
         return _mixed(lists, Random(self._seed))
 
     def reached(self, type_name: str, relative: np.ndarray | None) -> bool:
-        """Whether a type needs no more samples, by the relative errors on its test set; None where they are not known."""
+        """Return whether a type needs no more samples, by the relative errors on its test set; None where they are not known."""
         if relative is None or self._target_error is None:
             return False
         return float(np.minimum(relative, 1.0).mean()) <= self._target_error
 
     def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
-        """The predictors that the rounds are steered by, from configurations and milliseconds by type."""
+        """Return the predictors that the rounds are steered by, from configurations and milliseconds by type."""
         analytical = fit_from_kernels(samples)
         return analytical, {
             name: fit_kernel_predictor(name, rows, latency_ms, analytical, model=self._model, seed=self._seed)
@@ -167,7 +170,7 @@ class KernelRounds:
         }
 
     def assess(self, known: KnownKernels) -> Mapping[str, tuple[list[Configuration], np.ndarray]]:
-        """How a fit to all known kernels but those of the test sets does on these; :attr:`errors` keeps the metrics.
+        """Judge a fit to all known kernels outside the test sets on these, and keep the metrics in :attr:`errors`.
 
         Returns:
             By type, the test configurations that are known and the relative error on each.
@@ -196,7 +199,7 @@ class KernelRounds:
         return errors
 
     def errors_to_json(self) -> dict[str, dict[str, Any]]:
-        """:attr:`errors` for cards: by kernel type, how many kernels were judged, and the figures."""
+        """Return :attr:`errors` for cards: by kernel type, how many kernels were judged, and the figures."""
         found = {}
         for name, metrics in self.errors.items():
             figures = metrics.to_json()
@@ -210,7 +213,7 @@ Run = Callable[[Sequence[CampaignItem], float], CampaignReport]
 
 
 def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[], float]) -> list[CampaignReport]:
-    """Measures in rounds until the time is over or the target is met.
+    """Measure in rounds until the time is over or the target is met.
 
     Args:
         rounds: What to measure.
@@ -230,15 +233,8 @@ def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[
     return reports
 
 
-def _counts(sizes: Mapping[str, float], count: int) -> dict[str, int]:
-    """Planned kernels of each type: some of each, and the rest by their shares in networks."""
-    least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
-    rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
-    return {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
-
-
 def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
-    """A number in whole parts by weights (largest remainders); nothing where all weights are 0."""
+    """Split a number into whole parts by weights (largest remainders); nothing where all weights are 0."""
     total = sum(weights.values())
     if not total:
         return {}
@@ -255,7 +251,7 @@ def _item(name: str, configuration: Configuration) -> CampaignItem:
 
 
 def _mixed(lists: Sequence[Sequence[Any]], rng: Random) -> list[Any]:
-    """All elements in an order in which any beginning holds about the same part of each list."""
+    """Mix the lists so that every beginning holds about the same part of each."""
 
     def placed(elements: Sequence[Any]) -> Iterator[tuple[float, int, Any]]:
         for index, element in enumerate(elements):

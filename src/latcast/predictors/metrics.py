@@ -35,13 +35,13 @@ class Metrics:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks of values (n,) from 1 on; equal ones have the mean of theirs."""
+    """Rank values (n,) from 1 on; equal ones have the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float:
-    """Rank correlation with mean ranks for ties."""
+    """Return the rank correlation with mean ranks for ties."""
     if len(first) < 3:
         return float("nan")
     a, b = ranks(first), ranks(second)
@@ -56,7 +56,7 @@ def judge(
     low_ms: np.ndarray | None = None,
     high_ms: np.ndarray | None = None,
 ) -> Metrics:
-    """All metrics of predictions (networks,) against measured latencies (networks,).
+    """Return all metrics of predictions (networks,) against measured latencies (networks,).
 
     Raises:
         TrainingError: There is nothing to judge.

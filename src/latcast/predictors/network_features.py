@@ -42,7 +42,7 @@ _DENSE = frozenset({"pointwise", "conv 3x3", "conv kxk", "grouped", "linear", "m
 
 @cache
 def kernel_group(throughput_class: str) -> str:
-    """The group of kernels that a class of throughput belongs to.
+    """Return the group of kernels that a class of throughput belongs to.
 
     >>> kernel_group("conv 1x1 unaligned"), kernel_group("depthwise 5x5"), kernel_group("layer norm")
     ('pointwise', 'depthwise', 'normalisation')
@@ -78,12 +78,11 @@ _COUNTED = {"depthwise": "depthwise", "movement": "movement", **dict.fromkeys((*
 
 
 WIDE_GROUP = 32
-"""Channels of a group, in and out, from which on a grouped convolution costs what a dense one does: a runtime that loops over
-groups fills its vectors and hardly notices the loop. AlexNet has two groups of 48 and more, RegNet up to 48 of 8."""
+"""Channels of a group, in and out, from which on a grouped convolution costs what a dense one does."""
 
 
 def kernel_groups(kind: KernelType, configurations: np.ndarray) -> list[str]:
-    """The group of each kernel of a type, by its class and the width of its groups."""
+    """Return the group of each kernel of a type, by its class and the width of its groups."""
     c = kind.columns(configurations)
     groups = [kernel_group(str(each)) for each in kind.throughput_class(c)]
     if "grouped" not in groups:
@@ -95,7 +94,7 @@ def kernel_groups(kind: KernelType, configurations: np.ndarray) -> list[str]:
 
 
 def term_places(group: str) -> tuple[int, int, int, int]:
-    """Places among :data:`TERM_NAMES` of the FLOPs, elements, weights and count of a group's kernels; -1 where it has none."""
+    """Return the places in ``TERM_NAMES`` of a group's FLOPs, elements, weights and count; -1 where it has none."""
     return (
         _PLACES.get(f"flops {group}", -1),
         _PLACES[f"moved {_MOVED.get(group, group)}"],
@@ -198,12 +197,12 @@ class NetworkFeatures:
 
     @classmethod
     def of(cls, networks: Sequence[Sequence[Kernel]]) -> NetworkFeatures:
-        """Features of networks given by their kernels."""
+        """Return the features of networks given by their kernels."""
         return cls.of_table(KernelTable.of(networks))
 
     @classmethod
     def of_table(cls, table: KernelTable) -> NetworkFeatures:
-        """Features of the networks of a table."""
+        """Return the features of the networks of a table."""
         kernels = KernelFeatures.of(table)
         distinct = max(len(kernels.terms), 1)
         pairs, counts = np.unique(table.network * distinct + table.kernel, return_counts=True)
@@ -216,7 +215,7 @@ class NetworkFeatures:
         return cls(sums, kernels, (network, kernel, times))
 
     def rows(self, chosen: np.ndarray) -> NetworkFeatures:
-        """Some of the networks, in this order; the kernels stay."""
+        """Return some of the networks, in this order; the kernels stay."""
         network, kernel, counts = self.counts
         order = np.argsort(network, kind="stable")
         starts = np.searchsorted(network[order], np.arange(len(self) + 1))
@@ -227,7 +226,7 @@ class NetworkFeatures:
 
 
 def added(values: np.ndarray, counts: tuple[np.ndarray, np.ndarray, np.ndarray], networks: int) -> np.ndarray:
-    """Values of distinct kernels, (kernels, columns), added up over the kernels of each network, (networks, columns)."""
+    """Add values of distinct kernels, (kernels, columns), up over each network's, (networks, columns)."""
     network, kernel, times = counts
     found = np.empty((networks, values.shape[1]))
     for column in range(values.shape[1]):
@@ -236,20 +235,20 @@ def added(values: np.ndarray, counts: tuple[np.ndarray, np.ndarray, np.ndarray],
 
 
 def network_terms(sums: np.ndarray) -> np.ndarray:
-    """(networks, terms) milliseconds by term, of :data:`TERM_UNITS`; the last one is a constant."""
+    """Return milliseconds by term, (networks, terms), of ``TERM_UNITS``; the last one is a constant."""
     terms = sums[:, : len(TERM_NAMES)].copy()
     terms[:, -1] = TERM_UNITS[-1]
     return terms
 
 
 def network_totals(sums: np.ndarray) -> np.ndarray:
-    """(networks, 3) FLOPs, elements and weights moved, 1: what the simplest regression takes."""
+    """Return FLOPs, elements and weights moved, and 1, (networks, 3), for the simplest regression."""
     flops, moved, weights = sums[:, len(TERM_NAMES) : len(TERM_NAMES) + 3].T
     return np.column_stack([flops, moved + weights, np.ones(len(sums))])
 
 
 def network_place(sums: np.ndarray) -> np.ndarray:
-    """(networks, places) what places a network among others: its work, memory, weights, number of kernels, width, size of maps,
+    """Return a network's coordinates, (networks, places): its work, memory, weights, number of kernels, width, size of maps,
     and the shares of its terms."""
     terms = network_terms(sums)
     flops, moved, weights, dense, width, maps, kernels = sums[:, len(TERM_NAMES) :].T

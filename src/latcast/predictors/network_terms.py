@@ -29,15 +29,14 @@ PATH_DEVIATION = 0.2
 SMOOTH_DEVIATION = 0.3
 OWN_DEVIATION = 0.1
 OWN_DEVIATION_LINEAR = 0.3
-"""Standard deviations of a factor's logarithm: what a type shares, a path, close sizes, the same sizes. A library's
-choice of algorithm for a matrix-vector product can hang on a single size."""
+"""Standard deviations of a factor's logarithm: shared by a type, by a path, by close sizes, by the same sizes."""
 
 MOST_POINTS = 3000
 """With more kernels of a type than this, sizes within a quarter of a doubling count as the same."""
 
 
 def size_lengths(kind: KernelType) -> Mapping[str, float]:
-    """The features by which kernels of a type are told apart, and their lengths."""
+    """Return the features that distinguish kernels of a type, and their lengths."""
     known = feature_names(kind)
     if "group_in_channels" in known:
         return _CONVOLUTION_SIZES
@@ -47,7 +46,7 @@ def size_lengths(kind: KernelType) -> Mapping[str, float]:
 
 
 def size_covariance(kind: KernelType) -> SizeCovariance:
-    """How alike kernels of a type are."""
+    """Return the covariance of kernels of a type."""
     lengths = size_lengths(kind)
     own = OWN_DEVIATION_LINEAR if lengths is _LINEAR_SIZES else OWN_DEVIATION
     paths = sum(name in _PATHS for name in lengths)
@@ -91,7 +90,7 @@ class TypeSizes:
         return size_covariance(kernel_type(self.name)).between(self.points, self.points)
 
     def factor(self, weights: np.ndarray) -> GaussianProcessCorrection:
-        """The factor whose points have these weights, (points,)."""
+        """Return the factor whose points have these weights, (points,)."""
         return GaussianProcessCorrection.of(size_covariance(kernel_type(self.name)), self.points, weights)
 
 
@@ -117,7 +116,7 @@ class NetworkTerms:
 
     @classmethod
     def of(cls, networks: Sequence[Sequence[Kernel]], terms: Sequence[str] = TERMS) -> NetworkTerms:
-        """Terms of networks given by their kernels.
+        """Return the terms of networks given by their kernels.
 
         Args:
             networks: Kernels of each.
@@ -149,7 +148,7 @@ class NetworkTerms:
         return cls(counts, stacked, classes, class_of, tuple(types), tuple(terms))
 
     def only(self, rows: np.ndarray) -> NetworkTerms:
-        """Some of the networks, over the same kernels."""
+        """Return some of the networks, over the same kernels."""
         return replace(self, counts=self.counts[rows])
 
     @cached_property
@@ -162,6 +161,6 @@ class NetworkTerms:
         return np.hstack([sums, np.ones((self.counts.shape[0], 1))])
 
     def kernel_latency_ms(self, coefficients: np.ndarray) -> np.ndarray:
-        """Latency of each kernel by coefficients (classes x terms,)."""
+        """Return the latency of each kernel by coefficients (classes x terms,)."""
         table = coefficients.reshape(len(self.classes), len(self.terms))
         return np.asarray((self.values * table[self.class_of]).sum(axis=1))

@@ -18,14 +18,14 @@ GRAPHS_AT_ONCE = 64
 
 
 def bundle_bytes(predictor: PlatformPredictor) -> bytes:
-    """A predictor as it travels: its bundle, zipped."""
+    """Return a predictor's zipped bundle."""
     with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
         return save_bundle(predictor, Path(folder) / "predictor.zip").read_bytes()
 
 
 @lru_cache(maxsize=8)
 def predictor_of(content: bytes) -> PlatformPredictor:
-    """The predictor of a bundle's bytes; kept in memory once loaded."""
+    """Return the predictor of a bundle's bytes; kept in memory once loaded."""
     with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
         path = Path(folder) / "predictor.zip"
         path.write_bytes(content)
@@ -33,7 +33,7 @@ def predictor_of(content: bytes) -> PlatformPredictor:
 
 
 def predict_part(content: bytes, part: tuple[tuple[Graph, ...], bool]) -> list[Prediction]:
-    """Predictions of some graphs, on a worker."""
+    """Return the predictions of some graphs, on a worker."""
     graphs, breakdown = part
     return predictor_of(content).predict_many(list(graphs), breakdown=breakdown)
 
@@ -46,7 +46,7 @@ def predict_on_workers(
     breakdown: bool = False,
     watch: Callable[[int], None] = lambda done: None,
 ) -> list[Prediction]:
-    """Like ``predictor.predict_many``, over the workers of a scheduler.
+    """Predict many networks over the workers of a scheduler.
 
     Args:
         predictor: Of the platform.

@@ -19,8 +19,7 @@ DEGREES = 4.0
 """Of freedom of Student's distribution: an observation far off counts little, and is never dropped."""
 
 LEAST_WEIGHT = 0.02
-"""Of an observation, however far off: nothing is dropped. With 0.05, one value ten times too high made networks like it take half
-as long again."""
+"""Least weight of an observation, however far off: none is dropped, and a slip hardly moves the others."""
 
 PRIOR_SCALE_WEIGHT = 6.0
 """Observations that the prior's own scale counts as, when a platform's deviations say that it is too small or too large."""
@@ -86,24 +85,24 @@ class Posterior:
     left_out_variance: np.ndarray
 
     def log_ms(self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of logarithms of latencies, each (networks,); arguments as in :class:`Observed`."""
+        """Return the mean and variance of logarithms of latencies, each (networks,); arguments as in :class:`Observed`."""
         mean, design = linearised(self.mean, terms, basis)
         variance = quadratic(design, self.covariance) + novelty + self.prior.noise**2
         return mean, variance * self.scale
 
 
 def student_log_density(error: np.ndarray, variance: np.ndarray, degrees: float) -> np.ndarray:
-    """Logarithms of Student's densities at errors, (networks,), without their constant."""
+    """Return the logarithms of Student's densities at errors, (networks,), without their constant."""
     return np.asarray(-0.5 * np.log(variance) - (degrees + 1) / 2 * np.log1p(error**2 / variance / degrees))
 
 
 def quadratic(design: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Variances of linear functions, (rows,), from their coefficients, (rows, state)."""
+    """Return the variances of linear functions, (rows,), from their coefficients, (rows, state)."""
     return np.asarray(((design @ covariance) * design).sum(axis=1))
 
 
 def linearised(state: np.ndarray, terms: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms of latencies, (networks,), and their derivatives by the state, (networks, terms + basis)."""
+    """Return the logarithms of latencies, (networks,), and their derivatives by the state, (networks, terms + basis)."""
     count = terms.shape[1]
     parts = terms * np.exp(np.clip(state[:count], -25, 25))
     total = parts.sum(axis=1)
@@ -111,7 +110,7 @@ def linearised(state: np.ndarray, terms: np.ndarray, basis: np.ndarray) -> tuple
 
 
 def posterior(prior: Prior, observed: Observed, *, start: np.ndarray | None = None, steps: int = 12) -> Posterior:
-    """The posterior after observations.
+    """Return the posterior after observations.
 
     Args:
         prior: Of the platform.

@@ -33,17 +33,16 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
 
 OUTSIDE_WARNING_SHARE = 0.05
-"""A network is warned about when more than this share of its latency comes from kernels outside the training range."""
+"""Share of the latency from kernels outside the training range that raises a warning."""
 
 ESTIMATED_WARNING_SHARE = 0.01
-"""The same for kernels that are estimated, or of which it is unknown whether they are."""
+"""Share of the latency from kernels outside the training data, or perhaps outside it, that raises a warning."""
 
 ASSUMED_SPREAD = 1.25
-"""Factor by which an interval is wider on each side where it is not known which kernels the GPU selects. Of 40 networks on four
-phones of the pool, another family's kernels moved 5 % by more than 2.4 %, and none by more than 23 %."""
+"""Factor on both sides of an interval where the GPU's selection of kernels is assumed, not known."""
 
 MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
-"""Kinds of kernels that a warning names, and the share of the latency below which none but the first is."""
+"""Types of kernels that a warning names, and their least share of the latency; the first is always named."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class NetworkEstimates:
     Attributes:
         latency_ms: Kernels and overhead, times the short-network correction.
         correction: That factor.
-        covered_share: Part of the latency from kernels like those trained on.
+        covered_share: Part of the latency from kernels similar to those trained on.
         outside_share: How novel it is, as :meth:`latcast.predictors.intervals.Interval.outside_share` counts it.
         log_deviation: Standard deviation of the latency's logarithm, where each network has its own.
     """
@@ -86,7 +85,7 @@ class Estimates(NetworkEstimates):
 
 
 class _KernelEstimate(NamedTuple):
-    """One distinct kernel."""
+    """Estimate of a distinct kernel."""
 
     latency_ms: float
     covered: bool
@@ -101,28 +100,12 @@ class _KernelEstimate(NamedTuple):
 _FREE = _KernelEstimate(0.0, True, False, False)
 
 
-class _Fallen(NamedTuple):
-    """Kernels of one network that its platform's delegate leaves to the CPU.
-
-    Attributes:
-        names: Of these kernels.
-        covered_share: Part of the latency that predictors trained on the unit gave them.
-        warnings: What to say.
-    """
-
-    names: frozenset[str]
-    covered_share: float
-    warnings: tuple[str, ...]
-
-
-_NOTHING_FALLS = _Fallen(frozenset(), 0.0, ())
-
-_KernelKey = tuple[str, tuple[int, ...]]
-_EstimateOf = Mapping[_KernelKey, _KernelEstimate]
+_BusyKernels = Sequence[tuple[Kernel, _KernelEstimate]]
+"""The kernels of a network that take time."""
 
 
 class Workload:
-    """Networks as platforms with the same fusion rules execute them; what is the same on all of these is worked out once.
+    """Networks as platforms with the same fusion rules execute them; shared work is done once.
 
     Args:
         graphs: The networks.
@@ -143,12 +126,12 @@ class Workload:
         return self._on_devices
 
     @cached_property
-    def keys(self) -> list[_KernelKey]:
-        """Of the table's distinct kernels."""
+    def keys(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Type and configuration of the table's distinct kernels."""
         return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
 
     def partition(self, network: int, delegate: Delegate) -> Partitioning:
-        """What a delegate takes of a network."""
+        """Return what a delegate takes of a network."""
         key = (network, id(delegate))
         if key not in self._partitions:
             self._partitions[key] = partition(self.graphs[network], delegate)
@@ -157,7 +140,7 @@ class Workload:
 
 @dataclass(frozen=True, repr=False)
 class PlatformPredictor:
-    """Everything that was learned about a platform: what :func:`latcast.load` gives.
+    """Trained model of a platform, as :func:`latcast.load` returns it.
 
     Example:
         >>> import latcast
@@ -175,7 +158,7 @@ class PlatformPredictor:
         analytical: Analytical terms; kernels without a predictor are estimated by them.
         kernels: Kernel type to its predictor.
         network: Calibration terms: from the latencies of kernels to that of a network.
-        interval: Of 90 %, calibrated; a wide one of no known level where nobody calibrated it.
+        interval: Of 90 %, calibrated; a wide one of no known level where it is uncalibrated.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
         device: Where the platform is known by few measurements: their posterior, which then decides in place of ``kernels``.
     """
@@ -190,35 +173,42 @@ class PlatformPredictor:
     device: DeviceForecast | None = None
 
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Latency of distinct kernels by themselves, types one after another."""
+        """Return the latency of distinct kernels by themselves, types one after another."""
         if self.device is not None:
             return self.device.kernel_ms(self.device.features_of(configurations))
-        parts = []
+        parts = [np.zeros(0)]
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
             if predictor is None:
                 parts.append(self.analytical.latency_ms(kernel_type(name), rows))
             else:
                 parts.append(predictor.latency_ms(self.analytical, rows))
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return np.concatenate(parts)
 
     def estimate(self, networks: Sequence[Sequence[Kernel]]) -> Estimates:
-        """Estimates many networks at once: each distinct kernel once."""
+        """Estimate many networks at once: each distinct kernel once."""
         return self.estimate_table(KernelTable.of(networks))
 
     def estimate_table(self, table: KernelTable) -> Estimates:
-        """Estimates a table, for configurations without graphs (the encodings of a search space)."""
+        """Estimate a table, for configurations without graphs (the encodings of a search space)."""
         if self.device is not None:
             return self._device_estimates(self.device.on_table(table), self.device)
         raw = self.raw_kernel_latency_ms(table.configurations)
-        types = table.kernel_types
-        kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw
-        found = [self._familiarity(name, rows) for name, rows in table.configurations.items()]
+        kernel_ms = self.network.kernel_latency_ms(table.kernel_types, raw) if len(raw) else raw
         nothing = np.zeros(0, dtype=bool)
+        found = [Familiarity(nothing, nothing, nothing)]
+        novelties = [np.zeros(0)]
+        for name, rows in table.configurations.items():
+            predictor = self._predictor_of(name)
+            every = np.ones(len(rows), dtype=bool)
+            unfamiliar = Familiarity(outside=every, covered=~every, unknown=~every)
+            found.append(unfamiliar if predictor is None else predictor.familiarity(rows))
+            if self.interval.novelty == VARIANCE:
+                novelties.append(every.astype(float) if predictor is None else predictor.novelty(rows))
         covered, unknown, outside = (
-            np.concatenate([nothing, *(getattr(each, name) for each in found)]) for name in ("covered", "unknown", "outside")
+            np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside")
         )
-        novel = self._novelty(table.configurations) if self.interval.novelty == VARIANCE else outside
+        novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
         sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel], axis=1))
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(
@@ -243,7 +233,7 @@ class PlatformPredictor:
         return 3 if self.device is None else 3 + self.device.sum_columns
 
     def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
-        """Estimates networks whose kernels are added up already.
+        """Estimate networks whose kernels are added up already.
 
         Args:
             sums_ms: (networks, :attr:`sum_columns`) as in :class:`Estimates`.
@@ -251,7 +241,7 @@ class PlatformPredictor:
         return self._network_estimates(sums_ms, None if self.device is None else self.device.of_sums(sums_ms[:, 3:]))
 
     def _network_estimates(self, sums_ms: np.ndarray, forecast: tuple[np.ndarray, np.ndarray] | None) -> NetworkEstimates:
-        """``forecast`` is a device's, of the logarithms; None where kernel predictors decide."""
+        """Estimate networks; ``forecast`` is a device's, of the logarithms, None where kernel predictors decide."""
         total = sums_ms[:, 0] + self.network.constant_ms
         zero_cost = total <= 0  # a network of views alone, all of it by rule
         whole = np.where(zero_cost, 1.0, total)
@@ -264,25 +254,12 @@ class PlatformPredictor:
         outside_share = self.interval.outside_share(sums_ms[:, 2] / whole)
         return NetworkEstimates(factor * total, factor, covered_share, outside_share)
 
-    def _familiarity(self, name: str, configurations: np.ndarray) -> Familiarity:
-        predictor = self._predictor_of(name)
-        if predictor is not None:
-            return predictor.familiarity(configurations)
-        some = np.ones(len(configurations), dtype=bool)
-        return Familiarity(outside=some, covered=~some, unknown=~some)
-
-    def _novelty(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """How unlike those trained on distinct kernels are, types one after another."""
-        known = [(self._predictor_of(name), rows) for name, rows in configurations.items()]
-        parts = [np.ones(len(rows)) if predictor is None else predictor.novelty(rows) for predictor, rows in known]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
     def _predictor_of(self, name: str) -> KernelPredictor | None:
-        """The predictor of a type; none for ``other``, whose kernels have nothing in common."""
+        """Return the predictor of a type; none for ``other``, whose kernels have nothing in common."""
         return None if name == "other" else self.kernels.get(name)
 
     def bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound of networks, each (networks,)."""
+        """Return the lower and upper bound of networks, each (networks,)."""
         if estimates.log_deviation is not None:
             reach = np.exp(LEVEL_DEVIATIONS * estimates.log_deviation)
             low_ms, high_ms = estimates.latency_ms / reach, estimates.latency_ms * reach
@@ -292,18 +269,17 @@ class PlatformPredictor:
         return low_ms / wider, high_ms * wider
 
     def latencies_ms(self, graphs: Iterable[Graph]) -> np.ndarray:
-        """Point predictions alone, (networks,)."""
+        """Return the point predictions alone, (networks,)."""
         return self.estimate([find_kernels(graph, self.rules) for graph in graphs]).latency_ms
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.platform}>"
 
     def limit_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What distinct kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
+        """Return what kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
 
-        By the analytical terms alone, types one after another: the proportions are what counts, as what trees or a Gaussian
-        process learned beside the terms is no part of them. The order is that of
-        :data:`latcast.predictors.analytical.LIMITS`.
+        Types stand one after another, the limits as in :data:`latcast.predictors.analytical.LIMITS`. Only the proportions count:
+        these are the analytical terms alone, without what a regressor learned beside them.
         """
         if self.device is not None:
             return self.device.limit_ms(self.device.features_of(configurations))
@@ -314,20 +290,20 @@ class PlatformPredictor:
 
     @property
     def throughputs(self) -> tuple[ClassThroughput, ...]:
-        """What the device does well: what it achieves by class of kernel, all kernels together first."""
+        """Throughput of the device by class of kernel, all kernels together first."""
         return tuple(throughputs(self.analytical, self.platform.precision))
 
     def predict(self, model: Model, *, breakdown: bool = True, **options: Unpack[ModelKeywords]) -> Prediction:
-        """Latency of one network; the arguments are those of :func:`latcast.predict`."""
+        """Predict one network; the arguments are those of :func:`latcast.predict`."""
         return self.predict_many([model], breakdown=breakdown, **options)[0]
 
     def predict_many(
         self, models: Iterable[Model] | Workload, *, breakdown: bool = False, **options: Unpack[ModelKeywords]
     ) -> list[Prediction]:
-        """Latency of many networks; kernels they share are estimated once. Arguments as of :func:`latcast.predict_many`.
+        """Predict many networks; kernels they share are estimated once.
 
         Args:
-            models: The networks; as a workload where other platforms with the same rules are asked for them, too.
+            models: The networks; a workload shares work between platforms with the same rules.
             breakdown: Whether to list the kernels of each.
             shapes, strict, trust, example_inputs: As of :func:`latcast.predict`, the same for all.
 
@@ -340,15 +316,38 @@ class PlatformPredictor:
         else:
             estimates = self.estimate_table(workload.table)
         low, high = self.bounds_ms(estimates)
-        estimate_of = self._by_kernel(workload.keys, estimates)
-        limit_of = self._limits(estimates.table) if breakdown else {}
+        columns = (estimates.kernel_ms, estimates.covered, estimates.unknown, estimates.outside)
+        by_kernel = map(_KernelEstimate, *(column.tolist() for column in columns))
+        estimate_of = dict(zip(workload.keys, by_kernel, strict=True))
+        limit_of: dict[tuple[str, tuple[int, ...]], str] = {}
+        if breakdown:
+            limit_ms = self.limit_ms(estimates.table.configurations)
+            limits = [LIMITS[place] if most > 0 else "" for place, most in zip(limit_ms.argmax(1), limit_ms.max(1), strict=True)]
+            limit_of = dict(zip(workload.keys, limits, strict=True))
         delegate = delegate_of(self.platform)
         predictions = []
         for index, graph in enumerate(workload.graphs):
-            factor = float(estimates.correction[index])
-            parts = None if delegate is None else workload.partition(index, delegate)
             kernels = workload.kernels[index]
-            fallen = self._fallen(parts, kernels, estimate_of)
+            busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
+            whole_ms = sum(estimate.latency_ms for _, estimate in busy) + self.network.constant_ms or 1.0
+            warnings = self._warnings(graph, busy, whole_ms)
+            parts = None if delegate is None else workload.partition(index, delegate)
+            lost_share = 0.0
+            if parts is not None and parts.on_cpu:
+                # None of these kernels was measured on this platform, whatever their type.
+                lost = [(kernel, estimate) for kernel, estimate in busy if not parts.on_cpu.isdisjoint(kernel.nodes)]
+                names = {kernel.name for kernel, _ in lost}
+                busy = [
+                    (kernel, estimate._replace(covered=False, unknown=False) if kernel.name in names else estimate)
+                    for kernel, estimate in busy
+                ]
+                lost_share = sum(estimate.latency_ms / whole_ms for _, estimate in lost if estimate.covered)
+                on_cpu = sum(estimate.latency_ms / whole_ms for _, estimate in lost)
+                said = f"; {100 * on_cpu:.0f} % of the latency is estimated for what runs there"
+                warnings = [parts.sentence() + said, *warnings]
+            uncovered = {name for kernel, estimate in busy if estimate.uncovered for name in kernel.operators}
+            unknown = {name for kernel, estimate in busy if estimate.unknown for name in kernel.operators}
+            factor = float(estimates.correction[index])
             predictions.append(
                 Prediction(
                     model=graph.name,
@@ -356,9 +355,13 @@ class PlatformPredictor:
                     latency_ms=float(estimates.latency_ms[index]),
                     low_ms=float(low[index]),
                     high_ms=float(high[index]),
-                    coverage=_coverage(graph, kernels, float(estimates.covered_share[index]), estimate_of, fallen),
-                    warnings=(*fallen.warnings, *self._warnings(graph, kernels, estimate_of)),
-                    kernels=self._breakdown(graph, kernels, estimate_of, limit_of, factor, fallen) if breakdown else (),
+                    coverage=Coverage(
+                        max(0.0, float(estimates.covered_share[index]) - lost_share),
+                        tuple(sorted(uncovered | set(unknown_operators(graph)))),
+                        tuple(sorted(unknown)),
+                    ),
+                    warnings=tuple(warnings),
+                    kernels=_breakdown(graph, kernels, busy, limit_of, factor) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
                     level=self.interval.level,
                     fallback=None if parts is None else parts.summary(),
@@ -366,38 +369,18 @@ class PlatformPredictor:
             )
         return predictions
 
-    def _fallen(self, parts: Partitioning | None, kernels: Sequence[Kernel], estimate_of: _EstimateOf) -> _Fallen:
-        """Kernels on the CPU: nobody timed the like on this platform, whatever their type."""
-        if parts is None or not parts.on_cpu:
-            return _NOTHING_FALLS
-        found = [kernel for kernel in kernels if not kernel.free and not parts.on_cpu.isdisjoint(kernel.nodes)]
-        whole_ms = (
-            sum(estimate_of[kernel.key].latency_ms for kernel in kernels if not kernel.free) + self.network.constant_ms or 1.0
-        )
-        shares = [(estimate_of[kernel.key].latency_ms / whole_ms, estimate_of[kernel.key].covered) for kernel in found]
-        said = f"; {100 * sum(share for share, _ in shares):.0f} % of the latency is estimated for what runs there"
-        return _Fallen(
-            frozenset(kernel.name for kernel in found),
-            sum(share for share, covered in shares if covered),
-            (parts.sentence() + said,),
-        )
-
-    def _by_kernel(self, keys: Sequence[_KernelKey], estimates: Estimates) -> _EstimateOf:
-        columns = (estimates.kernel_ms, estimates.covered, estimates.unknown, estimates.outside)
-        return {
-            key: _KernelEstimate(*values) for key, *values in zip(keys, *(column.tolist() for column in columns), strict=True)
-        }
-
-    def _warnings(self, graph: Graph, kernels: Sequence[Kernel], estimate_of: _EstimateOf) -> tuple[str, ...]:
+    def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> list[str]:
         found = []
         if graph.precision != self.platform.precision and graph.precision == "int8":
             found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
-        busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
-        whole_ms = sum(estimate.latency_ms for _, estimate in busy) + self.network.constant_ms or 1.0
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, text, chosen in (
-            (ESTIMATED_WARNING_SHARE, "of the latency is estimated, not trained on the like", [p.uncovered for _, p in busy]),
-            (ESTIMATED_WARNING_SHARE, "of the latency is perhaps not trained on the like", [p.unknown for _, p in busy]),
+            (
+                ESTIMATED_WARNING_SHARE,
+                "of the latency comes from kernels outside the training data",
+                [p.uncovered for _, p in busy],
+            ),
+            (ESTIMATED_WARNING_SHARE, "of the latency comes from kernels perhaps outside it", [p.unknown for _, p in busy]),
             (OUTSIDE_WARNING_SHARE, within, [p.covered and p.outside for _, p in busy]),
         ):
             shares = [(kernel, estimate.latency_ms / whole_ms) for kernel, estimate in compress(busy, chosen)]
@@ -406,14 +389,14 @@ class PlatformPredictor:
                 found.append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
         if self.rules.assumed:
             found.append(self.rules.assumed)
-        found.extend(card_warnings(self.card))
-        return tuple(found)
+        return [*found, *card_warnings(self.card)]
 
     def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
-        """Types of kernels by their share of the latency, each with what is strange about the largest."""
+        """Name the types of kernels by their share of the latency, with what is unusual about the largest of each."""
         by_type: dict[str, list[tuple[Kernel, float]]] = {}
         for kernel, share in kernels:
-            by_type.setdefault(_called(kernel), []).append((kernel, share))
+            name = "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
+            by_type.setdefault(name, []).append((kernel, share))
         shares = {name: sum(share for _, share in listed) for name, listed in by_type.items()}
         names = sorted(shares, key=lambda name: (-shares[name], name))
         shown = [name for name in names[:MOST_REASONS] if name == names[0] or shares[name] >= LEAST_REASON_SHARE]
@@ -421,59 +404,35 @@ class PlatformPredictor:
         for name in shown:
             kernel = max(by_type[name], key=lambda pair: pair[1])[0]
             predictor = self._predictor_of(kernel.kernel_type)
-            none = "no predictor" if self.device is None else "no known device ran the like"
+            none = "no predictor" if self.device is None else "no known device ran a similar one"
             reason = none if predictor is None else predictor.reason(kernel.configuration)
             said.append(f"{name} {100 * shares[name]:.0f} % ({reason})")
         return ", ".join(said) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
-
-    def _breakdown(
-        self,
-        graph: Graph,
-        kernels: Sequence[Kernel],
-        estimate_of: _EstimateOf,
-        limit_of: Mapping[tuple[str, tuple[int, ...]], str],
-        factor: float,
-        fallen: _Fallen,
-    ) -> tuple[KernelLatency, ...]:
-        from latcast.graph.module_paths import module_paths
-
-        listed = []
-        modules = module_paths(graph)
-        for kernel in kernels:
-            estimate = _FREE if kernel.free else estimate_of[kernel.key]
-            fields = kernel_type(kernel.kernel_type).fields
-            listed.append(
-                KernelLatency(
-                    kernel.name, kernel.kernel_type, kernel.operators,
-                    dict(zip(fields, kernel.configuration, strict=True)), factor * estimate.latency_ms,
-                    estimate.covered and kernel.name not in fallen.names, estimate.unknown and kernel.name not in fallen.names,
-                    modules[kernel.name], "" if kernel.free else limit_of[kernel.key], kernel.nodes,
-                )
-            )  # fmt: skip
-        return tuple(listed)
-
-    def _limits(self, table: KernelTable) -> dict[tuple[str, tuple[int, ...]], str]:
-        limit_ms = self.limit_ms(table.configurations)
-        names = [
-            LIMITS[place] if any_ms > 0 else ""
-            for place, any_ms in zip(limit_ms.argmax(axis=1), limit_ms.max(axis=1), strict=True)
-        ]
-        keys = [(name, tuple(row)) for name, rows in table.configurations.items() for row in rows.tolist()]
-        return dict(zip(keys, names, strict=True))
 
     def with_card(self, card: Mapping[str, Any]) -> PlatformPredictor:
         return replace(self, card=dict(card))
 
 
-def _called(kernel: Kernel) -> str:
-    """What a warning calls a kernel: its type, or its operators where it has none."""
-    return "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
+def _breakdown(
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    busy: _BusyKernels,
+    limit_of: Mapping[tuple[str, tuple[int, ...]], str],
+    factor: float,
+) -> tuple[KernelLatency, ...]:
+    from latcast.graph.module_paths import module_paths
 
-
-def _coverage(graph: Graph, kernels: Sequence[Kernel], share: float, estimate_of: _EstimateOf, fallen: _Fallen) -> Coverage:
-    busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
-    lost = fallen.names
-    estimated = {name for kernel, found in busy if found.uncovered or kernel.name in lost for name in kernel.operators}
-    unknown = {name for kernel, found in busy if found.unknown and kernel.name not in lost for name in kernel.operators}
-    uncovered = tuple(sorted(estimated | set(unknown_operators(graph))))
-    return Coverage(max(0.0, share - fallen.covered_share), uncovered, tuple(sorted(unknown)))
+    listed = []
+    modules = module_paths(graph)
+    estimates = iter(busy)
+    for kernel in kernels:
+        estimate = _FREE if kernel.free else next(estimates)[1]
+        fields = kernel_type(kernel.kernel_type).fields
+        listed.append(
+            KernelLatency(
+                kernel.name, kernel.kernel_type, kernel.operators, dict(zip(fields, kernel.configuration, strict=True)),
+                factor * estimate.latency_ms, estimate.covered, estimate.unknown, modules[kernel.name],
+                "" if kernel.free else limit_of[kernel.key], kernel.nodes,
+            )
+        )  # fmt: skip
+    return tuple(listed)

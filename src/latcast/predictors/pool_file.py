@@ -37,13 +37,13 @@ from latcast.records import Platform
 SCHEMA = 1
 
 MOST_DIRECTIONS = 12
-"""Of a covariance that are kept."""
+"""Directions kept of a covariance."""
 
 LEAST_DIRECTION = 1e-8
 """Variance of the mean network's logarithm that a direction must have taken away to be kept."""
 
 RIDGE = 1e-3
-"""Added to the second moments of networks, of their mean: no direction counts for nothing."""
+"""Part of the mean added to networks' second moments, so that no direction counts for nothing."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Shared:
 
 
 def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
-    """Writes a pool; the same platforms give the same bytes.
+    """Write a pool; the same platforms give the same bytes.
 
     Args:
         platforms: At least one.
@@ -86,7 +86,11 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
     from safetensors.numpy import save
 
     platforms = sorted(platforms, key=lambda each: each.predictor.platform.id)
-    forecasts = [_forecast_of(each.predictor) for each in platforms]
+    forecasts = []
+    for each in platforms:
+        if each.predictor.device is None:
+            raise BundleError(f"{each.predictor.platform.id} is not the posterior of a device; save it as a bundle")
+        forecasts.append(each.predictor.device)
     first = forecasts[0]
     size = len(TERM_NAMES) + first.basis.size
     lower = np.tril_indices(size)
@@ -153,14 +157,8 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
     return target
 
 
-def _forecast_of(predictor: PlatformPredictor) -> DeviceForecast:
-    if predictor.device is None:
-        raise BundleError(f"{predictor.platform.id} is no posterior of a device; save it as a bundle of its own")
-    return predictor.device
-
-
 def _root(lost: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """(directions, state) U with Uᵀ U about the symmetric matrix and never above it, nearest for networks with these moments."""
+    """Return U, (directions, state), with Uᵀ U near the symmetric matrix and never above it for such networks."""
     scale = np.linalg.cholesky(moments + RIDGE * np.trace(moments) / len(moments) * np.eye(len(moments)))
     values, vectors = np.linalg.eigh(scale.T @ lost @ scale)
     kept = np.argsort(-values)[:MOST_DIRECTIONS]
@@ -169,7 +167,7 @@ def _root(lost: np.ndarray, moments: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.solve(scale.T, vectors[:, kept] * np.sqrt(0.999 * values[kept])).T)
 
 
-class Pool:
+class PoolFile:
     """The platforms of a file; nothing of one is read before it is asked for.
 
     Args:
@@ -212,7 +210,7 @@ class Pool:
         return tuple(self._row)
 
     def card(self, platform: str) -> dict[str, Any]:
-        """What is said of a platform; see :mod:`latcast.predictors.card`.
+        """Return the card of a platform; see :mod:`latcast.predictors.card`.
 
         Raises:
             BundleError: The file is damaged.
@@ -229,7 +227,7 @@ class Pool:
         return card
 
     def predictor(self, platform: str) -> PlatformPredictor:
-        """The predictor of a platform.
+        """Return the predictor of a platform.
 
         Raises:
             BundleError: The file is damaged.
@@ -276,7 +274,7 @@ class Pool:
         return self._arrays["memory.places"].astype(np.float64)
 
     def _prior(self, place: int) -> np.ndarray:
-        """(state, state) covariance."""
+        """Return the covariance of the prior, (state, state)."""
         if place not in self._priors:
             size = len(TERM_NAMES) + self._basis.size
             found = np.zeros((size, size), dtype=np.float32)

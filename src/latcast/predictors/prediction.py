@@ -24,7 +24,7 @@ class KernelLatency:
         name: Of its first operator.
         kernel_type, operators, configuration: What it computes: see :class:`latcast.Kernel`.
         latency_ms: In milliseconds.
-        covered, unknown: Whether predictors trained on the like gave it, and whether that cannot be said.
+        covered, unknown: Whether its predictor was trained on similar kernels, and whether that is unknown.
         module: Path of the module it came from ("layer1.0.conv2"); empty where the network's names hold none.
         limit: What takes most of its time by the platform's analytical terms: "compute", "memory", "overhead" (being started);
             empty where that is not known, and where it costs nothing.
@@ -43,7 +43,7 @@ class KernelLatency:
     nodes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on."""
+        """Return the JSON form that scripts rely on."""
         return {
             "name": self.name,
             "kernel_type": self.kernel_type,
@@ -60,12 +60,12 @@ class KernelLatency:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a prediction rests on predictors that were trained on the like.
+    """Part of a prediction that rests on predictors trained on similar kernels.
 
     Attributes:
         share: Part of the predicted latency (0 to 1) that such predictors gave.
-        uncovered: Operators in kernels that are estimated without a predictor trained on the like.
-        unknown: Operators in kernels of which the bundle does not say whether the like was trained on; in neither of the two.
+        uncovered: Operators in kernels outside the training data.
+        unknown: Operators in kernels of which the bundle does not say; in neither of the two.
     """
 
     share: float
@@ -82,11 +82,11 @@ class Prediction:
         platform: Platform id.
         latency_ms: Kernels and overhead together.
         low_ms, high_ms: The interval.
-        coverage: How much of the latency rests on predictors that were trained on the like.
+        coverage: Part of the latency that rests on predictors trained on similar kernels.
         warnings: What the user should know, a sentence each.
         kernels: In execution order; empty where they were not asked for (``breakdown=False``).
-        overhead_ms: What is no kernel's.
-        level: Percent of networks whose latency should lie in the interval; None where nobody calibrated it.
+        overhead_ms: Latency outside of kernels.
+        level: Percent of networks whose latency should lie in the interval; None where it is uncalibrated.
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
 
@@ -94,7 +94,7 @@ class Prediction:
         >>> import latcast
         >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
         >>> found.top(1)[0].name
         'conv_14'
         >>> list(found.by_type())
@@ -124,7 +124,7 @@ class Prediction:
         )
 
     def _repr_html_(self) -> str:
-        """A small table, which notebooks show."""
+        """Return a small table, which notebooks show."""
         kind, _, bounds = self._interval().partition(" interval ")
         row = {
             "model": self.model,
@@ -143,7 +143,7 @@ class Prediction:
         return f"{kind} interval {milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
 
     def top(self, count: int = 10) -> tuple[KernelLatency, ...]:
-        """The kernels that take longest, longest first.
+        """Return the kernels that take longest, longest first.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -151,7 +151,7 @@ class Prediction:
         return tuple(sorted(self._listed(), key=lambda kernel: -kernel.latency_ms)[:count])
 
     def by_type(self) -> dict[str, float]:
-        """Kernel type to the milliseconds of all its kernels, longest first; the overhead is no kernel's.
+        """Return milliseconds by kernel type, longest first; the overhead belongs to none.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -159,7 +159,7 @@ class Prediction:
         return self._sums([(kernel.kernel_type, kernel.latency_ms) for kernel in self._listed()])
 
     def by_limit(self) -> dict[str, float]:
-        """What takes most of a kernel's time ("compute", "memory", "overhead") to the milliseconds of such kernels.
+        """Return milliseconds by what takes most of a kernel's time ("compute", "memory", "overhead").
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -167,10 +167,10 @@ class Prediction:
         return self._sums([(kernel.limit, kernel.latency_ms) for kernel in self._listed() if kernel.limit])
 
     def by_module(self, depth: int | None = None) -> dict[str, float]:
-        """Module path to the milliseconds of its kernels, longest first; empty for kernels that lie in none.
+        """Return milliseconds by module path, longest first; "" for kernels outside of modules.
 
         Args:
-            depth: Levels of the path that are told apart (1: ``layer1``); all where None.
+            depth: Levels of the path that are kept (1: ``layer1``); all where None.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -185,7 +185,7 @@ class Prediction:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, count: int = 20) -> Any:
-        """Draws the kernels that take longest, as bars.
+        """Draw the kernels that take longest, as bars.
 
         Args:
             path: A PNG, or another format by its suffix; nothing is written where None.
@@ -207,7 +207,7 @@ class Prediction:
 
     @staticmethod
     def plot_all(found: Sequence[Prediction], path: str | os.PathLike[str] | None = None) -> Any:
-        """Draws several predictions beside each other, named by what differs; see :func:`latcast.plot`."""
+        """Draw several predictions beside each other, named by what differs; see :func:`latcast.plot`."""
         from latcast.drawing import bars, drawn
 
         models, platforms = {each.model for each in found}, {each.platform for each in found}
@@ -219,7 +219,7 @@ class Prediction:
         return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a kernel, in execution order; a column for each number of a configuration that any of them has.
+        """Return a row a kernel, in execution order, with a column for each number of a configuration.
 
         Raises:
             LatcastError: The kernels were not asked for.
@@ -254,7 +254,7 @@ class Prediction:
         return self.kernels
 
     def to_json(self, *, breakdown: bool = False) -> dict[str, Any]:
-        """The JSON form that scripts rely on; the share is from 0 to 1."""
+        """Return the JSON form that scripts rely on; the share is from 0 to 1."""
         data: dict[str, Any] = {
             "model": self.model,
             "platform": self.platform,

@@ -48,7 +48,7 @@ class ProcessBasis:
 
     @classmethod
     def of(cls, networks: NetworkFeatures, coefficients: np.ndarray, points: int = 60, kernel_points: int = 60) -> ProcessBasis:
-        """Points that stand for networks: each next one is the farthest from those chosen."""
+        """Choose points that stand for networks: each next one is the farthest from those chosen."""
         chosen = farthest(networks.place, points)
         places = networks.place[chosen]
         share = kernel_shares(networks, coefficients)
@@ -73,11 +73,11 @@ class ProcessBasis:
         return int(self.place_root.shape[1] + self.size_root.shape[1])
 
     def of_networks(self, networks: NetworkFeatures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Basis of networks, (networks, basis), and what it leaves open of both processes, of variance 1, each (networks,)."""
+        """Return the basis of networks, (networks, basis), and the variance it leaves of both processes, each (networks,)."""
         return self.of_sums(networks.sums, self.kernel_sums(networks))
 
     def kernel_sums(self, networks: NetworkFeatures) -> np.ndarray:
-        """(networks, kernel basis + 2) what adds up over the kernels of a network: its latency by :attr:`coefficients`, the same
+        """Return sums over a network's kernels, (networks, kernel basis + 2): its latency by :attr:`coefficients`, the same
         times the kernels' basis, and times what that leaves open."""
         kernels = networks.kernels
         value = kernels.terms @ np.exp(self.coefficients)
@@ -85,9 +85,9 @@ class ProcessBasis:
         return added(np.column_stack([value, value[:, None] * by_kernel, value * np.sqrt(left)]), networks.counts, len(networks))
 
     def of_sums(self, sums: np.ndarray, kernel_sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As :meth:`of_networks`, from :attr:`NetworkFeatures.sums` and :meth:`kernel_sums`.
+        """Return :meth:`of_networks` from :attr:`NetworkFeatures.sums` and :meth:`kernel_sums`.
 
-        What is open of the kernels of one network is taken to be alike, as a block that nobody ran is repeated.
+        What is open of the kernels of one network is taken to be alike, as a block that no device ran is repeated.
         """
         by_place = _alike(network_place(sums), self.places, PLACE_LENGTH) @ self.place_root
         total = network_terms(sums) @ np.exp(self.coefficients)
@@ -99,12 +99,12 @@ class ProcessBasis:
         )
 
     def of_kernels(self, group: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The kernels' part of the basis, (kernels, points), and what it leaves open, (kernels,)."""
+        """Return the kernels' part of the basis, (kernels, points), and what it leaves open, (kernels,)."""
         found = _kernels_alike(group, sizes, self.group, self.sizes) @ self.size_root
         return found, np.clip(1 - (found**2).sum(axis=1), 0, 1)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As arrays."""
+        """Return the basis as arrays."""
         return {
             "basis.places": self.places, "basis.place_root": self.place_root, "basis.group": self.group,
             "basis.sizes": self.sizes, "basis.size_root": self.size_root, "basis.coefficients": self.coefficients,
@@ -112,7 +112,7 @@ class ProcessBasis:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ProcessBasis:
-        """From :meth:`arrays`.
+        """Rebuild a basis from :meth:`arrays`.
 
         Raises:
             ValueError: The arrays do not belong together.
@@ -134,7 +134,7 @@ class ProcessBasis:
 
 
 def kernel_shares(networks: NetworkFeatures, coefficients: np.ndarray) -> np.ndarray:
-    """(occurrences,) part of a network's latency that each of its distinct kernels takes by some coefficients."""
+    """Return the part of its network's latency that each kernel takes by some coefficients, (occurrences,)."""
     network, kernel, count = networks.counts
     value = (networks.kernels.terms @ np.exp(coefficients))[kernel] * count
     total = networks.terms @ np.exp(coefficients)
@@ -142,7 +142,7 @@ def kernel_shares(networks: NetworkFeatures, coefficients: np.ndarray) -> np.nda
 
 
 def farthest(where: np.ndarray, points: int, weight: np.ndarray | None = None) -> np.ndarray:
-    """Rows that cover all: each next one has the greatest distance, times the root of its weight, from those chosen."""
+    """Choose rows that cover all: each next one has the greatest weighted distance from those chosen."""
     weight = np.ones(len(where)) if weight is None else np.sqrt(weight / weight.max())
     distance = ((where - np.average(where, axis=0, weights=weight)) ** 2).sum(axis=1)
     chosen = [int(np.argmin(distance + (weight < np.median(weight)) * 1e9))]

@@ -99,7 +99,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class ProfileResult:
-    """Attributes:
+    """Predictor of a profile, and where it and its measurements are.
+
+    Attributes:
     predictor: Trained, with its card.
     bundle: Where it was saved, and what was there before.
     store: Where its measurements are.
@@ -125,7 +127,7 @@ class ProfileResult:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one small network showed of a runtime.
+    """Result of one small network on a runtime.
 
     Attributes:
         platform: What the worker says it is.
@@ -137,7 +139,7 @@ class Trial:
 
     @property
     def learn_from(self) -> str:
-        """What teaches most: profiled operators, or kernels timed alone where there is no profiler."""
+        """The kind of samples that teaches most: profiled operators, or kernels timed alone without a profiler."""
         return "operators" if self.no_profiler is None else "kernels"
 
     @property

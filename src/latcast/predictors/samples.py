@@ -6,7 +6,7 @@ inside networks (Li et al.), and whole networks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
@@ -59,22 +59,22 @@ class NetworkSample:
 
     @property
     def family(self) -> str:
-        """What it is counted and asked for by."""
+        """Family it is counted under."""
         return family_of(self.reference)
 
     @property
     def lineage(self) -> str:
-        """What it is held out with."""
+        """Lineage used for hold-out splits."""
         return lineage_of(self.reference)
 
     @property
     def designed(self) -> bool:
-        """Whether it is of a family that people designed, not of a synthetic space."""
+        """Return whether it is of a family that people designed, not of a synthetic space."""
         return self.reference.space not in SYNTHETIC_NAMES
 
     @property
     def whole(self) -> bool:
-        """Whether it runs from an input to an output as people use networks, and is no segment of one."""
+        """Return whether it runs from an input to an output as people use networks, and is not a segment of one."""
         return self.reference.space != SEGMENTS
 
 
@@ -113,14 +113,13 @@ def attribute_executed(
     measurement: Measurement,
     as_executed: Callable[[Sequence[str]], Kernel | None] = lambda _: None,
 ) -> tuple[list[tuple[Kernel, float]], float, float]:
-    """Gives the time of executed kernels to the kernels of the rules.
+    """Distribute the time of executed kernels over the kernels of the rules.
 
-    An executed kernel that computes nodes of one kernel of ours is that kernel's (several add up). One that spans several of
-    ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
-    depends on the order in which a converter writes two branches), so it is a sample of the kernel that it is, as are the
-    others that share kernels of ours with it. One that the runtime inserted (a layout change) or that the rules call free
-    is charged to the kernel that runs next, for whose sake it is there; reorders before any part of a kernel to those that the
-    rules have before it, by their elements; a quantisation to the kernel that ran before, whose floats it turns into integers.
+    1. An executed kernel with nodes of one kernel of the rules belongs to it; several add up.
+    2. One that spans several cannot be split: it is a sample of the kernel that it is, as are others that share nodes with them.
+    3. One that the runtime inserted, or that the rules call free, is charged to the kernel that runs next.
+    4. Reorders before a part of a kernel belong to the rules' reorders before it, by their elements.
+    5. A quantisation belongs to the kernel that ran before, whose floats it turns into integers.
 
     Args:
         kernels: Of the rules.
@@ -133,7 +132,14 @@ def attribute_executed(
     owner = {node: index for index, kernel in enumerate(kernels) if not kernel.free for node in kernel.nodes}
     owners_of = [{owner[node] for node in executed.nodes if node in owner} for executed in measurement.executed]
     last_part = {min(owners): place for place, owners in enumerate(owners_of) if owners}
-    reorders = _reorders_before(kernels, last_part)
+    # The reorders of the rules, by the index of the next kernel that ran.
+    reorders: dict[int, list[Kernel]] = {}
+    behind = len(kernels)
+    for before in reversed(range(len(kernels))):
+        if before in last_part:
+            behind = before
+        elif not kernels[before].nodes:
+            reorders.setdefault(behind, []).append(kernels[before])
     time_of: dict[int, float] = {}
     parts_of: dict[int, list[tuple[Sequence[str], float]]] = {}
     spanning: list[tuple[Sequence[str], float]] = []
@@ -180,9 +186,9 @@ def attribute_executed(
         elements = sum(kernel.configuration[0] for kernel in found)
         pairs += [(kernel, latency_ms * kernel.configuration[0] / elements) for kernel in found if latency_ms > 0]
     for nodes, latency_ms in (*spanning, *(part for index in sorted(spoiled) for part in parts_of.get(index, ()))):
-        kernel = as_executed(nodes)
-        if kernel is not None and latency_ms > 0:
-            pairs.append((kernel, latency_ms))
+        executed_kernel = as_executed(nodes)
+        if executed_kernel is not None and latency_ms > 0:
+            pairs.append((executed_kernel, latency_ms))
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
 
 
@@ -191,18 +197,6 @@ QUANTISATION = "QuantizeLinear"
 
 REORDERS = ("Reorder", "Transpose")
 """What the kinds of executed layout changes begin with, which no operator of the network is."""
-
-
-def _reorders_before(kernels: Sequence[Kernel], ran: Container[int]) -> dict[int, list[Kernel]]:
-    """The reorders of the rules by the index of the kernel behind them that ran; those behind all by the number of kernels."""
-    found: dict[int, list[Kernel]] = {}
-    behind = len(kernels)
-    for index, kernel in reversed(list(enumerate(kernels))):
-        if index in ran:
-            behind = index
-        elif not kernel.nodes:
-            found.setdefault(behind, []).append(kernel)
-    return found
 
 
 SCALE_LIMIT = 2.0
@@ -240,7 +234,7 @@ class ProfileOverheads:
     factor: float = 1.0
 
     def scale(self, latency_ms: float, kernels_ms: float) -> float:
-        """What a network's profiled kernels are multiplied by.
+        """Return the factor on a network's profiled kernels.
 
         Where there is no constant, to add up to what the network took, so that the host's state at the time of profiling cancels.
         Where there is one, the device is not the host: all networks share the factor, as what is left of one of them are kernels
@@ -252,13 +246,11 @@ class ProfileOverheads:
 
 
 def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
-    """What the profiler adds to each kernel and the network to them all: what makes small and large networks agree.
+    """Fit what the profiler adds to each kernel and to the network, so that small and large networks agree.
 
-    Without either, the kernels of a network would add up to the network's latency but for one factor, the host's state. A
-    profiler that adds a constant to each kernel makes networks of many small kernels add up to more than others, a constant of
-    the network makes short networks add up to less. Of :data:`PROFILER_OVERHEADS_MS` and :data:`CONSTANTS`, parts of the
-    shortest latency, the pair is taken that explains the latencies best; a constant only where it explains them much better
-    than none does, as on GPUs.
+    Without either, the kernels of every network would add up to its latency times one factor, the host's state. Of
+    :data:`PROFILER_OVERHEADS_MS` and :data:`CONSTANTS`, parts of the shortest latency, the pair is taken that explains the
+    latencies best; a constant only where it explains them much better than none does, as on GPUs.
 
     Args:
         measurements: Whole networks with their executed kernels, of one platform.
@@ -280,19 +272,11 @@ def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
     return ProfileOverheads(*map(float, found))
 
 
-def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measurement:
-    kernels = (
-        replace(kernel, latency_ms=max(kernel.latency_ms - overhead_ms, LEAST_LEFT * kernel.latency_ms))
-        for kernel in measurement.executed
-    )
-    return replace(measurement, executed=tuple(kernels))
-
-
 def timed_alone(reference: Reference, singles: SingleKernels) -> Kernel:
-    """The kernel that was timed alone, as the rules see it.
+    """Return the kernel of the rules that was timed alone.
 
     Raises:
-        DatasetError: It is no single kernel under the rules.
+        DatasetError: It is not a single kernel under the rules.
     """
     name = reference.space.removeprefix("kernel/")
     busy = singles.busy(name, kernel_type(name).configuration(reference.parameters))
@@ -306,12 +290,12 @@ KnownKernels = Mapping[str, Mapping[Configuration, float]]
 
 
 def known_kernels(store: Any, platform: Platform, singles: SingleKernels) -> KnownKernels:
-    """The single kernels that a store holds of a platform, by the median of their measurements.
+    """Return the single kernels that a store holds of a platform, with the median of their measurements.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
         platform: Measured on it.
-        singles: Under the rules by which kernels are told apart.
+        singles: The rules that separate kernels.
     """
     found: dict[str, dict[Configuration, list[float]]] = {}
     for measurement in store.measurements(platform=platform.id, role="kernel", failed=True):
@@ -335,15 +319,13 @@ def collect(
     singles: SingleKernels | None = None,
     known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
-    """Turns measurements into samples; several of the same network are combined by their median.
+    """Turn measurements into samples; several of the same network are combined by their median.
 
-    A profiler times a few runs at another moment than the network was timed, and costs time itself. What it adds to each
-    kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to add up to what the
-    network took, so that the host's state cancels, or on GPUs by one factor for all networks.
+    What the profiler adds to each kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to
+    add up to its latency, so that the host's state cancels, or on GPUs by one factor for all networks.
 
-    A segment of a published network begins at a tensor that no network has as its input, and ends at one that none has as its
-    output: runtimes change their layout there, up to a third of a short segment's latency. So the kernels that read its
-    input are left out, and a profiled segment stands for what its other kernels take.
+    Runtimes change layouts at the borders of a segment, where no whole network begins or ends. So the kernels that read its
+    input are left out, and a profiled segment stands for its other kernels.
 
     Args:
         measurements: Of one platform; failed ones and those of networks that cannot be built are skipped and named.
@@ -388,9 +370,14 @@ def collect(
                 networks[reference.key] = (reference, known[reference.key])
             latency_ms = measurement.latency_ms
             if measurement.executed:
+                # Without what the profiler adds to each kernel.
+                executed = tuple(
+                    replace(each, latency_ms=max(each.latency_ms - overheads.profiler_ms, LEAST_LEFT * each.latency_ms))
+                    for each in measurement.executed
+                )
                 pairs, some, total = attribute_executed(
                     networks[reference.key][1],
-                    _without_overhead(measurement, overheads.profiler_ms),
+                    replace(measurement, executed=executed),
                     lambda nodes, key=reference.key: kernel_of(graph_of(key), rules, nodes),  # type: ignore[misc]
                 )
                 given, whole = given + some, whole + total
@@ -417,12 +404,12 @@ def collect(
 
 
 def input_readers(graph: Graph) -> frozenset[str]:
-    """Names of the nodes that read an input of a graph."""
+    """Return the names of the nodes that read an input of a graph."""
     return frozenset(node.name for name in graph.inputs for node in graph.consumers.get(name, ()))
 
 
 def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:
-    """Observations by type; the same configuration seen several times becomes one sample, its median."""
+    """Return the observations by type; the same configuration seen several times becomes one sample, its median."""
     found: dict[str, dict[tuple[int, ...], list[float]]] = {}
     network_of: dict[str, dict[tuple[int, ...], str]] = {}
     for observation in observations:
@@ -444,7 +431,7 @@ def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, Kerne
 
 
 def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> TrainingData:
-    """The data without the networks that ``keep`` refuses, what was profiled inside them, and their kernels timed alone.
+    """Return the data without the networks that ``keep`` refuses, what was profiled inside them, and their kernels timed alone.
 
     A kernel timed alone that both a refused network and a kept one have stays: the kept one knows it too.
     """
@@ -458,7 +445,7 @@ def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> Train
 
 
 def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measurement]]:
-    """Measurements by platform id."""
+    """Return the measurements by platform id."""
     found: dict[str, list[Measurement]] = {}
     for measurement in measurements:
         found.setdefault(measurement.platform, []).append(measurement)

@@ -101,17 +101,17 @@ class Outlook:
 
     @property
     def enough(self) -> bool:
-        """Whether the rest is not worth measuring."""
+        """Whether measuring can stop: the rest would teach too little."""
         known = self.predictors >= FEWEST_PREDICTORS and self.networks >= FEWEST_TO_END
         return known and self.gain <= max(LEAST_GAIN * self.error, LEAST_POINTS)
 
     def in_words(self) -> str:
-        """One line."""
+        """Describe the estimate in one line."""
         rest = f"the remaining {self.left_s:.0f} s would bring {self.gain:.1f} points at most"
         return f"expected error now {self.error:.1f} %, {rest}; stopped"
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return the JSON form for scripts."""
         return {"expected_error": self.error, "gain": self.gain, "networks": self.networks, "left_seconds": self.left_s}
 
 

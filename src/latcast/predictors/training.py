@@ -67,7 +67,7 @@ LEARN_FROM = ("operators", "kernels", "networks")
 
 
 def chosen_model(learn_from: str, model: str | None = None) -> str:
-    """How kernel types are modelled: as asked for, or, where None, as suits what is learned from.
+    """Return the model of kernel types: as asked for, or, where None, as suits what is learned from.
 
     Whole networks teach ``analytical_gp`` (their default) and ``analytical``; timed kernels teach everything else,
     ``analytical_gbdt`` by default.
@@ -98,7 +98,7 @@ def fit_predictor(
     seed: int = 0,
     tune: bool = False,
 ) -> PlatformPredictor:
-    """Trains a predictor, without an interval (:func:`latcast.predictors.training_from_store.trained_with_card` calibrates one).
+    """Train a predictor, without an interval (:func:`latcast.predictors.training_from_store.trained_with_card` calibrates one).
 
     Args:
         data: Samples of the platform.
@@ -122,7 +122,7 @@ def fit_predictor(
 def fit_once(
     data: TrainingData, platform: Platform, rules: FusionRules, *, model: str | None = None, seed: int = 0
 ) -> PlatformPredictor:
-    """A predictor from profiled operators that trains each kernel type once, a quarter of what :func:`fit_predictor` trains: its
+    """Train each kernel type once on profiled operators, a quarter of the work of :func:`fit_predictor`: its
     short-network correction is what those networks show that its kernels were timed in, too weak a one.
 
     Raises:
@@ -144,7 +144,7 @@ def fit_with_held_out(
     tune: bool = False,
     groups: Sequence[str],
 ) -> tuple[PlatformPredictor, HeldOut | None]:
-    """A predictor as :func:`fit_predictor` trains it, and its networks as :func:`cross_predict` predicts them.
+    """Return a predictor as :func:`fit_predictor` trains it, and its networks as :func:`cross_predict` predicts them.
 
     Both at once take less time than one after the other. None in place of the second where the networks are too few.
     """
@@ -204,11 +204,11 @@ class _FromObservations:
 
     @property
     def correct(self) -> bool:
-        """Whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
+        """Return whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
         return unit_kind(self.platform.unit) != "gpu"
 
     def kernels(self, data: TrainingData) -> PlatformPredictor:
-        """A predictor without calibration terms.
+        """Return a predictor without calibration terms.
 
         Raises:
             TrainingError: Too few kernels were timed.
@@ -234,7 +234,7 @@ class _FromObservations:
         return PlatformPredictor(self.platform, self.rules, analytical, kernels)
 
     def parts(self, data: TrainingData, groups: Sequence[str], count: int) -> Iterator[_Part]:
-        """For each of so many parts of the networks, predictors that saw nothing of it; groups, (networks,), stay whole."""
+        """Return, for each fold, predictors that saw none of its networks; groups, (networks,), stay whole."""
         fold = group_folds(groups, count, self.seed)
         for part in np.unique(fold):
             kept = {sample.reference.key for sample, each in zip(data.networks, fold, strict=True) if each != part}
@@ -244,11 +244,11 @@ class _FromObservations:
     def calibrated(
         self, predictor: PlatformPredictor, data: TrainingData, sums: np.ndarray, names: Sequence[str], unseen: np.ndarray | None
     ) -> PlatformPredictor:
-        """With calibration terms.
+        """Return the predictor with calibration terms added.
 
-        Where kernel predictors are known that did not see the networks, the short-network correction is what these show: in the
-        networks that its kernels were timed in, a kernel predictor holds part of the correction already, so that the factor found
-        with them is too weak. The weights of types that come with that are kept, but for one level.
+        The short-network correction comes from kernel predictors that did not see the networks, where there are any: a predictor
+        already holds part of it for the networks that its kernels were timed in. The weights of types stay, but for one level.
+        Segments of networks teach what kernels take, and do not change the overhead of networks.
 
         Args:
             predictor: From :meth:`kernels`.
@@ -256,8 +256,6 @@ class _FromObservations:
             sums: (networks, types + 1) from :func:`latcast.predictors.calibration_terms.sums_by_type`, by the predictor.
             names: The types.
             unseen: The same by predictors that did not see each network; None where there are none.
-
-        Segments of networks teach what kernels take, and have no say in what a whole network takes beside them.
         """
         whole = np.array([sample.whole for sample in data.networks], dtype=bool)
         data = replace(data, networks=tuple(compress(data.networks, whole)))
@@ -281,11 +279,11 @@ class _FromObservations:
         return replace(predictor, network=terms)
 
     def corrects(self, data: TrainingData) -> bool:
-        """Whether the short-network correction is learned from predictors that did not see the networks."""
+        """Return whether the short-network correction is learned from predictors that did not see the networks."""
         return self.correct and self.learn_from == "operators" and len(data.networks) >= FEWEST_FOR_CORRECTION
 
     def fit(self, data: TrainingData) -> PlatformPredictor:
-        """A predictor of all."""
+        """Return a predictor trained on all networks."""
         predictor, table = self.kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
         sums, names = _sums(predictor, table)
         unseen = None
@@ -296,7 +294,7 @@ class _FromObservations:
         return self.calibrated(predictor, data, sums, names, unseen)
 
     def fit_with_held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[PlatformPredictor, HeldOut]:
-        """A predictor of all, and each network predicted by one that saw nothing of its part.
+        """Return a predictor of all, and each network predicted by one that saw nothing of its part.
 
         Each part is trained on once: what :meth:`held_out` finds also serves the short-network correction of the predictor.
         """
@@ -307,7 +305,7 @@ class _FromObservations:
         return self.calibrated(predictor, data, sums, names, unseen if self.corrects(data) else None), held_out
 
     def held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[HeldOut, np.ndarray]:
-        """Each network predicted by what saw nothing of its part, and its sums by type by the kernel predictors of that.
+        """Predict each network, and its sums by type, by predictors that saw nothing of its fold.
 
         The kernel predictors of a part serve the prediction of its networks, and, as they did not see these, the short-network
         correction of all others.
@@ -329,17 +327,17 @@ class _FromObservations:
 
 
 def _sums(predictor: PlatformPredictor, table: KernelTable) -> tuple[np.ndarray, list[str]]:
-    """What the kernels of each network add up to by type, without calibration terms."""
+    """Return each network's kernel latencies summed by type, without calibration terms."""
     return sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
 
 
 def kernel_term_names(platform: Platform) -> tuple[str, ...]:
-    """The analytical terms that timed kernels of a platform teach."""
+    """Return the analytical terms that timed kernels of a platform teach."""
     return (*TERMS, DEPTH) if unit_kind(platform.unit) == "gpu" else TERMS
 
 
 def fit_calibration(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> CalibrationTerms:
-    """The calibration terms by which a predictor's kernels give the latencies of whole networks.
+    """Return the calibration terms by which a predictor's kernels give the latencies of whole networks.
 
     Args:
         predictor: Its kernel predictors are used, its calibration terms are not.
@@ -387,7 +385,7 @@ def cross_predict(
     parts: int = FOLDS,
     groups: Sequence[str] | None = None,
 ) -> HeldOut:
-    """Prediction of each training network, in order, by a predictor that saw nothing of its fold.
+    """Predict each training network, in order, by a predictor that saw nothing of its fold.
 
     Args:
         groups: What is held out together, (networks,); the lineages where None.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from latcast.datasets.store import Store
 
 OWN_MEASUREMENTS = "measured by the owner of this bundle"
-"""Licence of measurements that nobody else took."""
+"""Licence of the user's own measurements."""
 
 
 def collect_stored(
@@ -56,7 +56,7 @@ def collect_stored(
     singles: SingleKernels | None = None,
     known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
-    """Samples from everything a store holds of a platform, but for networks of which only latencies are known.
+    """Collect samples of a platform from a store, except of networks of which only latencies are known.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
@@ -81,7 +81,7 @@ def train(
     tune: bool = False,
     seed: int = 0,
 ) -> PlatformPredictor:
-    """Trains on what a store holds of a platform; :func:`latcast.save_bundle` keeps the predictor.
+    """Train on what a store holds of a platform; :func:`latcast.save_bundle` keeps the predictor.
 
     Measurements that failed, and networks that cannot be built, are left out; ``left_out`` of the card says which and why.
 
@@ -97,7 +97,7 @@ def train(
         seed: Of every random choice.
 
     Raises:
-        DatasetError: There is no such store, or not one platform in it that is meant.
+        DatasetError: There is no such store, or it does not hold exactly one matching platform.
         TrainingError: Too few measurements, or nothing there is of a family or lineage to be left out.
         MissingExtraError: A package of the extra ``local`` is not installed.
 
@@ -137,7 +137,7 @@ def train(
 
 
 def rules_of_host(environment: Mapping[str, Any], platform: Platform, rules: FusionRules) -> FusionRules:
-    """Shipped rules of a platform, as those of the machine that was measured.
+    """Return a platform's shipped rules as those of the machine that was measured.
 
     Rules that assume a GPU become those of the one that the driver names; rules of a CPU those of its instruction set.
 
@@ -155,12 +155,12 @@ def rules_of_host(environment: Mapping[str, Any], platform: Platform, rules: Fus
 
 
 def _names_of(sample: NetworkSample) -> set[str]:
-    """What a network can be left out by."""
+    """Return the names by which a network can be left out."""
     return {sample.family, sample.lineage, sample.reference.space}
 
 
 def environment_of(store: Store, platform: Platform) -> dict[str, Any]:
-    """The environment of a platform's first measurement, without what belongs to that moment alone."""
+    """Return the environment of a platform's first measurement, without what belongs to that moment alone."""
     from latcast.measure.environment import MOMENT
 
     for measurement in store.measurements(platform=platform.id):
@@ -180,7 +180,7 @@ def trained_with_card(
     seconds: float | None = None,
     environment: dict[str, Any] | None = None,
 ) -> PlatformPredictor:
-    """Trains a predictor whose interval and card come from networks held out by whole lineages.
+    """Train a predictor whose interval and card come from networks held out by whole lineages.
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
@@ -189,7 +189,7 @@ def trained_with_card(
         data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups
     )
     card: dict[str, Any] = {
-        "trained_on": _what(data, learn_from),
+        "trained_on": _describe_samples(data, learn_from),
         "learn_from": learn_from,
         "model": chosen_model(learn_from, model),
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
@@ -208,7 +208,7 @@ def trained_with_card(
             with_relatives = cross_predict(
                 data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
             )
-        judged = Judged.of(data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
+        judged = CalibrationNetworks.of(data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
         predictor, figures = calibrated(predictor, judged)
         card["lineages"] = judged_by(lambda sample: sample.lineage, judged)
         if len({sample.reference.space for sample in data.networks} & SPACES_OF_NAMES) > 1:
@@ -221,14 +221,14 @@ def trained_with_card(
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The networks that an interval and a card rest on, and how those predicted them that had seen nothing of them.
+class CalibrationNetworks:
+    """Networks that an interval and a card rest on, with their held-out predictions.
 
     Attributes:
-        networks: Those that :func:`latcast.predictors.intervals.calibration_networks` chooses.
-        held_out: The same, predicted.
+        networks: Chosen by :func:`latcast.predictors.intervals.calibration_networks`.
+        held_out: Predictions without their lineage.
         outside_growth: By how much an interval grows with novelty.
-        with_relatives: The same, predicted from relatives too; None where they were not.
+        with_relatives: Predictions with relatives in the training data, or None.
     """
 
     networks: tuple[NetworkSample, ...]
@@ -244,33 +244,33 @@ class Judged:
         *,
         outside_growth: float = OUTSIDE_GROWTH,
         with_relatives: HeldOut | None = None,
-    ) -> Judged:
-        """Of all networks of a platform and their predictions, (networks,)."""
+    ) -> CalibrationNetworks:
+        """Choose the networks to calibrate and judge on, with their predictions, (networks,)."""
         chosen = calibration_networks(networks)
         relatives = None if with_relatives is None else with_relatives[chosen]
         return cls(tuple(compress(networks, chosen)), held_out[chosen], outside_growth, relatives)
 
     @cached_property
     def latency_ms(self) -> np.ndarray:
-        """As measured, (networks,)."""
+        """Measured latencies, (networks,)."""
         return np.array([sample.latency_ms for sample in self.networks])
 
     @cached_property
     def lineages(self) -> list[str]:
-        """What each is calibrated and judged with, (networks,)."""
+        """Groups in which networks are calibrated and judged, (networks,)."""
         return lineages_of(self.networks)
 
     @cached_property
     def bounds_ms(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Of each network by an interval of the other lineages, each (networks,)."""
+        """Bounds of each network by an interval of the other lineages, each (networks,)."""
         return unseen_bounds_ms(
             self.latency_ms, self.held_out, self.lineages,
             outside_growth=self.outside_growth, with_relatives=self.with_relatives, by_length=True,
         )  # fmt: skip
 
 
-def calibrated(predictor: PlatformPredictor, judged: Judged) -> tuple[PlatformPredictor, Metrics]:
-    """A predictor with an interval from networks held out, and how well these were predicted.
+def calibrated(predictor: PlatformPredictor, judged: CalibrationNetworks) -> tuple[PlatformPredictor, Metrics]:
+    """Return a predictor with an interval from networks held out, and how well these were predicted.
 
     The interval grows with novelty as is given, or, where the networks were predicted from relatives too, as is learned.
     """
@@ -283,8 +283,8 @@ def calibrated(predictor: PlatformPredictor, judged: Judged) -> tuple[PlatformPr
     return replace(predictor, interval=replace(interval, novelty=predictor.interval.novelty)), figures
 
 
-def judged_by(group_of: Callable[[NetworkSample], str], judged: Judged) -> dict[str, dict[str, float | int | None]]:
-    """Figures of each group of networks that people designed, lineages held out, by an interval of the other lineages."""
+def judged_by(group_of: Callable[[NetworkSample], str], judged: CalibrationNetworks) -> dict[str, dict[str, float | int | None]]:
+    """Return figures of each group of designed networks, lineages held out, by an interval of the other lineages."""
     labels = np.array([group_of(sample) if sample.designed else "" for sample in judged.networks])
     figures = {}
     for name in sorted(set(labels.tolist()) - {""}):
@@ -298,7 +298,7 @@ def judged_by(group_of: Callable[[NetworkSample], str], judged: Judged) -> dict[
 def judged_at_random(
     predictor: PlatformPredictor, networks: Sequence[NetworkSample], predicted: HeldOut
 ) -> dict[str, float | None]:
-    """Figures of networks whose relatives were trained on, and how many lie inside the interval of the predictor."""
+    """Return the figures of networks whose relatives were trained on, and how many lie inside the interval of the predictor."""
     chosen = calibration_networks(networks)
     actual = np.array([sample.latency_ms for sample in networks])
     bounds_ms = predictor.interval.bounds_ms(predicted.latency_ms[chosen], predicted.outside_share[chosen])
@@ -310,7 +310,7 @@ AT_RANDOM = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "i
 """Figures of random networks on a card."""
 
 
-def _what(data: TrainingData, learn_from: str) -> str:
+def _describe_samples(data: TrainingData, learn_from: str) -> str:
     counts: dict[str, int] = {}
     for sample in data.networks:
         name = sample.family if sample.whole else sample.reference.space

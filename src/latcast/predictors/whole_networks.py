@@ -19,10 +19,9 @@ import numpy as np
 
 from latcast.kernels.rules import unit_kind
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
+from latcast.predictors.analytical import LAYOUT_TERMS, LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import ANALYTICAL_GP, KernelPredictor, Seen
-from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 from latcast.records import Platform
@@ -32,8 +31,7 @@ PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
     "cpu int8": (2e-8, 3e-7, 2e-7, 3e-3),
     "gpu": (5e-9, 1e-7, 1e-7, 2e-2),
 }
-"""Milliseconds a FLOP, an element moved, a weight read, a kernel: a phone's core at 20 GFLOP/s and 8 GB/s, the same with
-bytes, a phone's GPU at 200 GFLOP/s and 20 GB/s."""
+"""Milliseconds a FLOP, an element moved, a weight read, a kernel, of a phone: a core (20 GFLOP/s, 8 GB/s), a GPU (10 times)."""
 
 PRIOR_LOOP_MS = 1.5e-7
 """Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""
@@ -42,13 +40,10 @@ XNNPACK_LOOP_MS = 1.5e-8
 """The same in XNNPACK, which finds the pixels of a tap through a table made beforehand."""
 
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
-"""Milliseconds an element of :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`, what all classes pay alike: the second cache
-answers in 3 ns, memory in 100 with a dozen reads under way, fewer on small cores. Few CNNs tell the first two apart, so that
-these are no freer than others: MobileViT's maps, whose reads all go to memory, would come out twice too long."""
+"""Milliseconds an element of ``LAYOUT_TERMS``: a second cache answers in 3 ns, memory in 100 with a dozen reads under way."""
 
 GENERIC_MS = 6e-7
-"""Milliseconds a FLOP, and an inner loop, of TFLite's convolutions in groups: one product after another, four cycles each, on one
-core however many there are (regnetx016 takes 2860 ms on one small core of Helio P35 and 2520 on four, resnet18 812 and 304)."""
+"""Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions: four cycles each, on one core."""
 
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
@@ -62,15 +57,13 @@ BOUND_BY_MEMORY = frozenset(
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
 
 NATIVE_GROUP_FLOP = 0.5
-"""A FLOP of a convolution in groups against one of a dense one, under PyTorch in fp32: the weights of a group stay in the first
-cache. Three ResNeXt alone say little of it, and small cores without RegNet took groups for a third too long."""
+"""Cost of a grouped convolution's FLOP against a dense one's, PyTorch in fp32: a group's weights stay in the first cache."""
 
 FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped split"})
 """Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
 
 PRODUCTS = frozenset({"matmul", "einsum"})
-"""Products of two activations. They are computed as fast as those with weights (fp32 in int8 networks, too), which networks whose
-products are all small, and start slowly, would not say of those whose are large."""
+"""Products of two activations, as fast a FLOP as those with weights."""
 
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
 """Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
@@ -79,28 +72,24 @@ XNNPACK = frozenset({("pytorch", "cpu"), ("tflite", "cpu"), ("tflite", "cpu int8
 """Runtimes, by sort of device, whose dense convolutions are that library's."""
 
 NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
-"""Those whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK), by no generic path, and has one loop
-for all that is bound by memory."""
+"""Runtimes whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK)."""
 
 CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
-"""Those that copy the maps of every convolution from one layout into another (:mod:`latcast.predictors.layout_copies`)."""
+"""Those that copy the maps of every convolution from one layout into another."""
 
 LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""
 
 MEMORY_DEVIATION = 0.4
 TIGHT_MEMORY_DEVIATION = 0.2
-"""Of classes bound by memory where a library treats all of them alike: networks of other lineages have activations of vectors
-alone, which say nothing of those of maps."""
+"""Prior deviation of classes bound by memory where a library treats all of them alike."""
 
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
 GENERIC_DEVIATION = 1.0
 NATIVE_DEVIATION = 0.3
 PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
-"""Of what TFLite's dense convolutions in fp32 take to move elements and weights, whose cost networks of few widths confuse with
-that of FLOPs: convolutions of narrow maps at high resolution, which other lineages have, would come out a tenth too long. So it
-is with what any convolution moves where copies between layouts have terms of their own."""
+"""Prior deviation of what TFLite's dense convolutions move, which networks of few widths confuse with FLOPs."""
 
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
@@ -110,28 +99,24 @@ DEPTHWISE_SLOWDOWN = 3.0
 """A FLOP of a depthwise convolution against one of a dense convolution: its input is used once for each filter tap."""
 
 WIDE_DEPTHWISE_SLOWDOWN = 8.0
-"""A FLOP of a depthwise convolution of more than 25 taps against one of fewer, under PyTorch: its libraries have kernels of 9 and
-25 taps, and multiply matrices for others, eight output channels at once of which a group has one."""
+"""Cost of a depthwise FLOP above 25 taps against fewer, under PyTorch: one of eight channels is used."""
 
 TFLITE_PASSES: Mapping[str, float] = {"batch norm": 2.0, "concat": 1.5, "layer norm": 6.0}
-"""How often the classes' kernels go over their elements under TFLite: a batch normalisation is a product and a sum, a
-concatenation writes its runs apart from each other, a layer normalisation is two means, a squared difference, two products and
-two sums. Most networks have normalisations and GELUs in like numbers, so that only this tells one's cost from the other's."""
+"""Passes over their elements of the classes' kernels under TFLite, which has no fused normalisation."""
 
 OWN_PATHS: Mapping[str, str] = {"tflite": "conv grouped", "pytorch": "depthwise wide"}
-"""Runtimes on CPUs to the class that they compute much more slowly than others: where no network has it, the prior tells more
-of it than other classes do."""
+"""Runtimes on CPUs to the class that they compute much more slowly than others."""
 
 
 def device_sort(platform: Platform) -> str:
-    """Key of the tables above."""
+    """Return the key of the tables above."""
     if unit_kind(platform.unit) == "gpu":
         return "gpu"
     return "cpu int8" if platform.precision == "int8" else "cpu"
 
 
 def network_term_names(platform: Platform) -> tuple[str, ...]:
-    """The terms that whole networks of a platform teach."""
+    """Return the terms that whole networks of a platform teach."""
     if device_sort(platform) == "gpu":
         return TERMS
     copied = (platform.runtime, device_sort(platform)) in CHANNELS_FIRST
@@ -139,9 +124,9 @@ def network_term_names(platform: Platform) -> tuple[str, ...]:
 
 
 def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[str] = TERMS) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of classes, and the overhead behind them, before anything was measured on a device.
+    """Return the coefficients of classes, and the overhead behind them, before anything was measured on a device.
 
-    A network's latency is one number for dozens of kernels: what their terms cost each is told apart by prior knowledge. It is
+    A network's latency is one number for dozens of kernels: prior knowledge separates what their terms cost. It is
     coarse: how many FLOPs go by in the time of moving an element or of starting a kernel, and which classes keep to that. Only
     ratios count; the level comes from the measured networks.
 
@@ -165,7 +150,7 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
 
 
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
-    """Coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
+    """Return the coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
     tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
     row = np.array([*PRIOR_MS[sort], XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS, *PRIOR_LAYOUT_MS])
     if name.startswith("depthwise"):
@@ -180,9 +165,9 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
 
 
 def _deviations(name: str, sort: str, runtime: str) -> list[float]:
-    """Of the coefficients of a class: what a generic path computes is free, and all that it does where it copies.
+    """Return prior deviations of a class's coefficients: wide for a generic path's arithmetic, and where it copies.
 
-    In int8 a product takes less of a kernel and moving bytes more, so that the two are told apart by what is known of moving.
+    In int8 a product takes less of a kernel and moving bytes more, so that only what is known of moving separates the two.
     """
     name = coarse_class(name)
     native = (runtime, sort) in NATIVE_GROUPS
@@ -245,7 +230,7 @@ class WholeNetworkFit:
 
 
 def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform) -> WholeNetworkFit:
-    """Fits analytical terms and corrections to whole networks.
+    """Fit analytical terms and corrections to whole networks.
 
     Args:
         terms: The networks.
@@ -254,10 +239,16 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     """
     general, deviation = prior_coefficients(platform, list(terms.classes), terms.terms)
     sums = terms.class_sums
-    scale = _level(general, sums, latency_ms)
+    # Ratios come from the prior; the level is the one that makes the median network right.
+    scale = float(np.exp(np.median(np.log(latency_ms / (sums @ general)))))
     prior = scale * general
     strength = ANALYTICAL_NOISE**2 / len(latency_ms)
-    of, first = _parameters(terms)
+    # Copies between layouts cost all classes alike: one parameter. Every other coefficient is a parameter of its class.
+    width, alike = len(terms.terms), np.isin(terms.terms, LAYOUT_TERMS)
+    stands_for = np.arange(len(terms.classes) * width + 1)
+    stands_for[:-1] = np.where(np.tile(alike, len(terms.classes)), stands_for[:-1] % width, stands_for[:-1])
+    first, of = np.unique(stands_for, return_inverse=True)
+    of = of.reshape(-1)
     together = np.zeros((len(sums), len(first)))
     np.add.at(together.T, of, sums.T)
     held = prior[first]
@@ -280,27 +271,9 @@ def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Pl
     )
 
 
-def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
-    """Which parameter each coefficient is, (classes x terms + 1,), and the first coefficient that each is, (parameters,).
-
-    Copies between layouts (:data:`LAYOUT_TERMS`) cost all classes alike; every other coefficient is of one class.
-    """
-    width = len(terms.terms)
-    alike = np.isin(terms.terms, LAYOUT_TERMS)
-    stands_for = np.arange(len(terms.classes) * width + 1)
-    stands_for[:-1] = np.where(np.tile(alike, len(terms.classes)), stands_for[:-1] % width, stands_for[:-1])
-    first, of = np.unique(stands_for, return_inverse=True)
-    return of.reshape(-1), first
-
-
-def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
-    """What a prior is to be multiplied by, so that the median network comes out right."""
-    return float(np.exp(np.median(np.log(latency_ms / (sums @ prior)))))
-
-
 @dataclass(frozen=True)
 class _Solution:
-    """A posterior.
+    """Posterior at one noise.
 
     Attributes:
         weights: (points,).
@@ -314,7 +287,7 @@ class _Solution:
 
 
 class _Process:
-    """The posterior of the kernels' factors, given networks."""
+    """Posterior of the kernels' factors, given networks."""
 
     def __init__(self, terms: NetworkTerms, kernels_ms: np.ndarray, overhead_ms: float, latency_ms: np.ndarray) -> None:
         from scipy.sparse import csr_matrix
@@ -334,14 +307,15 @@ class _Process:
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(starts)]
 
     def fit(self, solution: _Solution) -> tuple[list[np.ndarray], float]:
-        """Weights of the points of each type, and the factor on the overhead."""
+        """Return the weights of the points of each type, and the factor on the overhead."""
         weights, overhead = solution.weights, solution.log_overhead
         return [weights[block] for block in self.blocks], float(np.exp(OVERHEAD_DEVIATION * overhead))
 
     def solve(self, noise: float, rows: np.ndarray | None = None) -> _Solution:
-        """The posterior at a noise, from all networks or from some; the steps begin at the analytical terms."""
+        """Return the posterior at a noise, from all networks or from some; the steps begin at the analytical terms."""
         spent = self.spent if rows is None else self.spent[rows]
         target = self.log_latency if rows is None else self.log_latency[rows]
+        types = self.terms.types
         huber = max(HUBER_NOISES * noise, LEAST_HUBER)
         weights, logs, log_overhead = np.zeros(spent.shape[1]), np.zeros(spent.shape[1]), 0.0
         state = self._state(spent, logs, log_overhead)
@@ -353,10 +327,16 @@ class _Process:
             error = target - np.log(total)
             residual = error + shares @ logs + by_overhead * log_overhead
             trust = np.minimum(1.0, huber / np.maximum(np.abs(error), 1e-12))
-            system = self._quadratic(shares) + np.outer(by_overhead, by_overhead) + np.diag(noise**2 / trust)
+            system = np.zeros((len(target), len(target)))  # shares · covariance · sharesᵀ
+            for kernels, block in zip(types, self.blocks, strict=True):
+                part = shares[:, block]
+                system += part @ (part @ kernels.covariance).T
+            system = system + np.outer(by_overhead, by_overhead) + np.diag(noise**2 / trust)
             dual = np.linalg.solve(system, residual)
             new_weights, new_overhead = shares.T @ dual, float(by_overhead @ dual)
-            new_logs = self._covariance_times(new_weights)
+            new_logs = np.concatenate(
+                [new_weights[:0], *(each.covariance @ new_weights[part] for each, part in zip(types, self.blocks, strict=True))]
+            )
             step, moved = 1.0, False
             while step > 0.05 and not moved:
                 w = weights + step * (new_weights - weights)
@@ -376,25 +356,13 @@ class _Process:
         return _Solution(weights, log_overhead, (inverse @ residual) / np.diag(inverse))
 
     def _state(self, spent: Any, logs: np.ndarray, log_overhead: float) -> tuple[Any, np.ndarray, float]:
-        """Shares of the points in each network's latency (sparse), the latencies, and the overhead."""
+        """Return the shares of the points in each network's latency (sparse), the latencies, and the overhead."""
         factor = np.exp(np.clip(logs, -5, 5))
         overhead = self.overhead_ms * float(np.exp(np.clip(OVERHEAD_DEVIATION * log_overhead, -5, 5)))
         total = spent @ factor + overhead
         shares = spent.copy()
         shares.data = spent.data * factor[spent.indices] / np.repeat(total, np.diff(spent.indptr))
         return shares, total, overhead
-
-    def _covariance_times(self, weights: np.ndarray) -> np.ndarray:
-        parts = [kernels.covariance @ weights[block] for kernels, block in zip(self.terms.types, self.blocks, strict=True)]
-        return np.concatenate(parts) if parts else weights
-
-    def _quadratic(self, shares: Any) -> np.ndarray:
-        """``shares · covariance · sharesᵀ``, (networks, networks)."""
-        found = np.zeros((shares.shape[0], shares.shape[0]))
-        for kernels, block in zip(self.terms.types, self.blocks, strict=True):
-            part = shares[:, block]
-            found += part @ (part @ kernels.covariance).T
-        return found
 
 
 def _cost(error: np.ndarray, huber: float, noise: float) -> float:
@@ -403,7 +371,7 @@ def _cost(error: np.ndarray, huber: float, noise: float) -> float:
 
 
 def _choose_noise(process: _Process) -> _Solution:
-    """The posterior at the noise at which networks that are left out one at a time are predicted best."""
+    """Return the posterior at the noise at which networks that are left out one at a time are predicted best."""
     networks = len(process.log_latency)
     rows = None
     if networks > MOST_FOR_NOISE:
@@ -417,8 +385,12 @@ def _choose_noise(process: _Process) -> _Solution:
 def predictor_parts(
     learned: WholeNetworkFit, terms: NetworkTerms
 ) -> tuple[AnalyticalTerms, dict[str, KernelPredictor], CalibrationTerms]:
-    """A fit as the parts of a platform predictor; ranges are those of the networks' kernels."""
-    pooled = _pooled(learned, terms)
+    """Return a fit as the parts of a platform predictor; ranges are those of the networks' kernels."""
+    # Coefficients of all classes together, for kernels of unknown classes: milliseconds by term over units of it.
+    units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), len(terms.terms))
+    whole = units.sum(axis=0)
+    table = np.stack([learned.coefficients[name] for name in terms.classes])
+    pooled = np.asarray((units * table).sum(axis=0) / np.where(whole > 0, whole, 1.0))
     kernels = {}
     for found in terms.types:
         if found.name == "other":
@@ -432,12 +404,3 @@ def predictor_parts(
         AnalyticalTerms({POOLED: pooled, **learned.coefficients}, terms.terms), kernels,
         CalibrationTerms(constant_ms=learned.overhead_ms),
     )  # fmt: skip
-
-
-def _pooled(learned: WholeNetworkFit, terms: NetworkTerms) -> np.ndarray:
-    """Coefficients of all classes together, for what is of no known class: milliseconds by term over units of it."""
-    width = len(terms.terms)
-    units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), width)
-    table = np.stack([learned.coefficients[name] for name in terms.classes])
-    whole = units.sum(axis=0)
-    return np.asarray((units * table).sum(axis=0) / np.where(whole > 0, whole, 1.0))

@@ -198,7 +198,7 @@ def compare(
     Example:
         >>> import latcast
         >>> latcast.compare("resnet50", "mobilenet_v2", on="pixel4/tflite-2.10/gpu/fp16")  # doctest: +NORMALIZE_WHITESPACE
-        <Comparison mobilenet_v2 - resnet50 on pixel4/tflite-2.10/gpu/fp16: -33.7 ms, 90 % interval -37.1 to -32.1 ms,
+        <Comparison mobilenet_v2 - resnet50 on pixel4/tflite-2.10/gpu/fp16: -33.7 ms, 90 % interval -36.5 to -31.7 ms,
         faster with probability 1.00>
         >>> core = "pixel4/tflite-2.10/1large/"
         >>> [found] = latcast.compare("mobilenet_v2", on=[core + "fp32", core + "int8"])

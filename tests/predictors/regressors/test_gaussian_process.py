@@ -21,7 +21,7 @@ def test_equal_sizes_share_everything() -> None:
     assert COVARIANCE.between(sizes, sizes).item() == pytest.approx(0.25**2 + 0.2**2 + 0.3**2 + 0.1**2)
 
 
-def test_two_doublings_of_a_channel_count_leave_level_path_and_a_part_of_what_is_smooth() -> None:
+def test_doubling_channels_twice_keeps_the_level_the_path_and_part_of_the_smooth_covariance() -> None:
     found = COVARIANCE.between(np.array([[64, 128, 3]]), np.array([[256, 128, 3]])).item()
 
     assert found == pytest.approx(0.25**2 + 0.2**2 + 0.3**2 * math.exp(-0.5))
@@ -39,7 +39,7 @@ def test_without_points_the_factor_is_one() -> None:
     assert factor.predict(np.array([[64.0, 128.0, 3.0]])).tolist() == [1.0]
 
 
-def test_novelty_is_what_the_nearest_kernel_learned_from_does_not_share() -> None:
+def test_novelty_is_the_variance_that_the_nearest_trained_kernel_leaves() -> None:
     kernels = np.array([[64, 128, 3], [32, 32, 1]])
     factor = GaussianProcessCorrection.of(COVARIANCE, kernels, np.array([0.5, -1.0]))
     whole = 0.25**2 + 0.2**2 + 0.3**2 + 0.1**2
@@ -62,6 +62,6 @@ def test_it_comes_back_from_its_arrays() -> None:
     assert again.predict(kernels).tolist() == factor.predict(kernels).tolist()
 
 
-def test_kernels_alone_do_not_teach_it() -> None:
+def test_fitting_to_single_kernels_is_refused() -> None:
     with pytest.raises(TrainingError, match="learned from whole networks"):
         GaussianProcessCorrection.fit(np.ones((3, 3)), np.ones(3))

@@ -63,7 +63,7 @@ class TestContract:
         assert np.isfinite(predicted).all()
         assert (predicted > 0).all()
 
-    def test_a_feature_that_never_varied_in_training_has_no_say(self, regressor: Regressor) -> None:
+    def test_a_feature_constant_in_training_is_ignored(self, regressor: Regressor) -> None:
         assert set(TRAIN[0][:, 4]) == {1.0}
         other = TEST[0].copy()
         other[:, 4] = 8.0
@@ -77,7 +77,7 @@ class TestContract:
             name: array.tolist() for name, array in regressor.arrays().items()
         }
 
-    def test_its_arrays_are_all_of_it(self, regressor: Regressor) -> None:
+    def test_a_regressor_is_rebuilt_from_its_arrays(self, regressor: Regressor) -> None:
         rebuilt = regressor_from_arrays(regressor.kind, {name: array.copy() for name, array in regressor.arrays().items()})
 
         np.testing.assert_allclose(rebuilt.predict(TEST[0]), regressor.predict(TEST[0]), rtol=1e-9)

@@ -80,7 +80,7 @@ def test_no_trees_and_no_rows_sum_to_nothing() -> None:
 
 
 def test_features_that_a_tree_tests_must_be_there() -> None:
-    with pytest.raises(BundleError, match=r"a tree tests feature 2 of kernels that have 1; .* train them anew"):
+    with pytest.raises(BundleError, match=r"a tree tests feature 2 of kernels that have 1; .* train them again"):
         TreeEnsemble.from_arrays(HAND).sum(np.ones((1, 1)))
 
 
@@ -103,7 +103,7 @@ def with_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[
     [
         (with_array("value", lambda array: array[:-1]), "differ in length"),
         (with_array("roots", lambda array: array[None]), "differ in length"),
-        (with_array("left", lambda array: array.astype(float)), "no integer"),
+        (with_array("left", lambda array: array.astype(float)), "not an integer"),
         (with_value("value", 2, np.nan), "not finite"),
         (with_value("threshold", 0, np.nan), "not finite"),
         (with_value("feature", 0, -1), "a column is negative"),
@@ -118,7 +118,7 @@ def with_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[
         (with_value("depth", 0, 100_000), "its stated depth of 100000"),
     ],
 )
-def test_arrays_that_are_no_trees_are_refused(damage: Callable[[dict[str, np.ndarray]], None], problem: str) -> None:
+def test_damaged_tree_arrays_are_refused(damage: Callable[[dict[str, np.ndarray]], None], problem: str) -> None:
     arrays = {name: array.copy() for name, array in HAND.items()}
     damage(arrays)
 

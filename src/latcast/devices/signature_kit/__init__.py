@@ -84,7 +84,7 @@ def write_kit(
     chosen: Mapping[str, Any] | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> Kit:
-    """Writes a kit.
+    """Write a kit.
 
     Args:
         networks: What to measure, in this order.
@@ -110,7 +110,10 @@ def write_kit(
     size_bytes = 0
     names: dict[str, None] = {}
     for reference in networks:
-        name = _file_name(reference, names)
+        # A free name that is safe in shells, tools and file systems.
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", reference.name or reference.key).strip("_") or reference.key
+        if name in names:
+            name = f"{name}-{reference.key}"
         names[name] = None
         if watch is not None:
             watch(name)
@@ -136,7 +139,7 @@ def write_kit(
 
 
 def _prepare(folder: Path) -> None:
-    """An empty folder, or one that holds a kit."""
+    """Make the kit's folders; an older kit's networks go, its results stay."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()) and not (folder / MANIFEST_FILE).is_file():
@@ -150,7 +153,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _archive(folder: Path, archive: Path) -> int:
-    """Packs a kit so that it unpacks to one folder, its scripts executable; returns the archive's bytes."""
+    """Pack a kit so that it unpacks to one folder, its scripts executable; return the archive's bytes."""
     part = archive.with_name(f".{archive.name}.part")
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -164,18 +167,14 @@ def _archive(folder: Path, archive: Path) -> int:
         raise DatasetError(f"cannot write the kit to {archive}: {problem.strerror}") from problem
 
 
-def _file_name(reference: Reference, taken: Mapping[str, None]) -> str:
-    """A name that shells, tools and file systems leave as it is, different from those taken."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", reference.name or reference.key).strip("_") or reference.key
-    return plain if plain not in taken else f"{plain}-{reference.key}"
-
-
 def _write_texts(folder: Path, manifest: KitManifest) -> None:
     room = files(__package__)
     for name in SCRIPTS:
         (folder / name).write_text((room / name).read_text(encoding="utf-8"), encoding="utf-8", newline="\n")
         (folder / name).chmod(0o755)
-    listed = "".join(f"{network.name} [{_ncnn_shape(network)}]\n" for network in manifest.networks)
+    # benchncnn takes width, height and channels: without the batch, backwards.
+    shapes = [",".join(map(str, reversed(network.input_shape[1:]))) for network in manifest.networks]
+    listed = "".join(f"{network.name} [{shape}]\n" for network, shape in zip(manifest.networks, shapes, strict=True))
     (folder / "networks.txt").write_text(listed, encoding="utf-8", newline="\n")
     (folder / "precision.txt").write_text(f"{manifest.precision}\n", encoding="utf-8", newline="\n")
     rows = [
@@ -187,8 +186,3 @@ def _write_texts(folder: Path, manifest: KitManifest) -> None:
     (folder / "README.md").write_text(
         text.replace("@NETWORKS@", table).replace("@PRECISION@", manifest.precision), encoding="utf-8", newline="\n"
     )
-
-
-def _ncnn_shape(network: KitNetwork) -> str:
-    """Width, height, channels, as benchncnn takes them: without the batch, backwards."""
-    return ",".join(str(size) for size in reversed(network.input_shape[1:]))

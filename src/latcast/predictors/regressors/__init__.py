@@ -23,17 +23,17 @@ class Regressor(Protocol):
     """Name in :data:`REGRESSORS`."""
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Latency in milliseconds, (kernels,), positive, from features (kernels, features)."""
+        """Return latencies in milliseconds, (kernels,), positive, from features (kernels, features)."""
 
     def arrays(self) -> Arrays:
-        """Everything that :meth:`from_arrays` needs."""
+        """Return everything that :meth:`from_arrays` needs."""
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Regressor: ...
 
     @classmethod
     def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
-        """Trains on (kernels, features) and (kernels,), choosing hyper-parameters by cross-validation where ``tune``."""
+        """Train on (kernels, features) and (kernels,), choosing hyper-parameters by cross-validation where ``tune``."""
 
 
 REGRESSORS: Registry[type[Regressor]] = Registry(
@@ -54,12 +54,12 @@ INTERNAL_REGRESSORS = frozenset({"log_residual", "gaussian_process"})
 
 
 def fit_regressor(kind: str, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
-    """Trains a regressor by name."""
+    """Train a regressor by name."""
     return REGRESSORS.get(kind).fit(features, latency_ms, seed=seed, tune=tune)
 
 
 def regressor_from_arrays(kind: str, arrays: Arrays) -> Regressor:
-    """Rebuilds a regressor from what a bundle holds.
+    """Rebuild a regressor from what a bundle holds.
 
     Raises:
         BundleError: An array is missing.
@@ -75,12 +75,12 @@ Predict = Callable[[np.ndarray], np.ndarray]
 
 
 def folds(count: int, parts: int, seed: int) -> np.ndarray:
-    """Fold number of each of ``count`` samples, balanced, shuffled by the seed."""
+    """Return the fold number of each of ``count`` samples, balanced, shuffled by the seed."""
     return np.random.default_rng(seed).permutation(np.arange(count) % parts)
 
 
 def squared_percentage_error(predicted: np.ndarray, actual: np.ndarray) -> float:
-    """Mean of ((prediction - truth) / truth)²: Li et al. §4.2."""
+    """Return the mean of ((prediction - truth) / truth)²: Li et al. §4.2."""
     return float(np.mean(((predicted - actual) / actual) ** 2))
 
 
@@ -93,7 +93,7 @@ def choose_setting(
     seed: int,
     parts: int = 5,
 ) -> Setting:
-    """The setting with the least cross-validated error; the first one where there are too few samples to tell."""
+    """Return the setting with the least cross-validated error; the first one where there are too few samples to tell."""
     if len(settings) == 1 or len(latency_ms) < 4 * parts:
         return settings[0]
     fold = folds(len(latency_ms), parts, seed)
@@ -138,7 +138,7 @@ class Tuned:
 
     @classmethod
     def fit_with(cls: type[Fitted], setting: Any, features: np.ndarray, latency_ms: np.ndarray, seed: int) -> Fitted:
-        """Trains with one setting."""
+        """Train with one setting."""
         raise NotImplementedError
 
     def predict(self, features: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ def train_trees(
     weight: np.ndarray | None = None,
     seed: int = 0,
 ) -> TreeEnsemble:
-    """Trains with LightGBM on one thread (so that a seed gives the same trees everywhere)."""
+    """Train with LightGBM on one thread (so that a seed gives the same trees everywhere)."""
     import lightgbm
 
     settings = {
@@ -57,7 +57,7 @@ class _Trees(Tuned):
 
 
 def _percentage_weights(latency_ms: np.ndarray) -> np.ndarray:
-    """Weights that make a squared error a squared percentage error, with mean 1."""
+    """Return the weights that make a squared error a squared percentage error, with mean 1."""
     weights = latency_ms**-2.0
     return np.asarray(weights / weights.mean())
 

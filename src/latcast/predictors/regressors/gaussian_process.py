@@ -41,11 +41,11 @@ class SizeCovariance:
 
     @property
     def largest(self) -> float:
-        """Of a kernel with one of the same sizes."""
+        """Covariance of kernels of the same sizes."""
         return self.level**2 + self.smooth**2 + self.own**2 + (self.path**2 if self.paths else 0.0)
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Covariance of kernels, (first, second), from their sizes, (kernels, sizes)."""
+        """Return the covariance of kernels, (first, second), from their sizes, (kernels, sizes)."""
         a, b = (np.log2(np.maximum(sizes, 1.0)) / self.lengths for sizes in (first, second))
         cut = len(self.lengths) - self.paths
         between_paths = _squared_distance(a[:, cut:], b[:, cut:])
@@ -82,7 +82,7 @@ class GaussianProcessCorrection:
 
     @classmethod
     def of(cls, covariance: SizeCovariance, points: np.ndarray, weights: np.ndarray) -> GaussianProcessCorrection:
-        """A factor whose points are told apart, and whose weights are rounded to :data:`QUANTUM`."""
+        """Return a factor of distinct points, whose weights are rounded to ``QUANTUM``."""
         distinct, place = np.unique(np.asarray(points, dtype=np.int64), axis=0, return_inverse=True)
         summed = np.bincount(place.reshape(-1), weights=weights, minlength=len(distinct))
         rounded = np.round(summed / QUANTUM).astype(np.int32)
@@ -91,11 +91,11 @@ class GaussianProcessCorrection:
 
     @classmethod
     def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
-        """Refuses: it is learned from whole networks, not from kernels."""
+        """Refuse, as it is learned from whole networks."""
         raise TrainingError("a Gaussian-process correction is learned from whole networks, not from timed kernels")
 
     def log_factor(self, sizes: np.ndarray) -> np.ndarray:
-        """Logarithm of the factor, (kernels,), from sizes, (kernels, sizes)."""
+        """Return the logarithm of the factor, (kernels,), from sizes, (kernels, sizes)."""
         if not len(self.points):
             return np.zeros(len(sizes))
         return np.asarray(np.einsum("kp,p->k", self.covariance.between(sizes, self.points), self.weights))
@@ -104,7 +104,7 @@ class GaussianProcessCorrection:
         return np.exp(self.log_factor(features))
 
     def novelty(self, sizes: np.ndarray) -> np.ndarray:
-        """How unlike the nearest kernel learned from, (kernels,), from sizes, (kernels, sizes): 0 for the same sizes, below 1."""
+        """Return the distance to the nearest trained kernel, (kernels,), from sizes, (kernels, sizes): 0 to below 1."""
         if not len(self.points):
             return np.ones(len(sizes))
         nearest = self.covariance.between(sizes, self.points).max(axis=1)

@@ -14,7 +14,7 @@ ALPHAS = tuple(10.0**power for power in range(-5, 3))
 
 
 def nonnegative_lasso(relative: np.ndarray, alpha: float) -> np.ndarray:
-    """``argmin_w mean((A w - 1)²) + alpha · sum(w)``, ``w ≥ 0``, by non-negative least squares on the normal equations."""
+    """Return ``argmin_w mean((A w - 1)²) + alpha · sum(w)``, ``w ≥ 0``, by non-negative least squares."""
     from scipy.optimize import nnls
 
     count, terms = relative.shape

@@ -32,11 +32,11 @@ class _Network(Layers):
         self.start(rng, lambda weight: (6 / sum(weight.shape)) ** 0.5)
 
     def error(self, x: np.ndarray, target: np.ndarray) -> float:
-        """Mean squared error."""
+        """Return the mean squared error."""
         return float(np.mean((forward(self.weights, self.biases, x)[-1][:, 0] - target) ** 2))
 
     def differentiate(self, x: np.ndarray, target: np.ndarray) -> float:
-        """Sets the gradient of half the mean squared error with weight decay; returns that loss."""
+        """Set the gradient of half the mean squared error with weight decay; return that loss."""
         delta = self.forward(x) - target[:, None]
         self.backward(delta)
         loss = float(np.mean(delta**2))
@@ -48,7 +48,7 @@ class _Network(Layers):
 
 
 def _train(hidden: Sequence[int], x: np.ndarray, target: np.ndarray, seed: int) -> _Network:
-    """Adam on (samples, features) and (samples,), until nothing has been gained for
+    """Train by Adam on (samples, features) and (samples,), until nothing has been gained for
     ``PATIENCE_EPOCHS``: on held-out samples, whose best state is kept, or on the training loss where there are few samples."""
     rng = np.random.default_rng(seed)
     network = _Network((x.shape[1], *hidden, 1), rng)

@@ -48,7 +48,7 @@ class TreeEnsemble:
 
     @cached_property
     def columns(self) -> int:
-        """How many columns of features the trees look at."""
+        """Return how many columns of features the trees look at."""
         return int(self.feature.max()) + 1 if len(self.feature) else 0
 
     def sum(self, features: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class TreeEnsemble:
         if features.shape[1] < self.columns:
             raise BundleError(
                 f"a tree tests feature {self.columns} of kernels that have {features.shape[1]}; "
-                "the trees were trained by another version of latcast, train them anew"
+                "the trees were trained by another version of latcast; train them again"
             )
         scorer = self._bit_vectors if rows >= MANY_ROWS else None
         step = max(1, CHUNK_CELLS // len(self.roots))
@@ -87,7 +87,7 @@ class TreeEnsemble:
         return _BitVectors.of(self)
 
     def levels(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Inner nodes from the roots down, with the numbers of their trees."""
+        """Return the inner nodes from the roots down, with the numbers of their trees."""
         nodes, trees = self.roots, np.arange(len(self.roots))
         while len(nodes):
             inner = self.left[nodes] != nodes
@@ -109,10 +109,10 @@ class TreeEnsemble:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
-        """Rebuilds an ensemble from what :meth:`arrays` gave.
+        """Rebuild an ensemble from what :meth:`arrays` gave.
 
         Raises:
-            BundleError: The arrays are no trees: evaluating them could fail, or never end.
+            BundleError: The arrays do not form trees; evaluating them could fail, or never end.
             KeyError: An array is missing.
         """
         found = cls(
@@ -125,13 +125,13 @@ class TreeEnsemble:
         return found
 
     def _flaw(self) -> str | None:
-        """Why these arrays are no trees, or None."""
+        """Return the reason why these arrays are not trees, or None."""
         per_node = (self.feature, self.threshold, self.left, self.right, self.value)
         count = len(self.value)
         if any(array.shape != (count,) for array in per_node) or self.roots.ndim != 1:
             return "its arrays differ in length"
         if any(array.dtype.kind not in "iu" for array in (self.feature, self.left, self.right, self.roots)):
-            return "a node's number or column is no integer"
+            return "a node's number or column is not an integer"
         if not np.isfinite(self.value).all() or np.isnan(self.threshold).any():
             return "a value is not finite"
         if count and self.feature.min() < 0:
@@ -154,12 +154,13 @@ class TreeEnsemble:
 
     @classmethod
     def from_lightgbm(cls, text: str) -> TreeEnsemble:
-        """From ``Booster.model_to_string()``; numerical splits only, no missing values (features are always finite).
+        """Read ``Booster.model_to_string()``; numerical splits only, no missing values (features are always finite).
 
         A tree's inner nodes come first, in the order in which they were split, then its leaves. The text is read, as LightGBM's
         nested dictionary takes longer to make than the trees take to train.
         """
-        trees = [_fields_of(block) for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]]
+        blocks = text.partition("\nend of trees")[0].split("\nTree=")[1:]
+        trees = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
         return cls._joined(
             [
                 (
@@ -175,13 +176,13 @@ class TreeEnsemble:
 
     @classmethod
     def of_values(cls, values: Sequence[float]) -> TreeEnsemble:
-        """Trees of one leaf each."""
+        """Return trees of one leaf each."""
         none = np.zeros(0, dtype=np.int32)
         return cls._joined([(none, np.zeros(0), none, none, np.array([value])) for value in values])
 
     @classmethod
     def _joined(cls, trees: Sequence[tuple[np.ndarray, ...]]) -> TreeEnsemble:
-        """Of trees: columns, thresholds and children of the inner nodes, a leaf as ~its number; and values of the leaves."""
+        """Join trees: columns, thresholds and children of the inner nodes (a leaf as ~its number), and leaf values."""
         sizes = [(len(tree[0]), len(tree[4])) for tree in trees]
         starts = np.cumsum([0, *(inner + leaves for inner, leaves in sizes)])
         count = int(starts[-1])
@@ -196,11 +197,6 @@ class TreeEnsemble:
             value[start + inner : start + inner + len(leaves)] = leaves
         found = cls(feature, threshold, left, right, value, starts[:-1].astype(np.int32), 0)
         return replace(found, depth=sum(1 for nodes, _ in found.levels() if len(nodes)))
-
-
-def _fields_of(block: str) -> dict[str, str]:
-    """Name to value of the lines of a tree."""
-    return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
 
 
 @dataclass(frozen=True)
@@ -228,7 +224,7 @@ class _BitVectors:
 
     @classmethod
     def of(cls, ensemble: TreeEnsemble) -> _BitVectors | None:
-        """None where a tree has more leaves than a word has bits."""
+        """Return the bit vectors; None where a tree has more leaves than a word has bits."""
         levels = list(ensemble.levels())
         left, right = ensemble.left, ensemble.right
         leaves = np.ones(len(ensemble.value), dtype=np.int64)
