@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from latcast.workgroups.cost_model import BUDGET, TuningRun, tune
-from latcast.workgroups.strategies import kfast_default, random_measured, rules, rules_measured
-from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.strategies import follow_rules, measure_at_random, measure_by_rules, take_kfast
+from latcast.workgroups.sweep import SizeSweep
 from papers.harness import Cell, Comparison, mean
 from papers.workgroups.groups import Group
 
@@ -77,14 +77,14 @@ def _other(group: Group, groups: Sequence[Group]) -> list[tuple[Cell, ...]]:
     return _rows(group, "another device", runs)
 
 
-def _rows(group: Group, trained: str, runs: Sequence[tuple[Sequence[Sweep], TuningRun]]) -> list[tuple[Cell, ...]]:
+def _rows(group: Group, trained: str, runs: Sequence[tuple[Sequence[SizeSweep], TuningRun]]) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     judged = [sweeps[number] for sweeps, run in runs for number in run.sweeps]
     for count in COUNTS:
         found = np.concatenate([run.regrets(sweeps, count) for sweeps, run in runs])
-        by_rules = [(rules(sweep) if count == 1 else rules_measured(sweep, count)).relative for sweep in judged]
-        by_chance = [random_measured(sweep, count).relative for sweep in judged]
-        default = [kfast_default(sweep).relative for sweep in judged] if count == 1 else []
+        by_rules = [(follow_rules(sweep) if count == 1 else measure_by_rules(sweep, count)).relative for sweep in judged]
+        by_chance = [measure_at_random(sweep, count).relative for sweep in judged]
+        default = [take_kfast(sweep).relative for sweep in judged] if count == 1 else []
         rows.append(
             (group.title, trained, len(group.sweeps), count, float(found.mean()), float(found.max()), mean(by_rules),
              mean(by_chance), mean(default))

@@ -14,7 +14,7 @@ from latcast.networks import read_model
 from latcast.predictors.profiling import Stage
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.sweep import COMPETITIVE
-from latcast.workgroups.workloads import launches
+from latcast.workgroups.workloads import find_launches
 from papers.harness import Cell, Comparison, Watch, make_tables, unwatched
 from papers.workgroups import paper
 from papers.workgroups.cost_model import cost_model
@@ -195,7 +195,7 @@ def network_operators() -> dict[str, dict[str, int]]:
     found = {}
     for title, name in paper.NETWORKS.items():
         counts: Counter[str] = Counter()
-        for launch in launches(read_model(name), None):
+        for launch in find_launches(read_model(name), None):
             if launch.workload is not None:
                 counts[str(launch.workload)] += len(launch.names)
         found[title] = dict(counts)

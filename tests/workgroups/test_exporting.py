@@ -11,7 +11,7 @@ from latcast.workgroups.exporting import chosen_sizes, tune_sizes, tuned_workloa
 from latcast.workgroups.measuring import SweepPlan
 from latcast.workgroups.program_cache import parse_program_cache
 from latcast.workgroups.sizes import WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 from tests.workgroups.made_up_gpu import PROFILE, MadeUpSession
 from tests.workgroups.program_caches import CONV, CONV_SHADER, Made, program_cache
 
@@ -21,7 +21,7 @@ SMALL = Made("convolution1x1(conv_generic)", CONV_SHADER, (8, 8, 2), (2, 1, 1), 
 BLOCK = replace(parse_program_cache(program_cache([SMALL])).kernels[0].descriptor)
 
 
-def session(workload: Workload, **options: object) -> MadeUpSession:
+def session(workload: Convolution, **options: object) -> MadeUpSession:
     """Launches what the made-up cache says that LiteRT launches."""
     limits = replace(PROFILE.limits, most_z=1)
     return MadeUpSession(replace(workload, descriptor=BLOCK), limits=limits, **options)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_sweeps_are_gone_on_with(tmp_path: Path) -> None:
     cache = parse_program_cache(program_cache([SMALL]))
     first = tune_sizes(cache, PROFILE, session, tmp_path, sizes=40, plan=SweepPlan(rounds=3))
 
-    def unwanted(workload: Workload) -> MadeUpSession:
+    def unwanted(workload: Convolution) -> MadeUpSession:
         raise AssertionError(f"{workload} was measured before")
 
     assert tune_sizes(cache, PROFILE, unwanted, tmp_path, sizes=40, plan=SweepPlan(rounds=3)).sizes == first.sizes
