@@ -10,7 +10,7 @@ from latcast.fusion.decision import decide
 from latcast.fusion.test_cases import (
     OPERATORS,
     PATTERNS,
-    Setting,
+    ChainSetting,
     TestCase,
     connectable,
     distinct_networks,
@@ -27,7 +27,7 @@ from latcast.kernels import FusionRules
 from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
-SETTING = Setting(wall="softmax")
+SETTING = ChainSetting(wall="softmax")
 NOTHING = FusionRules("made-up")
 
 
@@ -123,7 +123,7 @@ def test_an_operator_takes_about_one_kernel_by_itself(name: str) -> None:
 
 
 def test_batches_hold_whole_cases_of_one_setting() -> None:
-    cases = [pair_case(*pair, setting) for setting in (SETTING, Setting()) for pair in product(OPERATORS[:6], OPERATORS[:6])]
+    cases = [pair_case(*pair, setting) for setting in (SETTING, ChainSetting()) for pair in product(OPERATORS[:6], OPERATORS[:6])]
     batches = in_batches(cases, 30)
 
     assert sorted(case.question for batch in batches for case in batch) == sorted(case.question for case in cases)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.fusion.connections import DEFAULT_INBOUND, DEFAULT_OUTBOUND, Connections
+from latcast.fusion.connections import DEFAULT_INBOUND, DEFAULT_OUTBOUND, ConnectionRules
 from latcast.fusion.detection import Detector
 from latcast.fusion.quantities import LATENCY
 from latcast.kernels import FusionRules
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
 
-def found(rules: FusionRules, noise: float = 0.01) -> Connections:
+def found(rules: FusionRules, noise: float = 0.01) -> ConnectionRules:
     stopwatch = MadeUpStopwatch(rules, noise=noise)
     operators = ("conv", "relu", "add")
     return Detector(stopwatch, budget_s=600.0, operators=operators, clock=stopwatch.clock).run().connections

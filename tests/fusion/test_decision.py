@@ -8,9 +8,9 @@ import pytest
 from latcast.fusion import decision
 from latcast.fusion.decision import Estimate, TimedBatch, aligned, decide, estimate
 from latcast.fusion.quantities import LATENCY
-from latcast.fusion.test_cases import Combination, Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, Combination, pair_case
 
-SETTING = Setting(blocks=2)
+SETTING = ChainSetting(blocks=2)
 CASE = pair_case("conv", "relu", SETTING)
 FIRST = SETTING.network("conv", "wall").key
 SECOND = SETTING.network("relu", "wall").key

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from latcast.errors import MeasurementError
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
-from latcast.fusion.test_cases import Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, pair_case
 from latcast.kernels import FusionRules
 from latcast.kernels.rules import load_rules
 from latcast.records import Reference
@@ -109,7 +109,7 @@ def test_what_looks_fused_between_one_sort_of_walls_and_apart_between_others_is_
     between_pools_us: float, fused: bool | None
 ) -> None:
     # conv takes 2, relu 1. Between softmaxes they take 2 together; between poolings 3, as apart, or 2.
-    cases = [pair_case("conv", "relu", Setting(wall, blocks=1)) for wall in ("softmax", "average_pool")]
+    cases = [pair_case("conv", "relu", ChainSetting(wall, blocks=1)) for wall in ("softmax", "average_pool")]
     batches = []
     for case, together_us in zip(cases, (12.0, between_pools_us), strict=True):
         chains = {("wall",): 10.0, ("conv", "wall"): 12.0, ("relu", "wall"): 11.0, ("conv", "relu", "wall"): together_us}

@@ -10,7 +10,7 @@ import pytest
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.detection import Detection, Detector
 from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
-from latcast.fusion.test_cases import Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, pair_case
 from latcast.kernels import FusionRules, find_kernels
 from latcast.records import ExecutedKernel, Measurement, Reference
 from latcast.spaces.catalogue import build
@@ -88,7 +88,7 @@ def test_a_pair_fused_in_the_layout_that_suits_it_is_fused() -> None:
 
         def remembered(self) -> list[TimedBatch]:
             """An earlier call timed the pair between PReLUs as well as between poolings."""
-            settings = [Setting(wall=wall, size=64, blocks=8) for wall in ("p_relu", "average_pool")]
+            settings = [ChainSetting(wall=wall, size=64, blocks=8) for wall in ("p_relu", "average_pool")]
             return [self.time(list(pair_case("conv", "add", setting).networks)) for setting in settings]
 
     stopwatch = InLayouts(FusionRules("made-up", pairs={"conv": frozenset({"add"})}))

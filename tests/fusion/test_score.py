@@ -9,7 +9,7 @@ import pytest
 from latcast.fusion.detection import Detection, Detector
 from latcast.fusion.score import Truth, executed_truth, score
 from latcast.fusion.stopwatch import Execution
-from latcast.fusion.test_cases import Setting, TestCase, inbound_case, pair_case, pattern_case
+from latcast.fusion.test_cases import ChainSetting, TestCase, inbound_case, pair_case, pattern_case
 from latcast.kernels import FusionRules, find_kernels
 from latcast.records import ExecutedKernel, Reference
 from latcast.spaces.catalogue import build
@@ -69,7 +69,7 @@ def test_whoever_watches_is_told_the_share(found: Detection) -> None:
     assert all(0 <= share < 1 for share in shares)
 
 
-SETTING = Setting(blocks=1)
+SETTING = ChainSetting(blocks=1)
 CASE = pair_case("conv", "relu", SETTING)
 
 

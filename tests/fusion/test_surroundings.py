@@ -12,17 +12,17 @@ from latcast.errors import MeasurementError
 from latcast.fusion.decision import Estimate, TimedBatch
 from latcast.fusion.quantities import LATENCY
 from latcast.fusion.surroundings import Surroundings, choose_surroundings
-from latcast.fusion.test_cases import Setting
+from latcast.fusion.test_cases import ChainSetting
 from latcast.kernels import FusionRules
 from latcast.records import Reference
 from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
 NOTHING = FusionRules("made-up")
-POOL, SOFTMAX, TRANSPOSE = (Setting(wall=wall) for wall in ("average_pool", "softmax", "transpose"))
+POOL, SOFTMAX, TRANSPOSE = (ChainSetting(wall=wall) for wall in ("average_pool", "softmax", "transpose"))
 
 
-def surroundings(own_us: dict[tuple[Setting, str], float], walls_us: dict[Setting, float]) -> Surroundings:
+def surroundings(own_us: dict[tuple[ChainSetting, str], float], walls_us: dict[ChainSetting, float]) -> Surroundings:
     ordered = tuple(sorted(walls_us, key=walls_us.__getitem__))
     return Surroundings({MAP: ordered}, {key: Estimate(value, 0.05, 20) for key, value in own_us.items()})
 
