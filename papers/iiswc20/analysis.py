@@ -30,7 +30,7 @@ def _quantiles(values: np.ndarray) -> list[float]:
 
 
 def cpu_names(published: Published) -> list[str]:
-    """The CPU of each phone; "unnamed" where the dataset has a number for it."""
+    """Return the CPU of each phone; "unnamed" where the dataset has a number for it."""
     names = [str(device.get("cpu", device.get("cpu_code", "unknown"))) for device in published.hardware]
     return ["unnamed" if name.isdigit() else name for name in names]
 
@@ -91,7 +91,7 @@ def phone_clusters(published: Published) -> Comparison:
 
 
 def frequency_network(published: Published) -> int:
-    """The column of MobileNetV2: the dataset numbers its networks, so it is found by the channels of its convolutions.
+    """Return the column of MobileNetV2: the dataset numbers its networks, so it is found by the channels of its convolutions.
 
     Raises:
         DatasetError: There is none.
@@ -163,7 +163,7 @@ def faceted(published: Published) -> Comparison:
 
 
 def _overlap(published: Published, of_phones: np.ndarray, of_networks: np.ndarray) -> bool:
-    """Whether, on every cluster of networks, some cell of a faster cluster of phones lies above some of the next slower one."""
+    """Return whether clusters of phones overlap on every cluster of networks, a faster one's cell above a slower's."""
     for network in NETWORK_CLUSTERS:
         parts = [published.mean_ms[np.ix_(of_phones == phone, of_networks == network)] for phone in CLUSTERS]
         if any(fast.max() <= slow.min() for fast, slow in pairwise(parts)):

@@ -40,7 +40,7 @@ def signature_of_all(published: Published) -> np.ndarray:
 
 
 def contributed(published: Published, signature: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which phones take part, in their order, and (phones, networks) what each measured beside the signature."""
+    """Return which phones take part, in their order, and (phones, networks) what each measured beside the signature."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(published.phones))[:DEVICES]
     rest = np.setdiff1d(np.arange(published.networks), signature)
@@ -210,13 +210,13 @@ def random_signature(trial: Trial, published: Published) -> list[Row]:
 
 
 def _trees(phones: NewPhones, features: np.ndarray) -> Row:
-    """The paper's protocol: the signature's networks are neither learned from nor tested on."""
+    """Return the paper's protocol: the signature's networks are neither learned from nor tested on."""
     model = fit_paper_trees(phones.latency_ms[phones.train], features, phones.signature)
     return metrics(model.predict(phones.signature_ms, features[phones.judged]), phones.actual_ms)
 
 
 def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
-    """The same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
+    """Return the same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
     log_ms = np.log(phones.latency_ms)
     level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
     described = np.hstack([level, log_ms[:, phones.signature] - level])
@@ -256,7 +256,7 @@ WITH_EFFECTS = "ours, with what known phones say of each network"
 
 
 def unseen_networks(trial: Trial, published: Published) -> list[Row]:
-    """A new phone and 30 % of the networks that no phone ran. The variant is a label."""
+    """Return a new phone and 30 % of the networks that no phone ran. The variant is a label."""
     latency_ms = published.latency_ms(trial.variant)
     train, test = split_phones(published, trial.seed)
     known, unseen = split_networks(published.networks, trial.seed)
@@ -323,6 +323,6 @@ EXPERIMENTS: Mapping[str, Callable[[Trial, Published], Sequence[Row]]] = {
 
 
 def compute(trial: Trial, published: Published) -> list[Row]:
-    """The rows of a trial; numbers that are not finite become None."""
+    """Return the rows of a trial; numbers that are not finite become None."""
     rows: list[Row] = plain(EXPERIMENTS[trial.experiment](trial, published))
     return rows

@@ -17,7 +17,7 @@ from papers.iiswc20.published import NETWORK_CLUSTERS, Published, network_cluste
 
 
 def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
-    """Draws what can be drawn into a folder, which is made where there is none; returns the files.
+    """Draw the figures into a folder, which is made where there is none, and return the files.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -27,7 +27,7 @@ def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
 
 
 def draw_measurements(published: Published, chosen: Collection[str], folder: Path) -> list[Path]:
-    """Draws the chosen ones of Figs. 2 to 6; errors as of :func:`draw`."""
+    """Draw the chosen ones of Figs. 2 to 6; errors as of :func:`draw`."""
     return [save(make(published), folder, name) for name, make in OF_MEASUREMENTS.items() if name in chosen]
 
 
@@ -65,7 +65,7 @@ TICKS_MS = (5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def _violins(axes: Any, columns: list[np.ndarray], places: list[float], colour: str) -> None:
-    """One violin of logarithms a column of milliseconds, with its mean (dot) and median (line)."""
+    """Return one violin of logarithms a column of milliseconds, with its mean (dot) and median (line)."""
     parts = axes.violinplot(
         [np.log10(column) for column in columns], positions=places, widths=0.85, showextrema=False, showmedians=True
     )

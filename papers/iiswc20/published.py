@@ -97,12 +97,12 @@ class Published:
         return len(self.layers)
 
     def label_error(self) -> LabelError | None:
-        """Of the medians over all runs; None without raw runs."""
+        """Return the error of the medians over all runs; None without raw runs."""
         return None if self.halves_ms is None else label_error_of_halves(*self.halves_ms)
 
 
 def read_published(folder: Path) -> Published:
-    """Reads the dataset.
+    """Read the dataset.
 
     Raises:
         DatasetError: A file is missing or malformed, the networks' layers are missing, or there are too few phones.

@@ -33,7 +33,7 @@ def _cells(printed: Cell, rows: Sequence[Row]) -> tuple[Cell, ...]:
 
 
 def figure_8(rows: Sequence[Row], published: Published) -> Comparison:
-    """Static features."""
+    """Return static features."""
     lines = [
         (variant, *_cells(paper.STATIC_R2 if variant == "as published" else None, select(rows, variant=variant)))
         for variant in STATIC_VARIANTS
@@ -53,7 +53,7 @@ def figure_8(rows: Sequence[Row], published: Published) -> Comparison:
 
 
 def figure_9(rows: Sequence[Row], published: Published) -> Comparison:
-    """Selections at 10."""
+    """Return selections at 10."""
     lines = []
     for method, name in paper.SELECTIONS.items():
         for by_model in (False, True):
@@ -170,7 +170,7 @@ def figure_13(rows: Sequence[Row], published: Published) -> Comparison:
 
 
 def beyond(rows: Sequence[Row], published: Published) -> Comparison:
-    """The model of devices."""
+    """Return the model of devices."""
     lines = []
     for experiment, variant, size in sorted({(row["experiment"], row["variant"], row["size"]) for row in rows}):
         unseen = experiment == "unseen networks"
@@ -240,7 +240,7 @@ TARGETS = (
 
 
 def targets(rows: Sequence[Row], published: Published) -> Comparison:
-    """Each target with the mean and range of the splits."""
+    """Return each target with the mean and range of the splits."""
     lines = []
     for target in TARGETS:
         counted = select(rows, **target.rows)
@@ -265,7 +265,7 @@ def targets(rows: Sequence[Row], published: Published) -> Comparison:
 
 
 def wanted_trials(published: Published, chosen: Collection[str], splits: int) -> dict[str, list[Trial]]:
-    """The trials of each item."""
+    """Return the trials of each item."""
     seeds, selections = range(splits), tuple(paper.SELECTIONS)
     labels = ("mean",) if published.median_ms is None else ("mean", "median")
     found: dict[str, list[Trial]] = {
@@ -327,7 +327,7 @@ def reproduce(
     jobs: int = 1,
     watch: Watch = unwatched,
 ) -> list[Comparison]:
-    """Tables and figures, in the paper's order.
+    """Return tables and figures, in the paper's order.
 
     Args:
         published: The measurements.

@@ -81,7 +81,7 @@ JUDGED_ON = {
 
 
 def table_6(document: Mapping[str, Any], device: str) -> Comparison:
-    """The share of kernels within ±10 % after as many measurements with each sampler, the paper's beside.
+    """Return the share of kernels within ±10 % after as many measurements with each sampler, the paper's beside.
 
     Args:
         document: Arms of samplers with their curves.
@@ -119,7 +119,7 @@ def table_6(document: Mapping[str, Any], device: str) -> Comparison:
 
 
 def _last_points(document: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """The last point of every curve, by kernel type and sampler."""
+    """Return the last point of every curve, by kernel type and sampler."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for arm in document["arms"]:
         points = [point for point in arm["curve"] if point["trained_on"] == "everything"]

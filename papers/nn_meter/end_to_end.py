@@ -81,7 +81,7 @@ def _percent(error: LabelError | None) -> float | None:
 
 
 def goal_sentence(found: Metrics, error: LabelError | None) -> str:
-    """Whether the goals are met, with the figures."""
+    """Return whether the goals are met, with the figures."""
     accuracy = f"{found.within_10:.1f} % of the networks are within ±10 % (goal: {GOAL_WITHIN_10:g} %)"
     if error is None:
         return f"{accuracy}; the labels were not repeated, so there is no label error to judge the MAPE of {found.mape:.1f} % by"
@@ -99,7 +99,7 @@ def goal_sentence(found: Metrics, error: LabelError | None) -> str:
 
 
 def figure_10(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
-    """Errors by measured latency."""
+    """Return errors by measured latency."""
     actual, predicted = pooled(held.actual_ms for held in families), pooled(held.kernel_level_ms for held in families)
     bounds = (0.0, *LATENCY_GROUPS_MS, np.inf)
     rows: list[tuple[Cell, ...]] = []
@@ -227,7 +227,7 @@ def table_11(
     training: Training,
     watch: WatchFamily = lambda family, done: None,
 ) -> Comparison:
-    """The networks measured here, by the predictor of another platform and by its own.
+    """Return the networks measured here, by the predictor of another platform and by its own.
 
     Args:
         benchmark: This platform.
@@ -265,7 +265,7 @@ def _both(by_other_ms: np.ndarray, own_ms: np.ndarray, actual_ms: np.ndarray) ->
 
 
 def table_12(benchmark: MeasuredBenchmark) -> Comparison:
-    """How long measuring took."""
+    """Return how long measuring took."""
     kernels = len(benchmark.data.profiled) + len(benchmark.data.isolated)
     rows: list[tuple[Cell, ...]] = [
         (str(benchmark.platform), benchmark.seconds / 3600, benchmark.records, len(benchmark.data.networks), kernels)

@@ -35,7 +35,7 @@ def reproduce(
     samplings: Mapping[str, Store] | None = None,
     watch: Watch = unwatched,
 ) -> list[Comparison]:
-    """Tables and figures, in the paper's order; predictors are trained once for all of them.
+    """Return tables and figures, in the paper's order; predictors are trained once for all of them.
 
     Args:
         benchmark: What was measured.

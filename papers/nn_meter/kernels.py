@@ -46,19 +46,19 @@ PAPER_NAMES: Mapping[str, str] = {
 
 
 def composition(graph: Graph, kernel: Kernel) -> str:
-    """A kernel's operators in the paper's words: "conv+bn+relu"."""
+    """Return a kernel's operators in the paper's words: "conv+bn+relu"."""
     nodes = {node.name: node for node in graph.nodes}
     classes = [operator_class(graph, nodes[name]) for name in kernel.nodes]
     return "+".join(PAPER_NAMES.get(name, name) for name in classes)
 
 
 def compositions(graph: Graph, rules: FusionRules) -> Counter[str]:
-    """How often each kind of kernel is found in a network; views are left out."""
+    """Return how often each kind of kernel is found in a network; views are left out."""
     return Counter(composition(graph, kernel) for kernel in find_kernels(graph, rules) if not kernel.free)
 
 
 def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> Comparison:
-    """Kernels found for ResNet18, under a runtime's rules.
+    """Return kernels found for ResNet18, under a runtime's rules.
 
     Args:
         rules: Of the runtime.
@@ -91,7 +91,7 @@ def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> C
 
 
 def figure_6(benchmark: MeasuredBenchmark) -> Comparison:
-    """Where the time goes: shares of kernel types in the time of kernels, as the runtime's profiler has it."""
+    """Return where the time goes: shares of kernel types in the time of kernels, as the runtime's profiler has it."""
     columns = ("conv", "depthwise_conv", "linear", "pooling", "concat", "others")
     family_of = {sample.reference.key: name for name, samples in benchmark.tests.items() for sample in samples}
     time_of: dict[str, Counter[str]] = {}
@@ -130,7 +130,7 @@ def _group(kernel_type: str) -> str:
 
 
 def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
-    """How well kernel predictors do on the kernels inside networks of families held out."""
+    """Return how well kernel predictors do on the kernels inside networks of families held out."""
     actual: dict[str, list[np.ndarray]] = {}
     predicted: dict[str, list[np.ndarray]] = {}
     for held in families:
@@ -161,7 +161,7 @@ def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> 
 
 
 def figure_11(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
-    """The same kernel predictors, summed over operators as if nothing was fused and over the kernels that are executed."""
+    """Return the same kernel predictors, summed over operators as if nothing was fused and over the kernels that are executed."""
     rows: list[tuple[Cell, ...]] = []
     for held in families:
         printed = FIGURE_11_FAMILIES.get(held.family, {})

@@ -25,13 +25,13 @@ from papers.peva.published import (
 
 
 def paired_ratio(published: Published, first: Platform, second: Platform, kind: str = "real") -> np.ndarray:
-    """Latency on the first platform over that on the second, of each network that both have."""
+    """Return latency on the first platform over that on the second, of each network that both have."""
     above, below = published.latency_ms(first, kind), published.latency_ms(second, kind)
     return np.array([above[name] / below[name] for name in sorted(above.keys() & below.keys())])
 
 
 def geometric_mean(ratios: np.ndarray) -> float:
-    """Of ratios, for which half and twice cancel."""
+    """Return the geometric mean of ratios, for which half and twice cancel."""
     return float(np.exp(np.log(ratios).mean()))
 
 
@@ -83,7 +83,7 @@ def _before(rows: Sequence[tuple[Cell, ...]], row: tuple[Cell, ...]) -> float:
 
 
 def mixed_cores(published: Published, kind: str = "real") -> Comparison:
-    """Sets of unequal cores against the best of their parts."""
+    """Compare sets of unequal cores against the best of their parts."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, compute="cpu")
     known = {each.id for each in platforms}
@@ -238,7 +238,7 @@ def shares(published: Published, platform: Platform) -> dict[str, np.ndarray]:
 
 
 def figure_10(published: Published) -> Comparison:
-    """Share of each kind of kernel in the latency of real networks."""
+    """Return share of each kind of kernel in the latency of real networks."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         counts: dict[str, int] = {}
@@ -265,7 +265,7 @@ def figure_10(published: Published) -> Comparison:
 
 
 def figure_9(published: Published) -> Comparison:
-    """The latency of networks less the sum of their operations."""
+    """Return the latency of networks less the sum of their operations."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         networks = published.with_operations(platform)

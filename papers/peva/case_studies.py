@@ -40,7 +40,7 @@ ANDROID = ("pixel4", "s10", "mi8se", "a03s")
 
 
 def core_sets(name: str, published: Published, results: Results, learner: str, size: int, kind: str) -> Comparison:
-    """A learner on every core set of every phone (Fig. 13: synthetic networks; Fig. 21: real ones)."""
+    """Return a learner on every core set of every phone (Fig. 13: synthetic networks; Fig. 21: real ones)."""
     printed = FIGURE_13_WORST if name == "figure 13" else FIGURE_21_WORST
     rows: list[tuple[Cell, ...]] = []
     for platform in published.platforms(kind, compute="cpu"):
@@ -64,7 +64,7 @@ def core_sets(name: str, published: Published, results: Results, learner: str, s
 
 
 def gpu_kernels(name: str, published: Published, results: Results, model: str) -> Comparison:
-    """A regressor on each kind of kernel of real networks (Fig. 15: GBDT; Fig. 22: Lasso)."""
+    """Return a regressor on each kind of kernel of real networks (Fig. 15: GBDT; Fig. 22: Lasso)."""
     size = SMALL if name == "figure 22" else 0
     printed_size = SMALL if name == "figure 22" else 900
     rows: list[tuple[Cell, ...]] = []
@@ -122,7 +122,7 @@ def figure_16(published: Published, results: Results) -> Comparison:
 
 
 def figure_18_kernels(published: Published) -> Comparison:
-    """Number of kernels: of the graph, as deduced, as recorded."""
+    """Return number of kernels: of the graph, as deduced, as recorded."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         rules = platform_rules(platform)
@@ -152,7 +152,7 @@ def figure_18_kernels(published: Published) -> Comparison:
 
 
 def figure_18(published: Published, results: Results) -> Comparison:
-    """Errors with and without fusion."""
+    """Return errors with and without fusion."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         head = runtime_and_soc(platform)
@@ -175,7 +175,7 @@ def figure_18(published: Published, results: Results) -> Comparison:
 
 
 def figure_19(published: Published, results: Results) -> Comparison:
-    """Errors with and without knowing the kernel selection."""
+    """Return errors with and without knowing the kernel selection."""
     rows: list[tuple[Cell, ...]] = []
     for platform_id in SELECTION_PLATFORMS:
         platform = Platform.parse(platform_id)
@@ -239,7 +239,7 @@ FEWEST = 50
 
 
 def standardised_weights(features: np.ndarray, latency_ms: np.ndarray, names: Sequence[str]) -> dict[str, float]:
-    """Each feature's part of Lasso's weights on standardised features, in percent, the largest first; zeros are left out."""
+    """Return each feature's percent of Lasso's weights on standardised features, the largest first, without zeros."""
     fitted = fit_regressor("lasso", features, latency_ms)
     assert isinstance(fitted, Lasso)
     weights = fitted.weights[:-1]
@@ -249,7 +249,7 @@ def standardised_weights(features: np.ndarray, latency_ms: np.ndarray, names: Se
 
 
 def importances(published: Published) -> Comparison:
-    """The features of convolutions that weigh most, on every GPU."""
+    """Return the features of convolutions that weigh most, on every GPU."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         kernels = [kernel for each in published.of_platform(platform).values() for kernel in each.executed]

@@ -50,7 +50,7 @@ WHERE_CPU = "operations on CPUs were not published: there latcast learns from wh
 
 
 def table_platforms(published: Published, runtime: str, kind: str) -> list[Platform]:
-    """One large core in fp32 and the GPU of each phone; of two phones with one system on chip the one the GPU figures are of."""
+    """Return one large core in fp32 and the GPU of each system on chip, on the phone of the GPU figures."""
     gpus = published.platforms(kind, runtime=runtime, compute="gpu")
     found = {soc_of(each): each for each in gpus}
     large = {}
@@ -73,7 +73,7 @@ def _printed(table: Printed, model: str, platform: Platform) -> tuple[float | No
 
 
 def end_to_end(name: str, published: Published, results: Results) -> Comparison:
-    """One of :data:`TABLES`."""
+    """Return one of :data:`TABLES`."""
     runtime, kind, table = TABLES[name]
     title = f"End-to-end MAPE of {kind} networks on {RUNTIME_TITLES[runtime]} ({len(results.seeds)} splits)"
     if kind == "synthetic":
@@ -118,7 +118,7 @@ def _synthetic(name: str, title: str, published: Published, results: Results, ru
 
 
 def all_metrics(published: Published, results: Results) -> Comparison:
-    """Every metric of everything that was learned from all networks of a split."""
+    """Return every metric of everything that was learned from all networks of a split."""
     rows: list[tuple[Cell, ...]] = []
     for runtime in RUNTIME_TITLES:
         for platform in table_platforms(published, runtime, "real"):

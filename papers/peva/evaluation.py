@@ -59,7 +59,7 @@ LEARNED_FROM_REAL = frozenset(
 def wanted_trials(
     published: Published, chosen: Collection[str], seeds: Sequence[int], held_out: str = "network", tuned: bool = False
 ) -> list[Trial]:
-    """The trials that tables and figures are made of; those of all core sets of CPUs take the first seed alone."""
+    """Return the trials that tables and figures are made of; those of all core sets of CPUs take the first seed alone."""
     found: list[Trial] = []
 
     def add(
@@ -109,7 +109,7 @@ def reproduce(
     jobs: int = 1,
     watch: Watch = unwatched,
 ) -> list[Comparison]:
-    """Tables and figures, in the paper's order.
+    """Return tables and figures, in the paper's order.
 
     Args:
         published: The measurements.

@@ -29,7 +29,7 @@ from papers.peva.trials import Trial, TrialResult
 
 
 def without_fusion(rules: FusionRules) -> FusionRules:
-    """The same runtime with every operator in a kernel of its own, but for operators that are spelt in several."""
+    """Return the same runtime with every operator in a kernel of its own, but for operators that are spelt in several."""
     return replace(rules, pairs={})
 
 
@@ -41,7 +41,7 @@ class KernelsOfNetworks:
         self._kernels: dict[tuple[str, str], tuple[Kernel, ...]] = {}
 
     def graph(self, reference: Reference) -> Graph:
-        """The network of a reference."""
+        """Return the network of a reference."""
         if reference.key not in self._graphs:
             self._graphs[reference.key] = build(reference)
         return self._graphs[reference.key]
@@ -56,7 +56,7 @@ class KernelsOfNetworks:
 
 @cache
 def networks() -> KernelsOfNetworks:
-    """Those that this process has built."""
+    """Return the networks that this process has built."""
     return KernelsOfNetworks()
 
 
@@ -77,7 +77,7 @@ def train_on_networks(
     fused: bool = True,
     seed: int = 0,
 ) -> PlatformPredictor:
-    """A predictor that saw latencies of whole networks only.
+    """Return a predictor that saw latencies of whole networks only.
 
     Args:
         published: The measurements.
@@ -93,7 +93,7 @@ def train_on_networks(
 
 
 def train_on_operations(published: Published, platform: Platform, names: Sequence[str], *, seed: int = 0) -> PlatformPredictor:
-    """A predictor that saw the operations inside the networks too."""
+    """Return a predictor that saw the operations inside the networks too."""
     rules = platform_rules(platform)
     of = published.of_platform(platform)
     data = collect([of[name] for name in names], rules, networks().graph)
@@ -101,13 +101,13 @@ def train_on_operations(published: Published, platform: Platform, names: Sequenc
 
 
 def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) -> dict[str, float]:
-    """Latencies by network name."""
+    """Return latencies by network name."""
     estimates = predictor.estimate([networks().kernels(reference, predictor.rules) for reference in references])
     return {reference.name: float(value) for reference, value in zip(references, estimates.latency_ms, strict=True)}
 
 
 def latency_ms_by_type(published: Published, platform: Platform, names: Sequence[str]) -> dict[str, float]:
-    """What each type of kernel takes in all networks together, by a predictor fitted to all of them."""
+    """Return what each type of kernel takes in all networks together, by a predictor fitted to all of them."""
     predictor = train_on_networks(published, platform, names)
     of = published.of_platform(platform)
     estimates = predictor.estimate([networks().kernels(of[name].reference, predictor.rules) for name in names])
@@ -142,7 +142,7 @@ class Learner:
 
 
 def split_of(trial: Trial, published: Published) -> Split:
-    """The networks of a trial: those to learn from cut to its size, at random.
+    """Return the networks of a trial: those to learn from cut to its size, at random.
 
     Raises:
         TrainingError: The platform has fewer than the trial asks for.
@@ -163,7 +163,7 @@ def split_of(trial: Trial, published: Published) -> Split:
 
 
 def compute(trial: Trial, published: Published) -> TrialResult:
-    """Computes a trial.
+    """Compute a trial.
 
     Raises:
         TrainingError: Too few measurements for it.
@@ -184,7 +184,7 @@ ACTIVATIONS = frozenset({"Relu", "Clip"})
 
 
 def fused_activations(graph: Graph, executed: Sequence[ExecutedKernel]) -> list[ExecutedKernel]:
-    """The activations of which no kernel was recorded, each as a kernel of its own of unknown latency."""
+    """Return the activations of which no kernel was recorded, each as a kernel of its own of unknown latency."""
     recorded = {node for kernel in executed for node in kernel.nodes}
     found = []
     for node in graph.nodes:

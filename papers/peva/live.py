@@ -49,12 +49,12 @@ LEARNERS: tuple[tuple[str, str, str], ...] = (
 
 
 def real_networks() -> list[Reference]:
-    """What is tested on."""
+    """Return the networks to test on."""
     return [model(name) for name in (*CHECKED_NETWORKS, *FURTHER_NETWORKS)]
 
 
 def synthetic_networks(count: int = max(SIZES)) -> list[Reference]:
-    """What is learned from: the first are always the same."""
+    """Return the networks to learn from; the first are always the same."""
     return SPACES.get(SYNTHETIC).sample(max(SIZES), SEED)[:count]
 
 
@@ -76,7 +76,7 @@ def measure_live(settings: WorkerSettings, store: Store, *, budget_s: float, wat
 
 
 def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[Comparison]:
-    """What the measurements that there are by now say.
+    """Reproduce what the measurements so far allow.
 
     Args:
         store: Filled by :func:`measure_live`.

@@ -39,7 +39,7 @@ OPERATION_OF_TYPE: Mapping[str, str] = {
 
 
 def operation_of(event: Mapping[str, Any]) -> str:
-    """The operation of a profiler's event; convolutions are told apart by the shape of their weights."""
+    """Return the operation of a profiler's event; convolutions differ by the shape of their weights."""
     name = str(event["args"]["op_name"])
     if not name.endswith("Conv"):
         return OPERATION_OF_TYPE.get(name, ELEMENTWISE)
@@ -67,7 +67,7 @@ def analyse_live(
     threads: int | None = None,
     watch: Watch = unwatched,
 ) -> list[Comparison]:
-    """Latency and number of kernels with and without fusion, and on several threads; whole networks and by operation.
+    """Return latency and number of kernels with and without fusion, and on several threads; whole networks and by operation.
 
     Each pair is timed run by run in turns, so that both see the same state of the machine.
 
@@ -131,7 +131,7 @@ def _add(sums: dict[str, float], more: Mapping[str, float]) -> None:
 
 
 def _by_operation(before_ms: Mapping[str, float], after_ms: Mapping[str, float]) -> tuple[tuple[Cell, ...], ...]:
-    """The longest first; no speedup of what is gone afterwards."""
+    """Return rows, the longest first; operators that are gone afterwards have no speedup."""
     rows = []
     for name in sorted(before_ms.keys() | after_ms.keys(), key=lambda name: -before_ms.get(name, 0.0)):
         before, after = before_ms.get(name, 0.0), after_ms.get(name, 0.0)
@@ -187,7 +187,7 @@ class _Timed:
 
 
 def _in_turns(pair: tuple[_Timed, _Timed], runs: int) -> tuple[float, float]:
-    """Median latencies in milliseconds."""
+    """Return median latencies in milliseconds."""
     for _ in range(WARMUPS):
         for each in pair:
             each.run_ms()

@@ -78,7 +78,7 @@ class Published:
         return self.measurements.get((kind, str(platform)), {})
 
     def latency_ms(self, platform: Platform | str, kind: str = "real") -> dict[str, float]:
-        """Latencies by network name."""
+        """Return latencies by network name."""
         return {name: float(each.latency_ms or 0.0) for name, each in self.of_platform(platform, kind).items()}
 
     def variation(self, platform: Platform | str, kind: str = "real") -> np.ndarray:
@@ -87,7 +87,7 @@ class Published:
         return 100 * np.array(found, dtype=float)
 
     def has_operations(self, platform: Platform) -> bool:
-        """Whether operations of a platform were published."""
+        """Return whether operations of a platform were published."""
         return any(each.executed for each in self.of_platform(platform).values())
 
     def gpus_with_operations(self, runtime: str = "") -> list[Platform]:
@@ -99,7 +99,7 @@ class Published:
         return [each for each in self.of_platform(platform).values() if each.executed]
 
     def mean_variation(self, platform: Platform | str, kind: str = "real") -> float | None:
-        """Mean of :meth:`variation`, in percent; None where no standard deviations were published."""
+        """Return mean of :meth:`variation`, in percent; None where no standard deviations were published."""
         found = self.variation(platform, kind)
         return float(found.mean()) if len(found) else None
 
@@ -111,13 +111,13 @@ def flops_and_size(measurement: Measurement) -> tuple[float, float]:
 
 
 def soc_of(platform: Platform | str) -> str:
-    """The system on chip of a platform's phone, as the paper calls it."""
+    """Return the system on chip of a platform's phone, as the paper calls it."""
     device = (Platform.parse(platform) if isinstance(platform, str) else platform).device
     return PHONES[device].soc
 
 
 def runtime_and_soc(platform: Platform) -> tuple[str, str]:
-    """The first two cells of most rows."""
+    """Return the first two cells of most rows."""
     return RUNTIME_TITLES[platform.runtime], soc_of(platform)
 
 
@@ -128,7 +128,7 @@ def quartiles(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def not_published(rows: tuple[tuple[str, str, str], ...]) -> Comparison:
-    """One of the lists of :mod:`papers.peva.paper` as a table."""
+    """Return one of the lists of :mod:`papers.peva.paper` as a table."""
     return Comparison(
         "not published", "What the published files do not allow", ("of the paper", "shows", "missing"), rows, (PATTERN,)
     )
@@ -158,7 +158,7 @@ def cores_of(unit: str) -> dict[str, int]:
 
 
 def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str], None] = lambda name: None) -> Published:
-    """Reads the dataset's folder.
+    """Read the dataset's folder.
 
     Args:
         folder: Where its CSV files are.

@@ -76,7 +76,7 @@ METRICS: Mapping[str, str] = {
 
 
 def metrics_of(result: TrialResult, *, unfused: bool = False) -> Metrics:
-    """How well a trial predicts the networks held out."""
+    """Return how well a trial predicts the networks held out."""
     names = sorted(result.predicted_ms)
     predicted = result.unfused_ms if unfused else result.predicted_ms
     return judge(np.array([predicted[name] for name in names]), np.array([result.actual_ms[name] for name in names]))
@@ -112,7 +112,7 @@ class Results:
         return {name: float(np.mean([getattr(each, name) for each in found])) for name in METRICS}
 
     def mape(self, platform: object, learner: str, size: int = 0, kind: str = "real") -> float | None:
-        """Mean MAPE over the seeds, in percent."""
+        """Return mean MAPE over the seeds, in percent."""
         found = self.metrics(platform, learner, size, kind)
         return None if found is None else found["mape"]
 

@@ -23,7 +23,7 @@ SEEDS = 3
 
 
 def cost_model(groups: Sequence[Group]) -> Comparison:
-    """Best of the sizes measured, over the best of all, of the cost model, the rules and chance on the same sweeps."""
+    """Compare the best of the sizes measured, over the best of all: cost model, rules and chance."""
     rows: list[tuple[Cell, ...]] = []
     for group in groups:
         for trained_on in (_alone, _device, _other):

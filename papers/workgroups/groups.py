@@ -49,7 +49,7 @@ class Group:
 
 
 def read_groups(folder: Path) -> list[Group]:
-    """All sweeps of a folder's cache files.
+    """Return all sweeps of a folder's cache files.
 
     Args:
         folder: With ``.json`` and ``.json.gz`` files in the cache format of Kernel Tuner.

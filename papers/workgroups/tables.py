@@ -39,12 +39,12 @@ def audit_all(groups: Sequence[Group], watch: Watch = unwatched) -> AuditedGroup
 
 
 def summaries(audited: AuditedGroups) -> list[tuple[Group, Summary]]:
-    """Each group's means."""
+    """Return each group's means."""
     return [(group, summarise(group.title, audits)) for group, audits in audited]
 
 
 def figure_5(audited: AuditedGroups) -> Comparison:
-    """How far sizes matter, and how far that can be trusted."""
+    """Compare how far sizes matter, and how far that can be trusted."""
     rows: list[tuple[Cell, ...]] = [
         (
             group.title, len(group.sweeps), found.ranked, found.sizes, *(found.repeatability or (None, None)),
@@ -68,7 +68,7 @@ def figure_5(audited: AuditedGroups) -> Comparison:
 
 
 def table_3(audited: AuditedGroups) -> Comparison:
-    """Importance of each rule, and what of it is chance."""
+    """Compare the importance of each rule, and its part by chance."""
     rows: list[tuple[Cell, ...]] = []
     for group, found in summaries(audited):
         scores = [found.scores[rule] for rule in paper.RULES]
@@ -88,7 +88,7 @@ def table_3(audited: AuditedGroups) -> Comparison:
 
 
 def _never_evaluated(audited: AuditedGroups) -> list[str]:
-    """Rules without a score on a whole group, and why."""
+    """Return rules without a score on a whole group, and why."""
     notes = []
     for group, audits in audited:
         for rule in paper.RULES:
@@ -99,7 +99,7 @@ def _never_evaluated(audited: AuditedGroups) -> list[str]:
 
 
 def latencies(audited: AuditedGroups) -> Comparison:
-    """Latency by every strategy that chooses a size, relative to the best size."""
+    """Return latency by every strategy that chooses a size, relative to the best size."""
     rows: list[tuple[Cell, ...]] = []
     for group, audits in audited:
         for name, values in summarise(group.title, audits).strategies.items():
@@ -125,7 +125,7 @@ def _geometric(audits: Sequence[Audit], strategy: str) -> float | None:
 
 
 def table_2(audited: AuditedGroups) -> Comparison:
-    """What tuning costs before the first inference."""
+    """Compare the cost of tuning before the first inference."""
     rows: list[tuple[Cell, ...]] = []
     for group, found in summaries(audited):
         for name in ("single-shot tuning", "5-shot tuning"):
@@ -188,7 +188,7 @@ def _percent(share: float | None) -> float | None:
 
 
 def network_operators() -> dict[str, dict[str, int]]:
-    """The paper's networks that are built here, each with its distinct convolutions and how often each occurs.
+    """Return the paper's networks that are built here, each with its distinct convolutions and how often each occurs.
 
     Convolutions are taken as direct ones, as the kernels that are measured are.
     """
@@ -216,7 +216,7 @@ ITEMS = tuple(MAKERS)
 
 
 def reproduce(audited: AuditedGroups, chosen: Collection[str] = ITEMS, watch: Watch = unwatched) -> list[Comparison]:
-    """Tables and figures, some of :data:`ITEMS`."""
+    """Return tables and figures, some of :data:`ITEMS`."""
     return make_tables({name: partial(make, audited) for name, make in MAKERS.items()}, chosen, watch)
 
 
@@ -225,7 +225,7 @@ BINS = 40
 
 
 def draw(audited: AuditedGroups, folder: Path) -> list[Path]:
-    """Draws one panel for each device and kernel: how many sizes are so many times as slow as the best.
+    """Draw one panel for each device and kernel: how many sizes are so many times as slow as the best.
 
     Args:
         audited: Groups with their audits; sweeps whose order is noise are left out.
