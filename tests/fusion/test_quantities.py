@@ -65,7 +65,7 @@ def test_counted_kernels_tell_the_rules_however_long_they_take(found: Detection)
     assert found.rules().patterns == ("silu",)
 
 
-def test_changes_of_layout_that_neighbours_share_are_no_fusion(found: Detection) -> None:
+def test_changes_of_layout_that_neighbours_share_are_not_fusions(found: Detection) -> None:
     # Between poolings a softmax costs three kernels, two softmaxes four: the two in the middle are saved, and none is fused.
     pair = found.pairs["softmax", "softmax"]
 

@@ -69,7 +69,7 @@ def test_executed_kernels_are_asked_once(tmp_path: Path) -> None:
     assert "ConvTranspose" in told.failures[refused.key]
 
 
-def test_what_was_asked_is_no_batch(tmp_path: Path) -> None:
+def test_executed_kernels_are_not_a_batch(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
         WorkerStopwatch(client, store).executed([SETTING.network("wall")])
 

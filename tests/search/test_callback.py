@@ -30,7 +30,7 @@ def test_a_confident_callback_gives_the_upper_bound(platform: PlatformPredictor)
     assert (bound > LatencyCallback(platform, "autoformer")(encodings)).all()
 
 
-def test_excess_is_relative_and_nothing_within_the_limit(platform: PlatformPredictor) -> None:
+def test_excess_is_relative_and_zero_within_the_limit(platform: PlatformPredictor) -> None:
     callback = LatencyCallback(platform, "autoformer")
     encodings = EncodingPredictor(platform, "autoformer").supernet.sample_encodings(2, 0)
     latency_ms = callback(encodings)
@@ -51,7 +51,7 @@ def test_choices_become_zeros_and_a_one() -> None:
     assert surrogate.one_hot(np.array([[1, 0], [0, 2]])).tolist() == [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]]
 
 
-def test_a_surrogate_is_close_and_gradients_point_to_what_is_slow(transformers: EncodingPredictor) -> None:
+def test_a_surrogate_is_close_and_its_gradients_point_to_slow_choices(transformers: EncodingPredictor) -> None:
     torch = pytest.importorskip("torch")
     surrogate = fit_surrogate(transformers, networks=1500, epochs=8)
     assert surrogate.mape < 3

@@ -19,7 +19,7 @@ def sweep() -> SizeSweep:
     return sweep_of(LATENCIES.__getitem__, list(LATENCIES), grid=Grid(8, 1, 1))
 
 
-def test_a_rule_scores_the_mean_of_the_sizes_that_follow_it_beside_that_of_all() -> None:
+def test_a_rule_scores_the_mean_of_the_sizes_that_follow_it() -> None:
     # From the worst to the best the four sizes score 0, 0.25, 0.75 and 1. 8 is divided by 4 and 2: rule IV has (1 + 0.25) / 2.
     found = audit(sweep())
     rule = next(item for item in found.importances if item.rule == "IV")
@@ -41,7 +41,7 @@ def test_equal_latencies_score_one() -> None:
     assert audit(sweep_of_times([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]])).chance in (1.0, None)
 
 
-def test_an_audit_of_noise_ranks_nothing() -> None:
+def test_an_audit_of_noise_gives_no_ranking() -> None:
     noisy = sweep_of(lambda size: 1.0, many_sizes(Grid(16, 16, 4), 40), noise=0.3)
     found = audit(noisy)
 

@@ -46,7 +46,7 @@ def test_features_by_hand() -> None:
     assert (found["padded_x"].tolist(), found["padded_y"].tolist()) == ([1, 0], [0, 0])
 
 
-def test_what_is_not_known_of_a_device_is_no_feature() -> None:
+def test_features_of_unknown_numbers_of_a_device_are_zero() -> None:
     unknown = replace(DEVICE, compute_units=None, simultaneous_items=None, cache_line_bytes=None)
     made = sweep_of(lambda size: 1.0, [WorkGroup(5, 3, 1), WorkGroup(7, 1, 1)], device=unknown)
 
@@ -55,7 +55,7 @@ def test_what_is_not_known_of_a_device_is_no_feature() -> None:
     assert [found[name].tolist() for name in ("idle_lanes", "idle_cores", "unused_line")] == [[0, 0]] * 3
 
 
-def test_predictions_go_through_what_was_measured_and_are_sure_there(sweeps: list[SizeSweep]) -> None:
+def test_predictions_go_through_the_measurements_with_the_least_deviation(sweeps: list[SizeSweep]) -> None:
     points = points_of(sweeps[:1])
     logs = np.log(sweeps[0].latency_ms)
     measured = np.arange(0, 60, 6)
@@ -80,7 +80,7 @@ def test_fitted_weights_explain_the_measurements_better(sweeps: list[SizeSweep])
     assert error(fit_weights(points.only(seen), logs[seen])) <= error(Weights())
 
 
-def test_with_nothing_measured_only_waste_is_known(sweeps: list[SizeSweep]) -> None:
+def test_without_measurements_the_prediction_is_the_waste(sweeps: list[SizeSweep]) -> None:
     points = points_of(sweeps[:1])
     nothing = CostModel(Weights(), points.only(np.zeros(0, dtype=np.int64)), np.zeros(0))
 
@@ -108,7 +108,7 @@ def test_six_of_sixty_measured_come_closer_than_chance(sweeps: list[SizeSweep]) 
     assert (found.regrets(sweeps, 6) <= found.regrets(sweeps, 2)).all()
 
 
-def test_another_device_that_behaves_alike_helps_before_anything_is_measured(sweeps: list[SizeSweep]) -> None:
+def test_a_similar_device_helps_before_the_first_measurement(sweeps: list[SizeSweep]) -> None:
     other = replace(DEVICE, name="other", title="Another GPU")
     known = [replace(sweep, device=other) for sweep in sweeps[1:]]
     both = [sweeps[0], *known]
@@ -129,7 +129,7 @@ def test_latencies_of_sizes_that_were_not_measured_change_nothing(sweeps: list[S
     assert second.measured == first.measured
 
 
-def test_the_same_seed_tunes_alike(sweeps: list[SizeSweep]) -> None:
+def test_the_same_seed_measures_the_same_sizes(sweeps: list[SizeSweep]) -> None:
     assert tune(sweeps, [2, 0], seed=3).measured == tune(sweeps, [2, 0], seed=3).measured
 
 

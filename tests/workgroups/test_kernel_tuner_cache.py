@@ -99,7 +99,7 @@ def test_own_sweeps_come_back_as_they_were(tmp_path: Path, name: str) -> None:
     assert np.allclose(found.tuning_ms, 100.0)
 
 
-def test_what_is_written_has_what_kernel_tuner_looks_for() -> None:
+def test_a_written_cache_has_the_keys_of_kernel_tuner() -> None:
     found = cache_of(sweep_of(lambda size: 2.0, [WorkGroup(1), WorkGroup(2)], rounds=2))
 
     assert found["tune_params_keys"] == ["block_size_x", "block_size_y", "block_size_z"]

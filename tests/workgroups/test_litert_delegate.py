@@ -37,7 +37,7 @@ def gpu() -> None:
 @pytest.mark.parametrize(
     "workload", [convolution(7, 9, 6, 10), convolution(8, 8, 4, 12, 3, 2), depthwise_convolution(9, 8, 6, 5, 2)]
 )
-def test_the_file_computes_what_the_operands_say(workload: Convolution) -> None:
+def test_the_file_computes_the_expected_result_of_the_operands(workload: Convolution) -> None:
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     operands = make_operands(workload)
     slices, height, width, _ = operands.expected.shape

@@ -24,7 +24,7 @@ def test_padding_is_split_with_the_smaller_half_in_front(size: int, kernel: int,
     assert (found["PAD_TOP"], found["PAD_LEFT"]) == (leading, leading)
 
 
-def test_constants_and_arguments_are_those_of_the_sources() -> None:
+def test_constants_and_arguments_match_the_kernel_sources() -> None:
     workload = replace(convolution(10, 7, 9, 6, 3, 2), descriptor=KernelDescriptor("c", "conv", 2, 3, 4))
 
     assert constants(workload) == {
@@ -125,6 +125,6 @@ def test_a_result_that_was_not_written_is_refused() -> None:
         ),
     ],
 )
-def test_what_the_kernels_cannot_compute_is_refused(workload: Convolution, why: str) -> None:
+def test_unsupported_convolutions_are_refused(workload: Convolution, why: str) -> None:
     with pytest.raises(MeasurementError, match=why):
         make_operands(workload)

@@ -82,7 +82,7 @@ def test_rule_five_for_depthwise_is_equation_7_where_the_grid_is_large() -> None
     assert passing("V", Grid(7, 7, 256), DEPTHWISE_CONV, (7, 7, 1), (7, 5, 1), max_x=16, max_y=16) == [True, False]
 
 
-def test_verdicts_name_what_was_compared() -> None:
+def test_verdicts_name_the_compared_numbers() -> None:
     found = judge_sizes([WorkGroup(4, 2, 4), WorkGroup(5, 2, 4)], Situation(Grid(28, 56, 64), CONV, DEVICE))
 
     assert [judgement.rule for judgement in found] == ["I", "II", "III", "IV", "V"]
@@ -98,7 +98,7 @@ def test_verdicts_name_what_was_compared() -> None:
     ("field", "rule", "symbol"),
     [("compute_units", "I", "N_sc"), ("simultaneous_items", "II", "K_ac"), ("cache_line_bytes", "III", "W_cache")],
 )
-def test_a_rule_without_its_number_says_so_and_judges_nothing(field: str, rule: str, symbol: str) -> None:
+def test_a_rule_without_its_number_cannot_be_evaluated(field: str, rule: str, symbol: str) -> None:
     situation = Situation(Grid(28, 56, 64), CONV, replace(DEVICE, **{field: None}))
 
     found = {judgement.rule: judgement for judgement in judge_sizes([WorkGroup(4, 2, 4)], situation)}
@@ -129,7 +129,7 @@ def test_the_first_are_those_that_pass_every_rule_that_leaves_any() -> None:
     assert all(passing[: found.survivors])
 
 
-def test_a_rule_that_would_leave_nothing_is_skipped() -> None:
+def test_a_rule_that_would_leave_no_size_is_skipped() -> None:
     # No size of a grid of 5x5x5 divides it with 16 items or more: rule IV leaves nothing after rule II.
     situation = Situation(Grid(5, 5, 5), CONV, SMALL_DEVICE)
     found = rank([WorkGroup(4, 4, 1), WorkGroup(4, 2, 4), WorkGroup(5, 1, 1), WorkGroup(3, 3, 3)], situation)

@@ -57,6 +57,6 @@ def test_noise_as_large_as_the_differences_is_refused() -> None:
 
 
 @pytest.mark.parametrize("times", [[[1.0], [0.0]], [[1.0], [float("nan")]], [[1.0]], [[], []]])
-def test_times_that_are_no_times_are_refused(times: list[list[float]]) -> None:
+def test_times_of_the_wrong_shape_or_not_positive_are_refused(times: list[list[float]]) -> None:
     with pytest.raises(MeasurementError):
         SizeSweep(DEVICE, "conv", CONV, Grid(8), (WorkGroup(1), WorkGroup(2)), np.array(times))

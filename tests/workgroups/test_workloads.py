@@ -112,6 +112,6 @@ def test_operators_are_read_as_people_write_them(text: str, written: str) -> Non
 @pytest.mark.parametrize(
     "text", ["conv:56x56", "conv:56x56x64,k", "dwconv:8x8x8,c8", "conv:8x8x8,k3,k3", "pool:8x8x8", "conv:8x8x8,s0"]
 )
-def test_what_is_not_an_operator_is_refused(text: str) -> None:
+def test_malformed_operators_are_refused(text: str) -> None:
     with pytest.raises(LatcastError):
         parse_operator(text)
