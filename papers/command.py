@@ -13,7 +13,7 @@ from latcast.cli.options import AsJson
 from latcast.cli.output import Interrupted, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.drawing import check_drawable
 from latcast.extras import LEARNING, require
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 
 __all__ = ["Analyse", "AsJson", "Data", "Draw", "Fresh", "Jobs", "Only", "Plot", "report", "working"]
 
@@ -52,7 +52,7 @@ def working(plot: Path | None = None) -> Iterator[StageProgress]:
 
 
 def report(
-    found: Sequence[Comparison],
+    found: Sequence[PaperTable],
     document: Mapping[str, Any],
     *,
     as_json: bool,
@@ -81,7 +81,7 @@ def report(
         warn(f"drew {file}")
 
 
-def print_comparison(found: Comparison) -> None:
+def print_comparison(found: PaperTable) -> None:
     """Print a table and its notes."""
     rows = [[cell_text(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
     print_table(f"{found.name[:1].upper()}{found.name[1:]}: {found.title}", found.columns, rows)

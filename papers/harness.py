@@ -46,7 +46,7 @@ def unwatched(stage: Stage) -> None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperTable:
     """A table of a paper (or a figure, as a table) with ours in it.
 
     Attributes:
@@ -119,8 +119,8 @@ def chosen_items(only: str, items: Collection[str]) -> tuple[str, ...]:
 
 
 def make_tables(
-    makers: Mapping[str, Callable[[], Comparison]], chosen: Collection[str], watch: Watch = unwatched
-) -> list[Comparison]:
+    makers: Mapping[str, Callable[[], PaperTable]], chosen: Collection[str], watch: Watch = unwatched
+) -> list[PaperTable]:
     """Return the chosen tables, in the order of their makers."""
     found = []
     for name, make in makers.items():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from latcast.drawing import new_figure, save
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 
 COLOURS = (
     "#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f", "#c77cb0", "#a8a43a", "#3fa3ae", "#1f3a5f", "#f2c48d",
@@ -84,7 +84,7 @@ class Bars:
 Figure = Dots | Bars
 
 
-def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
+def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[PaperTable], folder: Path) -> list[Path]:
     """Draw what can be drawn into a folder, which is made where there is none; returns the files.
 
     Args:
@@ -109,7 +109,7 @@ def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[Comparison]
 Record = Mapping[str, Cell]
 
 
-def _figure(comparison: Comparison, spec: Figure) -> Any:
+def _figure(comparison: PaperTable, spec: Figure) -> Any:
     """None where there is no number to draw."""
     records = comparison.records()
     apart = (spec.panel,) if isinstance(spec, Dots) else spec.panel

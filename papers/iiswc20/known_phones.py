@@ -12,7 +12,7 @@ from latcast.devices.arbitration import fit_calibrated
 from latcast.devices.device_model import Described, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import fit_device_model
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
-from papers.iiswc20.published import KIND, Published
+from papers.iiswc20.published import KIND, PublishedPhones
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PhoneModel:
     @classmethod
     def fitted(
         cls,
-        published: Published,
+        published: PublishedPhones,
         rows: Sequence[int] | np.ndarray,
         latency_ms: np.ndarray,
         seed: int,

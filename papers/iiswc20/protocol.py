@@ -13,14 +13,14 @@ from latcast.datasets.splits import by_device, by_group
 from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest
-from papers.iiswc20.published import Published
+from papers.iiswc20.published import PublishedPhones
 
 Row = dict[str, Any]
 """Metrics by name, and what tells the rows of a trial apart."""
 
 
 @dataclass(frozen=True, order=True)
-class Trial:
+class PhoneTrial:
     """One experiment on one split.
 
     Attributes:
@@ -54,7 +54,7 @@ def _rows(document: Any) -> list[Row]:
     return document
 
 
-def rows_of(results: Mapping[Trial, Sequence[Row]]) -> list[Row]:
+def rows_of(results: Mapping[PhoneTrial, Sequence[Row]]) -> list[Row]:
     """Return the rows of all trials, each with the fields of its trial."""
     return [{**asdict(trial), **row} for trial, rows in results.items() for row in rows]
 
@@ -85,7 +85,7 @@ def metrics(
     return {"r2": r_squared(predicted_ms, actual_ms), **found}
 
 
-def split_phones(published: Published, seed: int, *, by_model: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def split_phones(published: PublishedPhones, seed: int, *, by_model: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of the phones to learn from, and of those to test on: 30 %.
 
     Args:

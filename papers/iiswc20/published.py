@@ -35,7 +35,7 @@ NETWORK_CLUSTERS = ("small", "large", "giant")
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedPhones:
     """Attributes:
     phones: Platform ids, one a row.
     models: The phones' models; phones of one model have the same.
@@ -101,7 +101,7 @@ class Published:
         return None if self.halves_ms is None else label_error_of_halves(*self.halves_ms)
 
 
-def read_published(folder: Path) -> Published:
+def read_published(folder: Path) -> PublishedPhones:
     """Read the dataset.
 
     Raises:
@@ -127,7 +127,7 @@ def read_published(folder: Path) -> Published:
         halves_ms = np.stack([np.median(all_runs[:, :, :half], axis=2), np.median(all_runs[:, :, half:], axis=2)])
     mega_macs = {item.reference.name: item.environment[MOMENT]["mega_macs"] for item in imported.measurements}
     hardware = tuple(phones[name].environment["device"] for name in table.platforms)
-    return Published(
+    return PublishedPhones(
         table.platforms,
         tuple(str(device["model"]) for device in hardware),
         hardware,

@@ -16,7 +16,7 @@ from latcast.datasets.importers.tflite_blocks import IMPORTER
 from latcast.errors import DatasetError
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.regressors.forest import LogResidual
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 
 TABLE = "ln_v3"
 """The table that all three phones have."""
@@ -144,7 +144,7 @@ METHODS: Mapping[str, Callable[..., np.ndarray]] = {
 """By what a column is called: trees and a plain regression without the known phones, one number and the transfer with them."""
 
 
-def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> Comparison:
+def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> PaperTable:
     """Return errors on blocks of the new phone that were not looked at, by how many were."""
     blocks = read_blocks(folder)
     rows: list[tuple[Cell, ...]] = []
@@ -161,7 +161,7 @@ def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> Compari
             cells += [mean([each.within_10 for each in found])]
         rows.append(tuple(cells))
     columns = [f"{how}, {figure}" for how in METHODS for figure in ("MAPE %", "±5 %", "±10 %")]
-    return Comparison(
+    return PaperTable(
         "blocks", f"{len(blocks.latency_ms)} blocks on {TARGET} from {' and '.join(SOURCES)} (TFLite, published tables)",
         ("blocks measured", *columns), tuple(rows),
         (

@@ -27,7 +27,7 @@ from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_widths
 from latcast.spaces.nas.supernet import SUPERNETS
-from papers.harness import Cell, Comparison, Watch, unwatched
+from papers.harness import Cell, PaperTable, Watch, unwatched
 from papers.litepred import paper
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _picks(encoded: EncodingPredictor, limit: str, limit_ms: float, confident: b
     ]
 
 
-def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]]) -> Comparison:
+def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]]) -> PaperTable:
     """Return the share of picks that meet their limit when measured, by platform, space, and what was held to the limit."""
     rows: list[tuple[Cell, ...]] = []
     for confident in (False, True):
@@ -184,7 +184,7 @@ def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]
                 of_all += measured
                 rows.append((platform.name, space, _held(confident), len(part), *_share(measured)))
         rows.append(("all", "all", _held(confident), sum(_count(picks, confident) for _, picks in platforms), *_share(of_all)))
-    return Comparison(
+    return PaperTable(
         "picks", f"whether the {PICKS} best networks under a limit meet it when measured, at {len(QUANTILES)} limits a space",
         ("platform", "space", "held to the limit", "picks", "measured", "within limit %", "highest, % of limit", "MAPE %"),
         tuple(rows),
@@ -220,7 +220,7 @@ def _share(measured: Sequence[tuple[Pick, float]]) -> tuple[Cell, ...]:
     return (len(actual), 100 * float((relative <= 1).mean()), 100 * float(relative.max()), judge(predicted, actual).mape)
 
 
-def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch: Watch = unwatched) -> Comparison:
+def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch: Watch = unwatched) -> PaperTable:
     """MobileNets and what was searched under their latency: sizes, a zero-cost proxy and latency, for want of accuracy."""
     rows: list[tuple[Cell, ...]] = []
     known = baselines()
@@ -239,7 +239,7 @@ def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch:
                 if pick.limit == name:
                     title = f"OFA + latcast, {_held(pick.confident)}"
                     rows.append((platform.name, name, title, *_described(platform, pick.reference, pick.latency_ms)))
-    return Comparison(
+    return PaperTable(
         "table 7", "MobileNets, and the networks of Once-for-all's space searched under their latency",
         (
             "platform", "limit", "network", "million MACs", "million parameters", "naswot", "predicted ms", "measured ms",
@@ -281,7 +281,7 @@ def members(count: int = MEMBERS) -> list[Reference]:
     return SUPERNETS.get(AUTOFORMER).sample(count, SEED)
 
 
-def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Reference] | None = None) -> Comparison:
+def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Reference] | None = None) -> PaperTable:
     """Return how well members are predicted, by platform, the paper's platforms first.
 
     Args:
@@ -294,7 +294,7 @@ def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Referenc
     ]
     for platform in platforms:
         rows.append((platform.name, "profiled itself", *_predicted(platform, members() if references is None else references)))
-    return Comparison(
+    return PaperTable(
         "table 8", "vision transformers of AutoFormer's space",
         (
             "platform", "learned from", "networks", "minutes measured", "MAPE %", "±5 %", "±10 %", "Spearman", "in interval %",

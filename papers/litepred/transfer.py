@@ -21,7 +21,7 @@ from latcast.predictors.profiling import Stage
 from latcast.predictors.samples import KnownKernels, TrainingData, kernel_samples
 from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform
-from papers.harness import Cell, Comparison, Watch, mean, measuring_seconds, unwatched
+from papers.harness import Cell, PaperTable, Watch, mean, measuring_seconds, unwatched
 from papers.litepred import paper
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def chosen(kernels: Kernels, pool: Pool, train: np.ndarray, by: str, seed: int) 
     return [each.platform for each in ranked(found, by, seed)]
 
 
-def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparison:
+def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTable:
     """Return how well a predictor does after adaptation, by how it was chosen and by the number of samples."""
     rows: list[tuple[Cell, ...]] = []
     for place, count in enumerate(kernels.amounts()):
@@ -109,7 +109,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
             cells += [mean([each.mape for each in found]), mean([each.within_10 for each in found])]
         rows.append((count, *cells, ", ".join(sorted(set(names)))))
     columns = [f"{by}, {figure}" for by in SIMILARITIES for figure in ("MAPE %", "within ±10 %")]
-    return Comparison(
+    return PaperTable(
         "figure 6", f"kernels of type '{kernels.name}' after adapting one predictor of {len(pool)}, by how it was chosen",
         ("samples", *columns, "of lowest divergence"), tuple(rows),
         (
@@ -120,7 +120,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
     )  # fmt: skip
 
 
-def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparison:
+def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTable:
     """Return a new predictor against one transferred from the most similar platforms, at equal numbers of samples."""
     rows: list[tuple[Cell, ...]] = []
     for place, count in enumerate(kernels.amounts()):
@@ -135,7 +135,7 @@ def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
             mean([getattr(each, name) for each in found]) for found in (scratch, adapted) for name in ("mape", "within_10")
         ]
         rows.append((count, *figures))
-    return Comparison(
+    return PaperTable(
         "figure 7", f"kernels of type '{kernels.name}': from scratch and transferred",
         ("samples", "from scratch, MAPE %", "from scratch, within ±10 %", "transferred, MAPE %", "transferred, within ±10 %"),
         tuple(rows),
@@ -205,7 +205,7 @@ class NewPlatform:
         return cls(platform, rules, data, measuring_seconds(moments, PAUSE_S) / 60)
 
 
-def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = unwatched) -> Comparison:
+def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = unwatched) -> PaperTable:
     """Return networks as sums of their kernels, by the part of the measured kernels that is adapted with.
 
     Args:
@@ -229,7 +229,7 @@ def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = u
         rows.append(tuple(cells))
     columns = [f"{how}, {figure}" for how in ("from scratch", "transferred") for figure in ("MAPE %", "±5 %", "±10 %")]
     few, other = paper.FEWER_AT_90
-    return Comparison(
+    return PaperTable(
         "figure 8", f"{len(data.networks)} networks on {target.platform} as sums of their kernels, by kernels measured",
         ("kernels", *columns), tuple(rows),
         (
@@ -259,7 +259,7 @@ def framework(platform: Platform) -> str:
     return FRAMEWORKS.get(platform.runtime, platform.runtime)
 
 
-def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched) -> Comparison:
+def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched) -> PaperTable:
     """Return networks on new platforms as sums of their adapted kernels, the paper's platforms first."""
     rows: list[tuple[Cell, ...]] = [
         (case, name, conv, depthwise, samples, 60 * hours, None, within_5, within_10, None, None, None)
@@ -285,7 +285,7 @@ def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched
                     target.minutes, found.mape, found.within_5, found.within_10, as_sums.mape, scratch.mape, scratch.within_10,
                 )
             )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "table 5", "networks on new platforms, by kernels transferred from the most similar predictors of a pool",
         (
             "case", "platform", "similar for Conv", "similar for DWConv", "kernels measured", "minutes measured", "MAPE %",

@@ -24,8 +24,8 @@ from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
 from papers.peva.operations import fit_operations, grouped
 from papers.peva.paper import MODEL_TITLES, MODELS
-from papers.peva.published import Published, flops_and_size
-from papers.peva.trials import Trial, TrialResult
+from papers.peva.published import PublishedNetworks, flops_and_size
+from papers.peva.trials import NetworkTrial, TrialResult
 
 
 def without_fusion(rules: FusionRules) -> FusionRules:
@@ -60,7 +60,7 @@ def networks() -> KernelsOfNetworks:
     return KernelsOfNetworks()
 
 
-def samples(published: Published, platform: Platform, names: Sequence[str], rules: FusionRules) -> list[NetworkSample]:
+def samples(published: PublishedNetworks, platform: Platform, names: Sequence[str], rules: FusionRules) -> list[NetworkSample]:
     """Measured real networks with their kernels, in the order of the names."""
     of = published.of_platform(platform)
     return [
@@ -70,7 +70,7 @@ def samples(published: Published, platform: Platform, names: Sequence[str], rule
 
 
 def train_on_networks(
-    published: Published,
+    published: PublishedNetworks,
     platform: Platform,
     names: Sequence[str],
     *,
@@ -92,7 +92,9 @@ def train_on_networks(
     return fit_predictor(data, platform, rules, learn_from="networks", seed=seed)
 
 
-def train_on_operations(published: Published, platform: Platform, names: Sequence[str], *, seed: int = 0) -> PlatformPredictor:
+def train_on_operations(
+    published: PublishedNetworks, platform: Platform, names: Sequence[str], *, seed: int = 0
+) -> PlatformPredictor:
     """Return a predictor that saw the operations inside the networks too."""
     rules = platform_rules(platform)
     of = published.of_platform(platform)
@@ -106,7 +108,7 @@ def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) 
     return {reference.name: float(value) for reference, value in zip(references, estimates.latency_ms, strict=True)}
 
 
-def latency_ms_by_type(published: Published, platform: Platform, names: Sequence[str]) -> dict[str, float]:
+def latency_ms_by_type(published: PublishedNetworks, platform: Platform, names: Sequence[str]) -> dict[str, float]:
     """Return what each type of kernel takes in all networks together, by a predictor fitted to all of them."""
     predictor = train_on_networks(published, platform, names)
     of = published.of_platform(platform)
@@ -118,7 +120,7 @@ def latency_ms_by_type(published: Published, platform: Platform, names: Sequence
     return {**found, "overhead": predictor.network.constant_ms * len(names)}
 
 
-def lineages(published: Published, platform: Platform) -> dict[str, str]:
+def lineages(published: PublishedNetworks, platform: Platform) -> dict[str, str]:
     """Lineage of each real network of a platform."""
     return {name: lineage_of(each.reference) for name, each in published.of_platform(platform).items()}
 
@@ -126,7 +128,7 @@ def lineages(published: Published, platform: Platform) -> dict[str, str]:
 SYNTHETIC_TEST = 100
 """Synthetic networks to test on, of 1000 (Li et al. §5.1)."""
 
-Compute = Callable[[Trial, Published, Sequence[str], Sequence[str]], TrialResult]
+Compute = Callable[[NetworkTrial, PublishedNetworks, Sequence[str], Sequence[str]], TrialResult]
 """(trial, measurements, names to learn from, names to test on) -> what came out."""
 
 
@@ -141,7 +143,7 @@ class Learner:
     title: str
 
 
-def split_of(trial: Trial, published: Published) -> Split:
+def split_of(trial: NetworkTrial, published: PublishedNetworks) -> Split:
     """Return the networks of a trial: those to learn from cut to its size, at random.
 
     Raises:
@@ -162,7 +164,7 @@ def split_of(trial: Trial, published: Published) -> Split:
     return Split(tuple(sorted(chosen)), split.test)
 
 
-def compute(trial: Trial, published: Published) -> TrialResult:
+def compute(trial: NetworkTrial, published: PublishedNetworks) -> TrialResult:
     """Compute a trial.
 
     Raises:
@@ -200,7 +202,13 @@ def fused_activations(graph: Graph, executed: Sequence[ExecutedKernel]) -> list[
 
 
 def _by_operations(
-    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, model: str, grouping: str = "kernels"
+    trial: NetworkTrial,
+    published: PublishedNetworks,
+    train: Sequence[str],
+    test: Sequence[str],
+    *,
+    model: str,
+    grouping: str = "kernels",
 ) -> TrialResult:
     of = published.of_platform(trial.platform)
     models = fit_operations(
@@ -225,7 +233,7 @@ def _by_operations(
 
 
 def _latcast_networks(
-    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, fused: bool = True
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str], *, fused: bool = True
 ) -> TrialResult:
     of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
     predictor = train_on_networks(published, platform, train, fused=fused, seed=trial.seed)
@@ -233,7 +241,9 @@ def _latcast_networks(
     return _result(predicted, of, len(train), predictor.network.constant_ms)
 
 
-def _latcast_operations(trial: Trial, published: Published, train: Sequence[str], test: Sequence[str]) -> TrialResult:
+def _latcast_operations(
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str]
+) -> TrialResult:
     of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
     predictor = train_on_operations(published, platform, train, seed=trial.seed)
     predicted = predicted_ms(predictor, [of[name].reference for name in test])
@@ -241,7 +251,7 @@ def _latcast_operations(trial: Trial, published: Published, train: Sequence[str]
 
 
 def _by_flops_and_size(
-    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, model: str
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str], *, model: str
 ) -> TrialResult:
     of = published.of_platform(trial.platform, trial.kind)
 

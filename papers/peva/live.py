@@ -19,7 +19,7 @@ from latcast.predictors.training import fit_predictor
 from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
-from papers.harness import Cell, Comparison, Watch, measure, unwatched
+from papers.harness import Cell, PaperTable, Watch, measure, unwatched
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.trials import METRICS
 
@@ -75,7 +75,7 @@ def measure_live(settings: WorkerSettings, store: Store, *, budget_s: float, wat
     )  # fmt: skip
 
 
-def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[Comparison]:
+def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[PaperTable]:
     """Reproduce what the measurements so far allow.
 
     Args:
@@ -116,7 +116,7 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"
     return [
-        Comparison(
+        PaperTable(
             "live", f"Real networks on {platform}, learned from synthetic ones",
             ("approach", "synthetic networks", "tested", *METRICS.values(), "label error %"), tuple(rows),
             (f"the protocol of §5.3 and §5.5 with the paper's space of synthetic networks{note}",

@@ -16,7 +16,7 @@ from latcast.measure.environment import affinity
 from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
-from papers.harness import Cell, Comparison, Watch, unwatched
+from papers.harness import Cell, PaperTable, Watch, unwatched
 from papers.peva.analysis import geometric_mean
 
 NETWORKS = ("squeezenet1_1", "mobilenet_v2", "mnasnet1_0", "ghostnet_x1_0", "regnet_x_400mf", "resnet18")
@@ -66,7 +66,7 @@ def analyse_live(
     runs: int = RUNS,
     threads: int | None = None,
     watch: Watch = unwatched,
-) -> list[Comparison]:
+) -> list[PaperTable]:
     """Return latency and number of kernels with and without fusion, and on several threads; whole networks and by operation.
 
     Each pair is timed run by run in turns, so that both see the same state of the machine.
@@ -101,23 +101,23 @@ def analyse_live(
     mean = geometric_mean(np.array([row[-1] for row in fusion], dtype=float))
     one_core = "not run: this process may use one core only"
     return [
-        Comparison(
+        PaperTable(
             "figure 6 live", "Fusion in ONNX Runtime on this machine, one thread",
             ("network", "kernels not fused", "kernels fused", "fewer %", "not fused ms", "fused ms", "speedup"), tuple(fusion),
             (f"speedup {mean:.2f} on average; fused is the extended level of optimisation, which does not change the layout of "
              "channels, and not fused none at all",),
         ),
-        Comparison(
+        PaperTable(
             "figure 7 live", "Fusion in ONNX Runtime on this machine by operation",
             ("operation", "not fused ms", "fused ms", "difference ms", "speedup"), _by_operation(plain_ms, fused_ms),
             ("all networks together, as the runtime's profiler reads them; what is fused into an operation counts to it",),
         ),
-        Comparison(
+        PaperTable(
             "figure 3 live", "Several threads of ONNX Runtime on this machine",
             ("network", "threads", "one ms", "several ms", "speedup", "of ideal %"), tuple(several),
             ("on a machine that does other work too, several threads lose most",) if several else (one_core,),
         ),
-        Comparison(
+        PaperTable(
             "figure 3 live operations", f"{threads} threads of ONNX Runtime on this machine by operation",
             ("operation", "one ms", "several ms", "difference ms", "speedup"),
             _by_operation(fused_ms, many_ms) if several else (), () if several else (one_core,),

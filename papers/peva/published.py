@@ -14,7 +14,7 @@ from latcast.datasets.importers.usc.networks import PHONES, RUNTIMES
 from latcast.kernels.rules import unit_kind
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform
-from papers.harness import Comparison
+from papers.harness import PaperTable
 from papers.peva.paper import PATTERN, SOCS
 
 KIND_OF_SPACE: Mapping[str, str] = {"pytorchcv": "real", "usc_nas": "synthetic", "huggingface": "transformer"}
@@ -27,7 +27,7 @@ LARGE_CORE = "1large"
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedNetworks:
     """Everything that a folder of the dataset gave.
 
     Attributes:
@@ -39,7 +39,7 @@ class Published:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, measurements: Iterable[Measurement], notes: Sequence[str] = ()) -> Published:
+    def of(cls, measurements: Iterable[Measurement], notes: Sequence[str] = ()) -> PublishedNetworks:
         """Sorts measurements; failed ones are left out."""
         found: dict[tuple[str, str], dict[str, Measurement]] = {}
         for each in measurements:
@@ -127,9 +127,9 @@ def quartiles(values: np.ndarray) -> tuple[float, float, float]:
     return float(low), float(middle), float(high)
 
 
-def not_published(rows: tuple[tuple[str, str, str], ...]) -> Comparison:
+def not_published(rows: tuple[tuple[str, str, str], ...]) -> PaperTable:
     """Return one of the lists of :mod:`papers.peva.paper` as a table."""
-    return Comparison(
+    return PaperTable(
         "not published", "What the published files do not allow", ("of the paper", "shows", "missing"), rows, (PATTERN,)
     )
 
@@ -157,7 +157,7 @@ def cores_of(unit: str) -> dict[str, int]:
     return {name: int(count) for count, name in re.findall(r"(\d+)(large|med|small)", unit)}
 
 
-def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str], None] = lambda name: None) -> Published:
+def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str], None] = lambda name: None) -> PublishedNetworks:
     """Read the dataset's folder.
 
     Args:
@@ -176,4 +176,4 @@ def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str]
         watch("building the networks")
         found = IMPORTER.complete(found, lambda name: None)
     absent = [f"{name} is not in the folder" for name in found.absent]
-    return Published.of(found.measurements, (*found.notes, *absent))
+    return PublishedNetworks.of(found.measurements, (*found.notes, *absent))

@@ -14,7 +14,7 @@ from papers.harness import ResultFolder, source_digest
 
 
 @dataclass(frozen=True, order=True)
-class Trial:
+class NetworkTrial:
     """One learner on one split.
 
     Attributes:
@@ -92,7 +92,7 @@ class Results:
         tuned: As for the trials.
     """
 
-    def __init__(self, results: Mapping[Trial, TrialResult], seeds: Sequence[int], held_out: str, tuned: bool) -> None:
+    def __init__(self, results: Mapping[NetworkTrial, TrialResult], seeds: Sequence[int], held_out: str, tuned: bool) -> None:
         self._results = results
         self.seeds = tuple(seeds)
         self.held_out = held_out
@@ -101,7 +101,7 @@ class Results:
     def of(self, platform: object, learner: str, size: int = 0, kind: str = "real") -> list[TrialResult]:
         """Results, one a seed; none where the trial was not asked for."""
         held_out = self.held_out if kind == "real" else "network"
-        wanted = [Trial(str(platform), learner, size, seed, kind, held_out, self.tuned) for seed in self.seeds]
+        wanted = [NetworkTrial(str(platform), learner, size, seed, kind, held_out, self.tuned) for seed in self.seeds]
         return [self._results[trial] for trial in wanted if trial in self._results]
 
     def metrics(self, platform: object, learner: str, size: int = 0, kind: str = "real") -> dict[str, float] | None:

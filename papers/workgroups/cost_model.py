@@ -10,7 +10,7 @@ import numpy as np
 from latcast.workgroups.cost_model import BUDGET, TuningRun, tune
 from latcast.workgroups.strategies import follow_rules, measure_at_random, measure_by_rules, take_kfast
 from latcast.workgroups.sweep import SizeSweep
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 from papers.workgroups.groups import Group
 
 COUNTS = (1, 2, 3, BUDGET)
@@ -22,7 +22,7 @@ WARM_UP = 6
 SEEDS = 3
 
 
-def cost_model(groups: Sequence[Group]) -> Comparison:
+def cost_model(groups: Sequence[Group]) -> PaperTable:
     """Compare the best of the sizes measured, over the best of all: cost model, rules and chance."""
     rows: list[tuple[Cell, ...]] = []
     for group in groups:
@@ -42,7 +42,7 @@ def cost_model(groups: Sequence[Group]) -> Comparison:
         "device and kernel", "cost model trained on", "sweeps", "sizes measured", "cost model", "cost model, worst", "rules",
         "random", "kFast",
     )  # fmt: skip
-    return Comparison("cost model", "Best of the sizes measured over the best size", columns, tuple(rows), notes)
+    return PaperTable("cost model", "Best of the sizes measured over the best size", columns, tuple(rows), notes)
 
 
 def _rankable(group: Group) -> Group:
