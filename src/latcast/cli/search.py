@@ -60,7 +60,7 @@ def command(
         Option(
             "--objective",
             help="What to maximise: package.module:function of a network's parameters, a table (.csv or .json, with a column "
-            "accuracy), or, as a stand-in that needs no training and is no accuracy, macs, parameters, or a zero-cost proxy: "
+            "accuracy), or, as a stand-in without training, not an accuracy, macs, parameters, or a zero-cost proxy: "
             "grad_norm, jacob_cov, naswot, snip, synflow (torch).",
         ),
     ] = "macs",

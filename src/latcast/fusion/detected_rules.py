@@ -160,7 +160,7 @@ def detect_rules(
         watch: Told at every step.
 
     Raises:
-        MeasurementError: The runtime has no switch for instruction sets, or nothing can be told apart in the noise.
+        MeasurementError: The runtime has no switch for instruction sets, or operators cannot be distinguished in the noise.
         MissingExtraError: A package of the extra ``local`` is not installed.
         RuntimeFailure: The runtime cannot be started.
     """

@@ -46,7 +46,7 @@ HIDDEN_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Settings in which operators can be told apart, and the costs of single operators there.
+    """Settings in which operators can be distinguished, and the costs of single operators there.
 
     Attributes:
         settings: By form, the healthy settings, that of the shortest wall first.
@@ -178,7 +178,7 @@ def choose_surroundings(
     if not settings[MAP]:
         reason = next(iter(failures.values()), "no wall could be seen in the noise")
         raise MeasurementError(
-            f"no wall works on {stopwatch.platform.id}, so that operators cannot be told apart ({reason}); "
+            f"no wall works on {stopwatch.platform.id}, so that operators cannot be distinguished ({reason}); "
             "measure on a quieter machine"
         )
     runs = {name for _, name in own_cost}

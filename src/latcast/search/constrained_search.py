@@ -49,7 +49,7 @@ Watch = Callable[[float], None]
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How to search.
+    """Limit and effort of a search.
 
     Attributes:
         max_latency_ms: The limit.

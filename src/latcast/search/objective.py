@@ -82,7 +82,7 @@ class CallableObjective:
         """See :class:`Objective`.
 
         Raises:
-            LatcastError: The function returned something that is no number.
+            LatcastError: The function returned something else than a finite number.
         """
         found = []
         for encoding in encodings.tolist():

@@ -131,7 +131,7 @@ class Weights:
     values: tuple[float, ...] = (-1.5, -1.5, -1.5, -3.5, 1.0, 0.5)
 
     BOUNDS = ((-4.0, 1.0), (-4.0, 1.0), (-4.0, 1.0), (-5.0, -1.0), (-0.5, 2.5), (-0.5, 2.5))
-    """Of each, so that a handful of measurements cannot say something absurd."""
+    """Limits of each, so that a handful of measurements cannot say something absurd."""
 
     PRIOR_DEVIATION = 1.0
     """Standard deviation around the start: with few measurements the weights stay near it."""

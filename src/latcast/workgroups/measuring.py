@@ -38,7 +38,7 @@ Watch = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """How long to measure.
+    """Effort of a sweep.
 
     Attributes:
         rounds: Launches of each size in the end, those of an earlier sweep included.
@@ -123,7 +123,7 @@ def measure_sweep(
     spent_ms, failed = _compile_sizes(session, sizes, watch)
     if earlier is not None and failed:
         lost = next(iter(failed))
-        raise MeasurementError(f"{workload} with {lost} ran before and does not now; start anew with another output file")
+        raise MeasurementError(f"{workload} with {lost} ran before and does not now; start again with another output file")
     if len(spent_ms) < 2:
         raise MeasurementError(
             f"{len(spent_ms)} of {len(sizes)} work-group sizes run {workload} on {device.title}; expected at least two"
