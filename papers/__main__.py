@@ -22,11 +22,11 @@ PAPERS: Mapping[str, tuple[str, str]] = {
 
 
 def _papers() -> None:
-    """A paper's tables and figures beside ours."""
+    """Reproduce a paper's tables and figures beside ours."""
 
 
 def main() -> Any:
-    """The group of commands."""
+    """Return the group of commands."""
     app = typer.Typer(
         name="papers", cls=lazy_group({"Papers": PAPERS}), callback=_papers, add_completion=False, no_args_is_help=True,
         rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},

@@ -13,7 +13,7 @@ from latcast.cli.options import AsJson
 from latcast.cli.output import Interrupted, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.drawing import check_drawable
 from latcast.extras import LEARNING, require
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 
 __all__ = ["Analyse", "AsJson", "Data", "Draw", "Fresh", "Jobs", "Only", "Plot", "report", "working"]
 
@@ -32,7 +32,7 @@ Draw = Callable[[Path], Sequence[Path]]
 
 @contextmanager
 def working(plot: Path | None = None) -> Iterator[StageProgress]:
-    """Shows stages; an interruption says that finished work is kept.
+    """Show stages; an interruption says that finished work is kept.
 
     Args:
         plot: As for :func:`report`.
@@ -52,14 +52,14 @@ def working(plot: Path | None = None) -> Iterator[StageProgress]:
 
 
 def report(
-    found: Sequence[Comparison],
+    found: Sequence[PaperTable],
     document: Mapping[str, Any],
     *,
     as_json: bool,
     plot: Path | None = None,
     draw: Draw = lambda folder: (),
 ) -> None:
-    """Prints comparisons for people, or one JSON document.
+    """Print comparisons as tables, or one JSON document.
 
     Args:
         found: Tables and figures.
@@ -81,8 +81,8 @@ def report(
         warn(f"drew {file}")
 
 
-def print_comparison(found: Comparison) -> None:
-    """A table and its notes, for people."""
+def print_comparison(found: PaperTable) -> None:
+    """Print a table and its notes."""
     rows = [[cell_text(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
     print_table(f"{found.name[:1].upper()}{found.name[1:]}: {found.title}", found.columns, rows)
     for note in found.notes:
@@ -91,7 +91,7 @@ def print_comparison(found: Comparison) -> None:
 
 
 def cell_text(cell: Cell, column: str) -> str:
-    """A number with as many digits as its unit asks for."""
+    """Return a number with as many digits as its unit asks for."""
     if cell is None:
         return "-"
     if not isinstance(cell, float):

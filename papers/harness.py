@@ -42,11 +42,11 @@ Watch = Callable[[Stage], None]
 
 
 def unwatched(stage: Stage) -> None:
-    """For a caller to whom nobody listens."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperTable:
     """A table of a paper (or a figure, as a table) with ours in it.
 
     Attributes:
@@ -69,12 +69,12 @@ class Comparison:
                 raise ValueError(f"{self.name}: a row of {len(row)} cells under {len(self.columns)} columns: {row}")
 
     def column(self, name: str) -> list[Cell]:
-        """The cells of a column, from top to bottom."""
+        """Return the cells of a column, from top to bottom."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
     def records(self) -> list[dict[str, Cell]]:
-        """The rows by column."""
+        """Return the rows by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def to_json(self) -> dict[str, Any]:
@@ -88,13 +88,13 @@ class Comparison:
 
 
 def mean(cells: Sequence[Cell]) -> float | None:
-    """Of those cells that hold a number; None where none does."""
+    """Return the mean of the cells that hold a number; None where none does."""
     numbers = [float(cell) for cell in cells if isinstance(cell, (int, float))]
     return sum(numbers) / len(numbers) if numbers else None
 
 
 def measuring_seconds(moments: Iterable[str], pause_s: float) -> float:
-    """Time from each record to the next, longer pauses left out.
+    """Return the seconds from each record to the next, longer pauses left out.
 
     Args:
         moments: When each was taken, ISO 8601; empty where that is not known.
@@ -106,7 +106,7 @@ def measuring_seconds(moments: Iterable[str], pause_s: float) -> float:
 
 
 def chosen_items(only: str, items: Collection[str]) -> tuple[str, ...]:
-    """Tables and figures named in ``--only``, whatever their case, in the paper's order; all where none is named.
+    """Return tables and figures named in ``--only``, whatever their case, in the paper's order; all where none is named.
 
     Raises:
         LatcastError: One is not among the items.
@@ -119,9 +119,9 @@ def chosen_items(only: str, items: Collection[str]) -> tuple[str, ...]:
 
 
 def make_tables(
-    makers: Mapping[str, Callable[[], Comparison]], chosen: Collection[str], watch: Watch = unwatched
-) -> list[Comparison]:
-    """The chosen tables, in the order of their makers."""
+    makers: Mapping[str, Callable[[], PaperTable]], chosen: Collection[str], watch: Watch = unwatched
+) -> list[PaperTable]:
+    """Return the chosen tables, in the order of their makers."""
     found = []
     for name, make in makers.items():
         if name in chosen:
@@ -131,17 +131,17 @@ def make_tables(
 
 
 def files_digest(files: Iterable[Path]) -> str:
-    """Of files by their names and contents."""
+    """Return the digest of files by their names and contents."""
     return _digest((file.name, file) for file in sorted(files) if file.is_file())
 
 
 def source_digest(modules: Iterable[str]) -> str:
-    """Of the source of some modules, and of all source and JSON in some packages, ``latcast.kernels`` for instance."""
+    """Return the digest of the source of modules, and of all source and JSON of packages (``latcast.kernels``)."""
     return _digest((f"{name}/{file}", place / file) for name in modules for place, file in _source_files(name))
 
 
 def _source_files(name: str) -> list[tuple[Path, Path]]:
-    """Folder and file in it.
+    """Return the source files of a module or package: folder, and file in it.
 
     Raises:
         LatcastError: No such module.
@@ -163,7 +163,7 @@ def _digest(named: Iterable[tuple[str, Path]]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A JSON document with numbers of Python, and None for what is not finite."""
+    """Return a JSON document with numbers of Python, and None for what is not finite."""
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -195,7 +195,7 @@ class ResultFolder(Generic[Result]):
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def get(self, trial: Any) -> Result | None:
-        """The result of a trial, a dataclass; None where there is none, or its file is no good."""
+        """Return the result of a trial, a dataclass; None where there is none, or its file is damaged."""
         if self.fresh:
             return None
         try:
@@ -204,7 +204,7 @@ class ResultFolder(Generic[Result]):
             return None
 
     def put(self, trial: Any, result: Result) -> None:
-        """Keeps a result, whole or not at all."""
+        """Keep a result, whole or not at all."""
         file = self._file(trial)
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(f".{os.getpid()}.part")
@@ -221,7 +221,7 @@ def run_trials(
     jobs: int = 1,
     watch: Watch = unwatched,
 ) -> dict[Trial, Result]:
-    """Computes the trials that have no result yet.
+    """Compute the trials that have no result yet.
 
     Args:
         trials: What is wanted; the same one several times is computed once.
@@ -258,7 +258,7 @@ def run_trials(
 
 @contextmanager
 def process_pool(jobs: int | None, begin: Callable[..., None] | None = None, *arguments: Any) -> Iterator[ProcessPoolExecutor]:
-    """New processes whose linear algebra keeps to one core each.
+    """Start processes whose linear algebra keeps to one core each.
 
     Args:
         jobs: How many; one a core where None.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from latcast.drawing import new_figure, save
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 
 COLOURS = (
     "#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f", "#c77cb0", "#a8a43a", "#3fa3ae", "#1f3a5f", "#f2c48d",
@@ -84,8 +84,8 @@ class Bars:
 Figure = Dots | Bars
 
 
-def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
-    """Draws what can be drawn into a folder, which is made where there is none; returns the files.
+def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[PaperTable], folder: Path) -> list[Path]:
+    """Draw what can be drawn into a folder, which is made where there is none; returns the files.
 
     Args:
         figures: Table or figure to how it is drawn.
@@ -109,7 +109,7 @@ def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[Comparison]
 Record = Mapping[str, Cell]
 
 
-def _figure(comparison: Comparison, spec: Figure) -> Any:
+def _figure(comparison: PaperTable, spec: Figure) -> Any:
     """None where there is no number to draw."""
     records = comparison.records()
     apart = (spec.panel,) if isinstance(spec, Dots) else spec.panel
@@ -207,7 +207,7 @@ def _series(records: Sequence[Record], spec: Bars) -> list[tuple[str, str]]:
 
 
 def _groups(records: Sequence[Record], spec: Bars) -> list[str]:
-    """Those with a number."""
+    """Return the values with a number."""
     return list(
         dict.fromkeys(
             _label(record, spec.group)
@@ -223,7 +223,7 @@ def _bar_slots(records: Sequence[Record], spec: Bars) -> int:
 
 
 def _bars(axes: Any, records: Sequence[Record], spec: Bars, names: Sequence[str]) -> None:
-    """Draws a panel; a series has the colour of its place among the names."""
+    """Draw a panel; a series has the colour of its place among the names."""
     groups = _groups(records, spec)
     series = _series(records, spec)
     width = 0.7 if spec.stacked else 0.85 / len(series)
@@ -252,7 +252,7 @@ def _bars(axes: Any, records: Sequence[Record], spec: Bars, names: Sequence[str]
 
 
 def _cut(axes: Any) -> None:
-    """Ends the axis below bars that would make all others too short to be read, and writes what they come to."""
+    """End the axis below bars that would make all others too short to be read, and write their values."""
     heights = np.array([bar.get_height() for bar in axes.patches])
     heights = heights[np.isfinite(heights)]
     limit = TALLEST * float(np.percentile(heights, 90))

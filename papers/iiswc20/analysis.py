@@ -11,9 +11,9 @@ import numpy as np
 from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.spaces import build
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 from papers.iiswc20.paper import CLUSTER_MEAN_MS, CLUSTERS
-from papers.iiswc20.published import NETWORK_CLUSTERS, Published, network_clusters, speed_clusters
+from papers.iiswc20.published import NETWORK_CLUSTERS, PublishedPhones, network_clusters, speed_clusters
 from papers.iiswc20.trees import layers_of_graph
 
 FREQUENCY_NETWORK = "mobilenet_v2"
@@ -29,16 +29,16 @@ def _quantiles(values: np.ndarray) -> list[float]:
     return [float(value) for value in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95))]
 
 
-def cpu_names(published: Published) -> list[str]:
-    """The CPU of each phone; "unnamed" where the dataset has a number for it."""
+def cpu_names(published: PublishedPhones) -> list[str]:
+    """Return the CPU of each phone; "unnamed" where the dataset has a number for it."""
     names = [str(device.get("cpu", device.get("cpu_code", "unknown"))) for device in published.hardware]
     return ["unnamed" if name.isdigit() else name for name in names]
 
 
-def compute(published: Published) -> Comparison:
+def compute(published: PublishedPhones) -> PaperTable:
     """Fig. 2."""
     values = _quantiles(published.mega_macs)
-    return Comparison(
+    return PaperTable(
         "figure 2",
         "multiply-accumulates of the networks, millions",
         ("networks", "least", *QUARTILES, "most"),
@@ -46,7 +46,7 @@ def compute(published: Published) -> Comparison:
     )
 
 
-def cpus(published: Published) -> Comparison:
+def cpus(published: PublishedPhones) -> PaperTable:
     """Fig. 3, and which clusters each CPU is in."""
     clusters = speed_clusters(published.mean_ms)
     by_cpu: dict[str, Counter[str]] = {}
@@ -54,7 +54,7 @@ def cpus(published: Published) -> Comparison:
         by_cpu.setdefault(name, Counter())[str(cluster)] += 1
     order = sorted(by_cpu, key=lambda name: (-sum(by_cpu[name].values()), name))
     several = sum(len(by_cpu[name]) > 1 for name in order)
-    return Comparison(
+    return PaperTable(
         "figure 3",
         "CPUs of the phones, and how fast the phones are",
         ("CPU", "phones", *CLUSTERS),
@@ -63,7 +63,7 @@ def cpus(published: Published) -> Comparison:
     )
 
 
-def phone_clusters(published: Published) -> Comparison:
+def phone_clusters(published: PublishedPhones) -> PaperTable:
     """Fig. 4: k-means of phones by their latencies of all networks."""
     clusters = speed_clusters(published.mean_ms)
     lines: list[tuple[Cell, ...]] = []
@@ -81,7 +81,7 @@ def phone_clusters(published: Published) -> Comparison:
                 *_quantiles(rows),
             )
         )
-    return Comparison(
+    return PaperTable(
         "figure 4",
         "phones in three clusters, latencies of all networks in ms",
         ("cluster", "phones", "mean in the paper", "mean", "fastest phone's", "slowest phone's", *QUARTILES),
@@ -90,8 +90,8 @@ def phone_clusters(published: Published) -> Comparison:
     )
 
 
-def frequency_network(published: Published) -> int:
-    """The column of MobileNetV2: the dataset numbers its networks, so it is found by the channels of its convolutions.
+def frequency_network(published: PublishedPhones) -> int:
+    """Return the column of MobileNetV2: the dataset numbers its networks, so it is found by the channels of its convolutions.
 
     Raises:
         DatasetError: There is none.
@@ -109,7 +109,7 @@ def _channels(layers: np.ndarray) -> list[int]:
     return [int(value) for value in layers[convolutions, OUT_CHANNELS]]
 
 
-def frequency(published: Published) -> Comparison:
+def frequency(published: PublishedPhones) -> PaperTable:
     """Fig. 5: what frequency and memory say of MobileNetV2's latency."""
     from scipy.stats import spearmanr
 
@@ -132,7 +132,7 @@ def frequency(published: Published) -> Comparison:
     bins = Counter(zip(ghz.tolist(), memory.tolist(), strict=True))
     (common_ghz, common_memory), count = max(bins.items(), key=lambda item: (item[1], item[0]))
     alike = latency_ms[(ghz == common_ghz) & (memory == common_memory)]
-    return Comparison(
+    return PaperTable(
         "figure 5",
         "latency of MobileNetV2 against frequency, by memory",
         ("memory GB", "phones", "GHz from", "GHz to", "Spearman of GHz and latency", "least ms", "median ms", "most ms"),
@@ -141,7 +141,7 @@ def frequency(published: Published) -> Comparison:
     )
 
 
-def faceted(published: Published) -> Comparison:
+def faceted(published: PublishedPhones) -> PaperTable:
     """Fig. 6: phones' clusters on networks' clusters."""
     of_phones, of_networks = speed_clusters(published.mean_ms), network_clusters(published.mean_ms)
     lines: list[tuple[Cell, ...]] = []
@@ -151,7 +151,7 @@ def faceted(published: Published) -> Comparison:
         for phone in CLUSTERS:
             cells = published.mean_ms[np.ix_(of_phones == phone, columns)].ravel()
             lines.append((network, int(columns.sum()), macs, phone, float(cells.mean()), *_quantiles(cells)))
-    return Comparison(
+    return PaperTable(
         "figure 6",
         "latencies in ms by clusters of networks and of phones",
         ("networks", "number", "mean million MACs", "phones", "mean", *QUARTILES),
@@ -162,8 +162,8 @@ def faceted(published: Published) -> Comparison:
     )
 
 
-def _overlap(published: Published, of_phones: np.ndarray, of_networks: np.ndarray) -> bool:
-    """Whether, on every cluster of networks, some cell of a faster cluster of phones lies above some of the next slower one."""
+def _overlap(published: PublishedPhones, of_phones: np.ndarray, of_networks: np.ndarray) -> bool:
+    """Return whether clusters of phones overlap on every cluster of networks, a faster one's cell above a slower's."""
     for network in NETWORK_CLUSTERS:
         parts = [published.mean_ms[np.ix_(of_phones == phone, of_networks == network)] for phone in CLUSTERS]
         if any(fast.max() <= slow.min() for fast, slow in pairwise(parts)):
@@ -171,7 +171,7 @@ def _overlap(published: Published, of_phones: np.ndarray, of_networks: np.ndarra
     return True
 
 
-FIGURES: Mapping[str, Callable[[Published], Comparison]] = {
+FIGURES: Mapping[str, Callable[[PublishedPhones], PaperTable]] = {
     "figure 2": compute,
     "figure 3": cpus,
     "figure 4": phone_clusters,

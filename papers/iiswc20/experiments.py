@@ -11,14 +11,14 @@ from papers.harness import plain
 from papers.iiswc20.known_phones import Forecasts, PhoneModel
 from papers.iiswc20.paper import FIGURE_13_PHONE
 from papers.iiswc20.protocol import (
+    PhoneTrial,
     Row,
-    Trial,
     choose_signature,
     metrics,
     split_networks,
     split_phones,
 )
-from papers.iiswc20.published import Published, speed_clusters
+from papers.iiswc20.published import PublishedPhones, speed_clusters
 from papers.iiswc20.trees import GridBoosting, StaticFeatures, fit_paper_trees
 
 DEVICES = 50
@@ -34,13 +34,13 @@ OWN_MEASUREMENTS = 10
 ISOLATED_SIZES = (10, 20, 40, 60, 80, 100, 110)
 
 
-def signature_of_all(published: Published) -> np.ndarray:
+def signature_of_all(published: PublishedPhones) -> np.ndarray:
     """§V-A: chosen by MIS from all phones and networks."""
     return choose_signature("mutual_information", published.mean_ms, 10, 0)
 
 
-def contributed(published: Published, signature: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which phones take part, in their order, and (phones, networks) what each measured beside the signature."""
+def contributed(published: PublishedPhones, signature: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which phones take part, in their order, and (phones, networks) what each measured beside the signature."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(published.phones))[:DEVICES]
     rest = np.setdiff1d(np.arange(published.networks), signature)
@@ -50,7 +50,7 @@ def contributed(published: Published, signature: np.ndarray, share: float, seed:
     return order, cells
 
 
-def collaborative(trial: Trial, published: Published) -> list[Row]:
+def collaborative(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Fig. 12: R² over all networks of the phones so far, and the figures of the cells that nobody measured.
 
     ``size`` is the percentage of the networks that each phone contributes beside the signature. The variant is the paper's
@@ -82,7 +82,7 @@ def _row(model: str, count: int, predicted: np.ndarray, latency_ms: np.ndarray, 
 
 
 def predict_missing(
-    phones: np.ndarray, measured: np.ndarray, published: Published, signature: Sequence[int] | np.ndarray, *, seed: int
+    phones: np.ndarray, measured: np.ndarray, published: PublishedPhones, signature: Sequence[int] | np.ndarray, *, seed: int
 ) -> np.ndarray:
     """(phones, networks) ours: measured cells as they are, the others predicted."""
     latency_ms = published.mean_ms[phones]
@@ -94,7 +94,7 @@ def predict_missing(
     return np.where(np.isnan(table), np.exp(expected), table)
 
 
-def isolated(trial: Trial, published: Published) -> list[Row]:
+def isolated(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Fig. 13: Redmi Note 5 Pro in a collaboration of 50 phones with 20 measurements each, and on its own."""
     rows = [index for index, model in enumerate(published.models) if model == FIGURE_13_PHONE]
     if not rows:
@@ -169,7 +169,7 @@ class NewPhones:
         return np.asarray(self.latency_ms[np.ix_(self.test, self.judged)])
 
 
-def static(trial: Trial, published: Published) -> list[Row]:
+def static(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Fig. 8: the paper's trees on static features of the hardware. Variants: features as published; those of other phones,
     dealt out at random; no phones of one model on both sides; no phones of one CPU on both sides."""
     latency_ms = published.mean_ms
@@ -183,7 +183,7 @@ def static(trial: Trial, published: Published) -> list[Row]:
     return [metrics(trees.predict(features[test], published.padded_layers), latency_ms[test])]
 
 
-def _cpus_apart(published: Published, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _cpus_apart(published: PublishedPhones, seed: int) -> tuple[np.ndarray, np.ndarray]:
     cpus = [str(device.get("cpu_code")) for device in published.hardware]
     names = sorted(set(cpus))
     order = np.random.default_rng(seed).permutation(len(names))
@@ -192,7 +192,7 @@ def _cpus_apart(published: Published, seed: int) -> tuple[np.ndarray, np.ndarray
     return np.flatnonzero(~inside), np.flatnonzero(inside)
 
 
-def selection(trial: Trial, published: Published) -> list[Row]:
+def selection(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Figs. 9 to 11: the paper's trees with a signature of the variant's selection. Rows of the split that keeps phones of one
     model on one side are marked."""
     found = []
@@ -203,20 +203,20 @@ def selection(trial: Trial, published: Published) -> list[Row]:
     return found
 
 
-def random_signature(trial: Trial, published: Published) -> list[Row]:
+def random_signature(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Fig. 10: one of 100 random signatures; the seed is the signature's, the split is the first."""
     phones = NewPhones.of(published.mean_ms, split_phones(published, 0), "random", trial.size, trial.seed)
     return [_trees(phones, published.padded_layers)]
 
 
 def _trees(phones: NewPhones, features: np.ndarray) -> Row:
-    """The paper's protocol: the signature's networks are neither learned from nor tested on."""
+    """Return the paper's protocol: the signature's networks are neither learned from nor tested on."""
     model = fit_paper_trees(phones.latency_ms[phones.train], features, phones.signature)
     return metrics(model.predict(phones.signature_ms, features[phones.judged]), phones.actual_ms)
 
 
 def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
-    """The same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
+    """Return the same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
     log_ms = np.log(phones.latency_ms)
     level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
     described = np.hstack([level, log_ms[:, phones.signature] - level])
@@ -237,7 +237,7 @@ def _ours(phones: NewPhones, model: PhoneModel, *, calibrated: bool = False, eff
     return metrics(found.latency_ms[:, phones.judged], phones.actual_ms, *bounds)
 
 
-def new_phones(trial: Trial, published: Published) -> list[Row]:
+def new_phones(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Ours: a new phone, all networks known, ``size`` of them measured. The variant is label and selection."""
     label, method = trial.variant.split(", ")
     latency_ms = published.latency_ms(label)
@@ -255,8 +255,8 @@ def new_phones(trial: Trial, published: Published) -> list[Row]:
 WITH_EFFECTS = "ours, with what known phones say of each network"
 
 
-def unseen_networks(trial: Trial, published: Published) -> list[Row]:
-    """A new phone and 30 % of the networks that no phone ran. The variant is a label."""
+def unseen_networks(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
+    """Return a new phone and 30 % of the networks that no phone ran. The variant is a label."""
     latency_ms = published.latency_ms(trial.variant)
     train, test = split_phones(published, trial.seed)
     known, unseen = split_networks(published.networks, trial.seed)
@@ -274,7 +274,7 @@ def unseen_networks(trial: Trial, published: Published) -> list[Row]:
     return [{"model": "ours", **ours}, {"model": "paper", **metrics(trees_ms, actual_ms)}]
 
 
-def held_out_cluster(trial: Trial, published: Published) -> list[Row]:
+def held_out_cluster(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Table I: phones of two clusters to learn from, those of the third to test on. The variant is cluster and selection."""
     cluster, method = trial.variant.split(", ")
     clusters = speed_clusters(published.mean_ms)
@@ -294,7 +294,7 @@ OURS_IN_TABLE_I = 5
 """Random signatures for which ours is fitted."""
 
 
-def sizes(trial: Trial, published: Published) -> list[Row]:
+def sizes(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     """Ours with random signatures of several sizes."""
     train, test = split_phones(published, trial.seed)
     order = np.random.default_rng(trial.seed).permutation(published.networks)
@@ -309,7 +309,7 @@ def sizes(trial: Trial, published: Published) -> list[Row]:
 SIZES = (1, 2, 3, 5, 10, 20, 30)
 """Of signatures, Fig. 11."""
 
-EXPERIMENTS: Mapping[str, Callable[[Trial, Published], Sequence[Row]]] = {
+EXPERIMENTS: Mapping[str, Callable[[PhoneTrial, PublishedPhones], Sequence[Row]]] = {
     "static": static,
     "selection": selection,
     "random signature": random_signature,
@@ -322,7 +322,7 @@ EXPERIMENTS: Mapping[str, Callable[[Trial, Published], Sequence[Row]]] = {
 }
 
 
-def compute(trial: Trial, published: Published) -> list[Row]:
-    """The rows of a trial; numbers that are not finite become None."""
+def compute(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
+    """Return the rows of a trial; numbers that are not finite become None."""
     rows: list[Row] = plain(EXPERIMENTS[trial.experiment](trial, published))
     return rows

@@ -12,7 +12,7 @@ from latcast.devices.arbitration import fit_calibrated
 from latcast.devices.device_model import DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import fit_device_model
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
-from papers.iiswc20.published import KIND, Published
+from papers.iiswc20.published import KIND, PublishedPhones
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PhoneModel:
     @classmethod
     def fitted(
         cls,
-        published: Published,
+        published: PublishedPhones,
         rows: Sequence[int] | np.ndarray,
         latency_ms: np.ndarray,
         seed: int,
@@ -79,7 +79,7 @@ class PhoneModel:
         return cls(model, model.described(features), published.platforms)
 
     def of(self, row: int, measured: Sequence[int] | np.ndarray, latency_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of logarithms, each (all networks,), of a phone of which some networks are measured.
+        """Return mean and deviation of logarithms, each (all networks,), of a phone of which some networks are measured.
 
         Where the model was fitted to the phone itself, the phone is none of those that it is compared with.
         """
@@ -94,7 +94,7 @@ class PhoneModel:
     def new_phones(
         self, rows: Sequence[int] | np.ndarray, signature: Sequence[int] | np.ndarray, latency_ms: np.ndarray
     ) -> Forecasts:
-        """All networks on phones.
+        """Return all networks on phones.
 
         Args:
             rows: The phones.

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from latcast.drawing import COLOURS, new_figure, plain, save
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 from papers.iiswc20.analysis import cpu_names, frequency_network
 from papers.iiswc20.paper import CLUSTERS
-from papers.iiswc20.published import NETWORK_CLUSTERS, Published, network_clusters, speed_clusters
+from papers.iiswc20.published import NETWORK_CLUSTERS, PublishedPhones, network_clusters, speed_clusters
 
 
-def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
-    """Draws what can be drawn into a folder, which is made where there is none; returns the files.
+def draw(comparisons: Iterable[PaperTable], folder: Path) -> list[Path]:
+    """Draw the figures into a folder, which is made where there is none, and return the files.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
@@ -26,15 +26,15 @@ def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
     return [save(OF_TABLES[found.name](found), folder, found.name) for found in comparisons if found.name in OF_TABLES]
 
 
-def draw_measurements(published: Published, chosen: Collection[str], folder: Path) -> list[Path]:
-    """Draws the chosen ones of Figs. 2 to 6; errors as of :func:`draw`."""
+def draw_measurements(published: PublishedPhones, chosen: Collection[str], folder: Path) -> list[Path]:
+    """Draw the chosen ones of Figs. 2 to 6; errors as of :func:`draw`."""
     return [save(make(published), folder, name) for name, make in OF_MEASUREMENTS.items() if name in chosen]
 
 
 CLUSTER_COLOURS = dict(zip(CLUSTERS, (COLOURS[2], COLOURS[1], COLOURS[3]), strict=True))
 
 
-def _compute(published: Published) -> Any:
+def _compute(published: PublishedPhones) -> Any:
     figure = new_figure(6.5, 3.4, "Figure 2: compute of the networks")
     axes = figure.add_subplot()
     axes.hist(published.mega_macs, bins=24, color=COLOURS[0])
@@ -42,7 +42,7 @@ def _compute(published: Published) -> Any:
     return figure
 
 
-def _cpus(published: Published) -> Any:
+def _cpus(published: PublishedPhones) -> Any:
     clusters = speed_clusters(published.mean_ms)
     names = cpu_names(published)
     order = [name for name, _ in Counter(names).most_common()]
@@ -65,7 +65,7 @@ TICKS_MS = (5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def _violins(axes: Any, columns: list[np.ndarray], places: list[float], colour: str) -> None:
-    """One violin of logarithms a column of milliseconds, with its mean (dot) and median (line)."""
+    """Return one violin of logarithms a column of milliseconds, with its mean (dot) and median (line)."""
     parts = axes.violinplot(
         [np.log10(column) for column in columns], positions=places, widths=0.85, showextrema=False, showmedians=True
     )
@@ -85,7 +85,7 @@ def _ticks_in_ms(axes: Any, latency_ms: np.ndarray) -> None:
     axes.set_ylim(low, high)
 
 
-def _phone_clusters(published: Published) -> Any:
+def _phone_clusters(published: PublishedPhones) -> Any:
     clusters = speed_clusters(published.mean_ms)
     figure = new_figure(13.0, 9.0, "Figure 4: latencies of all networks on each phone; dot: mean, line: median")
     for place, cluster in enumerate(CLUSTERS):
@@ -104,7 +104,7 @@ def _phone_clusters(published: Published) -> Any:
     return figure
 
 
-def _frequency(published: Published) -> Any:
+def _frequency(published: PublishedPhones) -> Any:
     column = frequency_network(published)
     ghz = np.array([float(device["ghz"]) for device in published.hardware])
     memory = np.array([float(device["ram_gb"]) for device in published.hardware])
@@ -117,7 +117,7 @@ def _frequency(published: Published) -> Any:
     return figure
 
 
-def _faceted(published: Published) -> Any:
+def _faceted(published: PublishedPhones) -> Any:
     of_phones, of_networks = speed_clusters(published.mean_ms), network_clusters(published.mean_ms)
     figure = new_figure(11.0, 3.8, "Figure 6: latencies by clusters of networks and phones")
     for place, network in enumerate(NETWORK_CLUSTERS):
@@ -132,7 +132,7 @@ def _faceted(published: Published) -> Any:
     return figure
 
 
-OF_MEASUREMENTS: Mapping[str, Callable[[Published], Any]] = {
+OF_MEASUREMENTS: Mapping[str, Callable[[PublishedPhones], Any]] = {
     "figure 2": _compute,
     "figure 3": _cpus,
     "figure 4": _phone_clusters,
@@ -149,7 +149,7 @@ def _line(axes: Any, points: list[tuple[Cell, Cell]], label: str, place: int, st
         )  # fmt: skip
 
 
-def _sizes(found: Comparison) -> Any:
+def _sizes(found: PaperTable) -> Any:
     figure = new_figure(10.0, 3.8, "Figure 11: size of the signature")
     sizes = found.column("networks")
     for place, name in enumerate(("R²", "MAPE %")):
@@ -163,7 +163,7 @@ def _sizes(found: Comparison) -> Any:
     return figure
 
 
-def _collaboration(found: Comparison) -> Any:
+def _collaboration(found: PaperTable) -> Any:
     figure = new_figure(10.0, 3.8, "Figure 12: phones that each contribute a signature and some percent of the networks")
     records = found.records()
     percentages = sorted({str(record["% of networks"]) for record in records})
@@ -180,4 +180,4 @@ def _collaboration(found: Comparison) -> Any:
     return figure
 
 
-OF_TABLES: Mapping[str, Callable[[Comparison], Any]] = {"figure 11": _sizes, "figure 12": _collaboration}
+OF_TABLES: Mapping[str, Callable[[PaperTable], Any]] = {"figure 11": _sizes, "figure 12": _collaboration}

@@ -13,14 +13,14 @@ from latcast.datasets.splits import by_device, by_group
 from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest
-from papers.iiswc20.published import Published
+from papers.iiswc20.published import PublishedPhones
 
 Row = dict[str, Any]
 """Metrics by name, and what tells the rows of a trial apart."""
 
 
 @dataclass(frozen=True, order=True)
-class Trial:
+class PhoneTrial:
     """One experiment on one split.
 
     Attributes:
@@ -54,13 +54,13 @@ def _rows(document: Any) -> list[Row]:
     return document
 
 
-def rows_of(results: Mapping[Trial, Sequence[Row]]) -> list[Row]:
-    """The rows of all trials, each with the fields of its trial."""
+def rows_of(results: Mapping[PhoneTrial, Sequence[Row]]) -> list[Row]:
+    """Return the rows of all trials, each with the fields of its trial."""
     return [{**asdict(trial), **row} for trial, rows in results.items() for row in rows]
 
 
 def select(rows: Iterable[Row], **wanted: object) -> list[Row]:
-    """Rows with these values."""
+    """Return rows with these values."""
     return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
 
 
@@ -79,14 +79,14 @@ def r_squared(predicted_ms: np.ndarray, actual_ms: np.ndarray) -> float:
 def metrics(
     predicted_ms: np.ndarray, actual_ms: np.ndarray, low_ms: np.ndarray | None = None, high_ms: np.ndarray | None = None
 ) -> Row:
-    """Of predicted cells, in an array of any shape."""
+    """Return the errors of predicted cells, in an array of any shape."""
     flat = [None if part is None else part.ravel() for part in (low_ms, high_ms)]
     found = judge(predicted_ms.ravel(), actual_ms.ravel(), flat[0], flat[1]).to_json()
     return {"r2": r_squared(predicted_ms, actual_ms), **found}
 
 
-def split_phones(published: Published, seed: int, *, by_model: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the phones to learn from, and of those to test on: 30 %.
+def split_phones(published: PublishedPhones, seed: int, *, by_model: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of the phones to learn from, and of those to test on: 30 %.
 
     Args:
         published: The measurements.
@@ -110,17 +110,17 @@ def split_networks(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def choose_signature(method: str, latency_ms: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Networks that describe a phone, chosen by known phones."""
+    """Return networks that describe a phone, chosen by known phones."""
     return np.array(SELECTIONS.get(method)(latency_ms, size, seed))
 
 
 def values(rows: Iterable[Row], name: str) -> list[float]:
-    """A figure of all rows that have it."""
+    """Return a figure of all rows that have it."""
     return [float(row[name]) for row in rows if row.get(name) is not None]
 
 
 def averaged(rows: Sequence[Row], names: Sequence[str] = METRICS) -> list[Cell]:
-    """The mean of each figure; None where no row has it."""
+    """Return the mean of each figure; None where no row has it."""
     return [float(np.mean(found)) if (found := values(rows, name)) else None for name in names]
 
 

@@ -34,7 +34,7 @@ NETWORK_CLUSTERS = ("small", "large", "giant")
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedPhones:
     """Attributes:
     phones: Platform ids, one a row.
     models: The phones' models; phones of one model have the same.
@@ -96,12 +96,12 @@ class Published:
         return len(self.layers)
 
     def label_error(self) -> LabelError | None:
-        """Of the medians over all runs; None without raw runs."""
+        """Return the error of the medians over all runs; None without raw runs."""
         return None if self.halves_ms is None else label_error_of_halves(*self.halves_ms)
 
 
-def read_published(folder: Path) -> Published:
-    """Reads the dataset.
+def read_published(folder: Path) -> PublishedPhones:
+    """Read the dataset.
 
     Raises:
         DatasetError: A file is missing or malformed, the networks' layers are missing, or there are too few phones.
@@ -126,7 +126,7 @@ def read_published(folder: Path) -> Published:
         halves_ms = np.stack([np.median(all_runs[:, :, :half], axis=2), np.median(all_runs[:, :, half:], axis=2)])
     mega_macs = {item.reference.name: item.environment[MOMENT]["mega_macs"] for item in imported.measurements}
     hardware = tuple(phones[name].environment["device"] for name in table.platforms)
-    return Published(
+    return PublishedPhones(
         table.platforms,
         tuple(str(device["model"]) for device in hardware),
         hardware,

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from papers.harness import Cell, Comparison, ResultFolder, Watch, make_tables, run_trials, unwatched
+from papers.harness import Cell, PaperTable, ResultFolder, Watch, make_tables, run_trials, unwatched
 from papers.iiswc20 import paper
 from papers.iiswc20.experiments import LOGARITHMIC, OURS_OF, SIZES, TREES, WITH_EFFECTS, compute
-from papers.iiswc20.protocol import HEADINGS, Row, Trial, averaged, rows_of, select, span, values
-from papers.iiswc20.published import Published
+from papers.iiswc20.protocol import HEADINGS, PhoneTrial, Row, averaged, rows_of, select, span, values
+from papers.iiswc20.published import PublishedPhones
 
 STATIC_VARIANTS = ("as published", "models apart", "CPUs apart", "rows exchanged")
 
@@ -32,13 +32,13 @@ def _cells(printed: Cell, rows: Sequence[Row]) -> tuple[Cell, ...]:
     return (printed, mean, span(rows), *rest)
 
 
-def figure_8(rows: Sequence[Row], published: Published) -> Comparison:
-    """Static features."""
+def figure_8(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
+    """Return static features."""
     lines = [
         (variant, *_cells(paper.STATIC_R2 if variant == "as published" else None, select(rows, variant=variant)))
         for variant in STATIC_VARIANTS
     ]
-    return Comparison(
+    return PaperTable(
         "figure 8",
         "the paper's trees on CPU model, frequency and memory, 30 % of the phones held out",
         ("features", *_COLUMNS),
@@ -52,8 +52,8 @@ def figure_8(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def figure_9(rows: Sequence[Row], published: Published) -> Comparison:
-    """Selections at 10."""
+def figure_9(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
+    """Return selections at 10."""
     lines = []
     for method, name in paper.SELECTIONS.items():
         for by_model in (False, True):
@@ -61,7 +61,7 @@ def figure_9(rows: Sequence[Row], published: Published) -> Comparison:
             if found:
                 printed = None if by_model else paper.SELECTION_R2.get(method)
                 lines.append((name + (", models apart" if by_model else ""), *_cells(printed, found)))
-    return Comparison(
+    return PaperTable(
         "figure 9",
         "the paper's trees with a signature of 10 networks, 30 % of the phones held out",
         ("selection", *_COLUMNS),
@@ -70,12 +70,12 @@ def figure_9(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def figure_10(rows: Sequence[Row], published: Published) -> Comparison:
+def figure_10(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
     """100 random signatures."""
     found = values(rows, "r2")
     mean, *rest = averaged(rows)
     line = (f"{len(found)} random signatures", paper.RANDOM_MEAN_R2, mean, paper.RANDOM_WORST_R2, min(found), max(found), *rest)
-    return Comparison(
+    return PaperTable(
         "figure 10",
         "random signatures of 10 networks on one split",
         ("signatures", "R² in the paper", "R², mean", "worst in the paper", "worst", "best", *HEADINGS[1:]),
@@ -83,7 +83,7 @@ def figure_10(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def figure_11(rows: Sequence[Row], published: Published) -> Comparison:
+def figure_11(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
     """Sizes of signatures."""
     lines = []
     for size in SIZES:
@@ -94,7 +94,7 @@ def figure_11(rows: Sequence[Row], published: Published) -> Comparison:
         cells += averaged(select(rows, experiment="sizes", size=size), ("r2", "mape", "within_10"))
         lines.append(tuple(cells))
     columns = [f"{name} {figure}" for name in ("RS", "MIS", "SCCS") for figure in ("R²", "MAPE %")]
-    return Comparison(
+    return PaperTable(
         "figure 11",
         "the paper's trees by size of the signature, and ours with random ones",
         ("networks", *columns, "ours R²", "ours MAPE %", "ours ±10 %"),
@@ -106,7 +106,7 @@ def figure_11(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def table_i(rows: Sequence[Row], published: Published) -> Comparison:
+def table_i(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
     """Held-out clusters."""
     lines = []
     for cluster in paper.CLUSTERS:
@@ -115,7 +115,7 @@ def table_i(rows: Sequence[Row], published: Published) -> Comparison:
                 found = select(rows, variant=f"{cluster}, {method}", model=model)
                 printed = paper.TABLE_I.get((method, cluster)) if model == "trees" else None
                 lines.append((cluster, name, model, *_cells(printed, found)))
-    return Comparison(
+    return PaperTable(
         "table I",
         "one cluster of phones held out, the other two to learn from; signatures of 10 networks",
         ("held out", "selection", "model", *_COLUMNS),
@@ -128,7 +128,7 @@ def table_i(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def figure_12(rows: Sequence[Row], published: Published) -> Comparison:
+def figure_12(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
     """Collaboration."""
     lines = []
     for devices, percent in sorted({(row["devices"], row["size"]) for row in rows}):
@@ -138,7 +138,7 @@ def figure_12(rows: Sequence[Row], published: Published) -> Comparison:
                 printed = paper.COLLABORATIVE.get(devices) if model == "paper" else None
                 every = averaged(found, ("r2_all",))[0]
                 lines.append((devices, percent, model, printed, every, span(found, "r2_all"), *averaged(found)))
-    return Comparison(
+    return PaperTable(
         "figure 12",
         "phones that each contribute a signature of 10 and some percent of the networks",
         (
@@ -151,7 +151,7 @@ def figure_12(rows: Sequence[Row], published: Published) -> Comparison:
     )  # fmt: skip
 
 
-def figure_13(rows: Sequence[Row], published: Published) -> Comparison:
+def figure_13(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
     """Redmi Note 5 Pro."""
     lines = []
     for model, count in sorted({(row["model"], row["measurements"]) for row in rows}):
@@ -160,7 +160,7 @@ def figure_13(rows: Sequence[Row], published: Published) -> Comparison:
     notes = ["Ours is judged on the networks that were not measured; the trees, as in the paper, on all."]
     if not lines:
         notes = [f"No {paper.FIGURE_13_PHONE} is among the phones."]
-    return Comparison(
+    return PaperTable(
         "figure 13",
         "Redmi Note 5 Pro with 20 measurements among 50 phones, and on its own",
         ("model", "measurements", *_COLUMNS),
@@ -169,8 +169,8 @@ def figure_13(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def beyond(rows: Sequence[Row], published: Published) -> Comparison:
-    """The model of devices."""
+def beyond(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
+    """Return the model of devices."""
     lines = []
     for experiment, variant, size in sorted({(row["experiment"], row["variant"], row["size"]) for row in rows}):
         unseen = experiment == "unseen networks"
@@ -185,7 +185,7 @@ def beyond(rows: Sequence[Row], published: Published) -> Comparison:
             if found:
                 coverage = averaged(found, ("interval_coverage",))
                 lines.append((case + suffix, variant.replace("_", " "), size, *coverage, *_cells(None, found)[1:]))
-    return Comparison(
+    return PaperTable(
         "beyond the paper",
         "a new phone by the model of devices",
         ("case", "label, selection", "measured", "in 90 % interval %", "R², mean", "R², range", *HEADINGS[1:]),
@@ -194,7 +194,7 @@ def beyond(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def _label_note(published: Published) -> str:
+def _label_note(published: PublishedPhones) -> str:
     error = published.label_error()
     return "" if error is None else f"Label error, half of what the medians of the two halves of the runs differ by: {error}."
 
@@ -239,8 +239,8 @@ TARGETS = (
 )  # fmt: skip
 
 
-def targets(rows: Sequence[Row], published: Published) -> Comparison:
-    """Each target with the mean and range of the splits."""
+def targets(rows: Sequence[Row], published: PublishedPhones) -> PaperTable:
+    """Return each target with the mean and range of the splits."""
     lines = []
     for target in TARGETS:
         counted = select(rows, **target.rows)
@@ -251,7 +251,7 @@ def targets(rows: Sequence[Row], published: Published) -> Comparison:
             wanted = f"at least {target.least:g}" if target.figure == "within_10" else f"{target.least:g} to {target.most:g}"
         reached = "-" if mean is None else "yes" if target.least <= mean <= target.most else "no"
         lines.append((target.what, wanted, mean, span(counted, target.figure, target.digits), len(found), reached))
-    return Comparison(
+    return PaperTable(
         "targets",
         "what the model of devices is meant to reach on phones that it did not see, signatures random",
         ("case", "wanted", "mean", "range", "splits", "reached"),
@@ -264,45 +264,47 @@ def targets(rows: Sequence[Row], published: Published) -> Comparison:
     )
 
 
-def wanted_trials(published: Published, chosen: Collection[str], splits: int) -> dict[str, list[Trial]]:
-    """The trials of each item."""
+def wanted_trials(published: PublishedPhones, chosen: Collection[str], splits: int) -> dict[str, list[PhoneTrial]]:
+    """Return the trials of each item."""
     seeds, selections = range(splits), tuple(paper.SELECTIONS)
     labels = ("mean",) if published.median_ms is None else ("mean", "median")
-    found: dict[str, list[Trial]] = {
-        "figure 8": [Trial("static", seed, variant) for variant in STATIC_VARIANTS for seed in seeds],
-        "figure 9": [Trial("selection", seed, method) for method in selections for seed in seeds],
-        "figure 10": [Trial("random signature", seed) for seed in range(RANDOM_SIGNATURES)],
-        "figure 11": [Trial("selection", seed, method, size) for method in selections[:3] for size in SIZES for seed in seeds]
-        + [Trial("sizes", seed) for seed in seeds],
+    found: dict[str, list[PhoneTrial]] = {
+        "figure 8": [PhoneTrial("static", seed, variant) for variant in STATIC_VARIANTS for seed in seeds],
+        "figure 9": [PhoneTrial("selection", seed, method) for method in selections for seed in seeds],
+        "figure 10": [PhoneTrial("random signature", seed) for seed in range(RANDOM_SIGNATURES)],
+        "figure 11": [
+            PhoneTrial("selection", seed, method, size) for method in selections[:3] for size in SIZES for seed in seeds
+        ]
+        + [PhoneTrial("sizes", seed) for seed in seeds],
         "table I": [
-            Trial("held-out cluster", seed, f"{cluster}, {method}")
+            PhoneTrial("held-out cluster", seed, f"{cluster}, {method}")
             for cluster in paper.CLUSTERS
             for method in selections
             for seed in (seeds if method == "random" else range(1))
         ],
-        "figure 12": [Trial("collaborative", seed, TREES, percent) for percent in PERCENTAGES for seed in seeds]
-        + [Trial("collaborative", seed, f"{OURS_OF}10", percent) for percent in PERCENTAGES for seed in seeds]
-        + [Trial("collaborative", seed, f"{OURS_OF}50", PERCENTAGES[0]) for seed in seeds[:SLOW_SPLITS]],
-        "figure 13": [Trial("isolated", seed) for seed in seeds],
+        "figure 12": [PhoneTrial("collaborative", seed, TREES, percent) for percent in PERCENTAGES for seed in seeds]
+        + [PhoneTrial("collaborative", seed, f"{OURS_OF}10", percent) for percent in PERCENTAGES for seed in seeds]
+        + [PhoneTrial("collaborative", seed, f"{OURS_OF}50", PERCENTAGES[0]) for seed in seeds[:SLOW_SPLITS]],
+        "figure 13": [PhoneTrial("isolated", seed) for seed in seeds],
         "beyond the paper": [
-            Trial("new phones", seed, f"{label}, {method}", 10)
+            PhoneTrial("new phones", seed, f"{label}, {method}", 10)
             for label in labels
             for method in (selections if label == "mean" else ("random", "prediction_error"))
             for seed in seeds
         ]
-        + [Trial("new phones", seed, f"mean, {method}", 5) for method in ("random", "prediction_error") for seed in seeds]
-        + [Trial("unseen networks", seed, label) for label in labels for seed in seeds],
+        + [PhoneTrial("new phones", seed, f"mean, {method}", 5) for method in ("random", "prediction_error") for seed in seeds]
+        + [PhoneTrial("unseen networks", seed, label) for label in labels for seed in seeds],
         "targets": [
-            *(Trial("new phones", seed, "mean, random", size) for size in (10, 5) for seed in seeds),
-            *(Trial("unseen networks", seed, "mean") for seed in seeds),
-            *(Trial("collaborative", seed, f"{OURS_OF}10", 10) for seed in seeds),
-            *(Trial("held-out cluster", seed, f"{cluster}, random") for cluster in paper.CLUSTERS for seed in seeds),
+            *(PhoneTrial("new phones", seed, "mean, random", size) for size in (10, 5) for seed in seeds),
+            *(PhoneTrial("unseen networks", seed, "mean") for seed in seeds),
+            *(PhoneTrial("collaborative", seed, f"{OURS_OF}10", 10) for seed in seeds),
+            *(PhoneTrial("held-out cluster", seed, f"{cluster}, random") for cluster in paper.CLUSTERS for seed in seeds),
         ],
     }
     return {name: trials for name, trials in found.items() if name in chosen}
 
 
-MAKERS: Mapping[str, Callable[[Sequence[Row], Published], Comparison]] = {
+MAKERS: Mapping[str, Callable[[Sequence[Row], PublishedPhones], PaperTable]] = {
     "figure 8": figure_8,
     "figure 9": figure_9,
     "figure 10": figure_10,
@@ -319,15 +321,15 @@ ITEMS = tuple(MAKERS)
 
 
 def reproduce(
-    published: Published,
+    published: PublishedPhones,
     results: ResultFolder[list[Row]],
     chosen: Collection[str],
     *,
     splits: int = 20,
     jobs: int = 1,
     watch: Watch = unwatched,
-) -> list[Comparison]:
-    """Tables and figures, in the paper's order.
+) -> list[PaperTable]:
+    """Return tables and figures, in the paper's order.
 
     Args:
         published: The measurements.

@@ -77,7 +77,7 @@ def _cpu(device: Mapping[str, Any]) -> str:
 
 
 def layers_of_graph(graph: Graph) -> np.ndarray:
-    """The layers of a network, (layers, 13), in execution order; operators of other kinds are left out.
+    """Return the layers of a network, (layers, 13), in execution order; operators of other kinds are left out.
 
     A fully connected layer is a 1x1 convolution of one pixel, as in the published files.
     """
@@ -209,12 +209,12 @@ class _Splits:
         return cls(below, columns, features.T)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """(splits, columns): (members, columns) values added up over the members below each threshold."""
+        """Return (members, columns) values added up over the members below each threshold: (splits, columns)."""
         found: np.ndarray = (self.below @ values.astype(np.float32)).astype(np.float64)
         return found
 
     def best(self, below: np.ndarray, held: np.ndarray, node: _Open, settings: BoostingSettings) -> _Found:
-        """The best split of a node; a gain of 0 where none is allowed.
+        """Return the best split of a node; a gain of 0 where none is allowed.
 
         Args:
             below: (splits,) sums of residuals below each threshold.
@@ -240,7 +240,7 @@ class _Splits:
 
 @lru_cache(maxsize=8)
 def _splits_of(features: bytes, members: int) -> _Splits:
-    """Of features as the bytes of a (members, features) float64 array: many fits describe the same networks."""
+    """Return the splits of features, the bytes of a (members, features) float64 array; many fits have the same networks."""
     return _Splits.of(np.frombuffer(features).reshape(members, -1))
 
 
@@ -307,7 +307,7 @@ class GridBoosting:
         self.trees = [self._grow() for _ in range(self.settings.trees)]
 
     def _grow(self) -> _Node:
-        """A tree, level by level, so that the sums of all nodes of a level are one product of matrices a side."""
+        """Return a tree, level by level, so that the sums of all nodes of a level are one product of matrices a side."""
         shape = self._residual.shape
         root = _Open((np.ones(shape[0], dtype=bool), np.ones(shape[1], dtype=bool)), self._residual, self._weight)
         level, leaves = [root], []
@@ -330,7 +330,7 @@ class GridBoosting:
         return root.node
 
     def _split(self, node: _Open, sums: list[np.ndarray]) -> list[_Open]:
-        """Splits a node where that gains anything; its children."""
+        """Split a node where that gains anything, and return its children."""
         found = [self._sides[side].best(sums[side][:, 0], sums[side][:, 1], node, self.settings) for side in (0, 1)]
         side = 0 if found[0].gain >= found[1].gain else 1
         if not found[side].gain:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import DatasetError
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 from papers.litepred import paper
 
 RIVALS: tuple[tuple[str, str, str], ...] = (
@@ -45,7 +45,7 @@ def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
     return data
 
 
-def table_4(document: Mapping[str, Any]) -> Comparison:
+def table_4(document: Mapping[str, Any]) -> PaperTable:
     """Transfer beside rivals, means over targets.
 
     Raises:
@@ -59,7 +59,7 @@ def table_4(document: Mapping[str, Any]) -> Comparison:
         printed: tuple[Cell, Cell] = paper.TABLE_4.get(theirs, (None, None))
         rows.append((title, means["mape"], means["within_5"], means["within_10"], means["rmse_ms"], theirs or None, *printed))
     measured = document["mean"]["measured"]
-    return Comparison(
+    return PaperTable(
         "table 4", f"transfer and rivals, mean over {len(document['targets'])} platforms of one machine",
         ("method", "MAPE %", "±5 %", "±10 %", "RMSE ms", "in the paper", "paper ±5 %", "paper ±10 %"), tuple(rows),
         (
@@ -80,8 +80,8 @@ JUDGED_ON = {
 }
 
 
-def table_6(document: Mapping[str, Any], device: str) -> Comparison:
-    """The share of kernels within ±10 % after as many measurements with each sampler, the paper's beside.
+def table_6(document: Mapping[str, Any], device: str) -> PaperTable:
+    """Return the share of kernels within ±10 % after as many measurements with each sampler, the paper's beside.
 
     Args:
         document: Arms of samplers with their curves.
@@ -106,7 +106,7 @@ def table_6(document: Mapping[str, Any], device: str) -> Comparison:
             cells += [mean([point["within_10"] for point in points]), mean([point["mape"] for point in points])]
         rows.append(tuple(cells))
     judged = JUDGED_ON[str(document.get("judged_on", "grid"))]
-    return Comparison(
+    return PaperTable(
         "table 6", "kernels within ±10 %, by what chose the samples",
         ("platform", "sampler", "samples", "Conv within ±10 %", "Conv MAPE %", "DWConv within ±10 %", "DWConv MAPE %"),
         tuple(rows),
@@ -119,7 +119,7 @@ def table_6(document: Mapping[str, Any], device: str) -> Comparison:
 
 
 def _last_points(document: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """The last point of every curve, by kernel type and sampler."""
+    """Return the last point of every curve, by kernel type and sampler."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for arm in document["arms"]:
         points = [point for point in arm["curve"] if point["trained_on"] == "everything"]

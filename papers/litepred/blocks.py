@@ -16,7 +16,7 @@ from latcast.datasets.importers.tflite_blocks import IMPORTER
 from latcast.errors import DatasetError
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.regressors.forest import LogResidual
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 
 TABLE = "ln_v3"
 """The table that all three phones have."""
@@ -49,7 +49,7 @@ class Blocks:
 
 
 def read_blocks(folder: Path) -> Blocks:
-    """The blocks that all phones have, in the order of their names.
+    """Return the blocks that all phones have, in the order of their names.
 
     Raises:
         DatasetError: The folder lacks a table.
@@ -71,7 +71,7 @@ def read_blocks(folder: Path) -> Blocks:
 
 
 def transfer_blocks(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """Latency of all blocks on the new phone, (blocks,), from some that were measured there.
+    """Return latency of all blocks on the new phone, (blocks,), from some that were measured there.
 
     Args:
         blocks: All blocks.
@@ -93,14 +93,14 @@ def transfer_blocks(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.n
 
 
 def from_scratch(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """The same without the known phones."""
+    """Return the same without the known phones."""
     middle = float(np.median(blocks.latency_ms[train]))
     trees = LogResidual.fit(blocks.features[train], blocks.latency_ms[train] / middle, seed=seed, tune=False)
     return np.asarray(middle * trees.predict(blocks.features))
 
 
 def one_factor(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """The known phones' geometric mean times one factor, the median over the measured blocks: the plainest transfer."""
+    """Return the known phones' geometric mean times one factor, the median over the measured blocks: the plainest transfer."""
     middle = np.exp(np.log(blocks.sources_ms).mean(axis=1))
     return np.asarray(middle * np.median(blocks.latency_ms[train] / middle[train]))
 
@@ -144,8 +144,8 @@ METHODS: Mapping[str, Callable[..., np.ndarray]] = {
 """By what a column is called: trees and a plain regression without the known phones, one number and the transfer with them."""
 
 
-def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> Comparison:
-    """Errors on blocks of the new phone that were not looked at, by how many were."""
+def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> PaperTable:
+    """Return errors on blocks of the new phone that were not looked at, by how many were."""
     blocks = read_blocks(folder)
     rows: list[tuple[Cell, ...]] = []
     for count in (each for each in amounts if 2 * each <= len(blocks.latency_ms)):
@@ -161,7 +161,7 @@ def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> Compari
             cells += [mean([each.within_10 for each in found])]
         rows.append(tuple(cells))
     columns = [f"{how}, {figure}" for how in METHODS for figure in ("MAPE %", "±5 %", "±10 %")]
-    return Comparison(
+    return PaperTable(
         "blocks", f"{len(blocks.latency_ms)} blocks on {TARGET} from {' and '.join(SOURCES)} (TFLite, published tables)",
         ("blocks measured", *columns), tuple(rows),
         (
@@ -174,7 +174,7 @@ def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> Compari
 
 
 def _tables(folder: Path) -> dict[str, dict[str, float]]:
-    """By phone, milliseconds by the name of the block."""
+    """Return milliseconds by phone and name of the block."""
     found: dict[str, dict[str, float]] = {phone: {} for phone in (TARGET, *SOURCES)}
     for each in IMPORTER.read(folder).measurements:
         phone = each.platform.partition("/")[0]

@@ -15,7 +15,7 @@ from papers.command import AsJson, Only, report, working
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
-    from papers.harness import Comparison, Watch
+    from papers.harness import PaperTable, Watch
 
 ITEMS = ("table 4", "table 5", "table 6", "picks", "table 7", "table 8", "figure 6", "figure 7", "figure 8", "blocks")
 
@@ -93,7 +93,7 @@ def command(
 
 def _transferred(
     stores: list[Path], folders: list[Path] | None, wanted: str | None, kernel_type: str, chosen: set[str], watch: Watch
-) -> list[Comparison]:
+) -> list[PaperTable]:
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.devices.pool import open_pool
     from latcast.kernels.rules import platform_rules
@@ -104,7 +104,7 @@ def _transferred(
     from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, figure_8, table_5
 
     pool = open_pool(folders, watch=lambda name, share: watch(Stage("loading the pool", share)))
-    found: list[Comparison] = []
+    found: list[PaperTable] = []
     targets = []
     for store in stores:
         with open_measurements(store) as kept:
@@ -126,7 +126,7 @@ def _transferred(
 
 def _searched(
     on: list[str], measured: Path | None, budget_s: float, cpus: str, realtime: bool | None, chosen: set[str], watch: Watch
-) -> list[Comparison]:
+) -> list[PaperTable]:
     from latcast.datasets.store import Store
     from latcast.measure.labels import LABEL_PROCESSES
     from latcast.predictors.demonstration import CHECK_PLAN

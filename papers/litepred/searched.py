@@ -27,7 +27,7 @@ from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_widths
 from latcast.spaces.nas.supernet import SUPERNETS
-from papers.harness import Cell, Comparison, Watch, unwatched
+from papers.harness import Cell, PaperTable, Watch, unwatched
 from papers.litepred import paper
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def mobilenet_v3_narrow() -> Reference:
 
 
 def baselines() -> dict[str, Reference]:
-    """The MobileNets of Table 7."""
+    """Return the MobileNets of Table 7."""
     return {
         "MobileNetV2": model("mobilenet_v2"),
         "MobileNetV3×0.75": mobilenet_v3_narrow(),
@@ -130,7 +130,7 @@ def baselines() -> dict[str, Reference]:
 def picks_at_quantiles(
     predictor: PlatformPredictor, *, evaluations: int = paper.SEARCHED, watch: Watch = unwatched
 ) -> list[Pick]:
-    """What searches for a platform pick at limits that a quarter, half and three quarters of a space meet."""
+    """Return the picks of searches for a platform at limits that a quarter, half and three quarters of a space meet."""
     found = []
     for space in SPACES:
         encoded = EncodingPredictor(predictor, space)
@@ -147,7 +147,7 @@ def picks_at_quantiles(
 def picks_at_baselines(
     predictor: PlatformPredictor, *, evaluations: int = paper.SEARCHED, watch: Watch = unwatched
 ) -> list[Pick]:
-    """The best network of Once-for-all's space that is predicted to be as fast as each MobileNet is predicted to be."""
+    """Return the best network of Once-for-all's space that is predicted to be as fast as each MobileNet is predicted to be."""
     encoded = EncodingPredictor(predictor, TABLE_SPACE)
     found = []
     known = baselines()
@@ -160,7 +160,7 @@ def picks_at_baselines(
 
 
 def _picks(encoded: EncodingPredictor, limit: str, limit_ms: float, confident: bool, count: int, evaluations: int) -> list[Pick]:
-    """The best networks within a limit; none where even the fastest is slower."""
+    """Return the best networks within a limit; none where even the fastest is slower."""
     plan = SearchPlan(limit_ms, confident, evaluations)
     try:
         chosen = search_encodings(encoded, SizeObjective(OBJECTIVE, encoded), plan).networks(count)
@@ -172,8 +172,8 @@ def _picks(encoded: EncodingPredictor, limit: str, limit_ms: float, confident: b
     ]
 
 
-def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]]) -> Comparison:
-    """The share of picks that meet their limit when measured, by platform, space, and what was held to the limit."""
+def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]]) -> PaperTable:
+    """Return the share of picks that meet their limit when measured, by platform, space, and what was held to the limit."""
     rows: list[tuple[Cell, ...]] = []
     for confident in (False, True):
         of_all: list[tuple[Pick, float]] = []
@@ -184,7 +184,7 @@ def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]
                 of_all += measured
                 rows.append((platform.name, space, _held(confident), len(part), *_share(measured)))
         rows.append(("all", "all", _held(confident), sum(_count(picks, confident) for _, picks in platforms), *_share(of_all)))
-    return Comparison(
+    return PaperTable(
         "picks", f"whether the {PICKS} best networks under a limit meet it when measured, at {len(QUANTILES)} limits a space",
         ("platform", "space", "held to the limit", "picks", "measured", "within limit %", "highest, % of limit", "MAPE %"),
         tuple(rows),
@@ -211,7 +211,7 @@ def _measured(platform: MeasuredPlatform, picks: Sequence[Pick]) -> list[tuple[P
 
 
 def _share(measured: Sequence[tuple[Pick, float]]) -> tuple[Cell, ...]:
-    """Number, share within the limit, the slowest relative to it, and MAPE."""
+    """Return number, share within the limit, the slowest relative to it, and MAPE."""
     if not measured:
         return (0, None, None, None)
     actual = np.array([measured_ms for _, measured_ms in measured])
@@ -220,7 +220,7 @@ def _share(measured: Sequence[tuple[Pick, float]]) -> tuple[Cell, ...]:
     return (len(actual), 100 * float((relative <= 1).mean()), 100 * float(relative.max()), judge(predicted, actual).mape)
 
 
-def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch: Watch = unwatched) -> Comparison:
+def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch: Watch = unwatched) -> PaperTable:
     """MobileNets and what was searched under their latency: sizes, a zero-cost proxy and latency, for want of accuracy."""
     rows: list[tuple[Cell, ...]] = []
     known = baselines()
@@ -239,7 +239,7 @@ def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch:
                 if pick.limit == name:
                     title = f"OFA + latcast, {_held(pick.confident)}"
                     rows.append((platform.name, name, title, *_described(platform, pick.reference, pick.latency_ms)))
-    return Comparison(
+    return PaperTable(
         "table 7", "MobileNets, and the networks of Once-for-all's space searched under their latency",
         (
             "platform", "limit", "network", "million MACs", "million parameters", "naswot", "predicted ms", "measured ms",
@@ -261,7 +261,7 @@ def _described(platform: MeasuredPlatform, reference: Reference, latency_ms: flo
 
 
 def _proxy(reference: Reference) -> float | None:
-    """The proxy at the full size of images; None without torch."""
+    """Return the proxy at the full size of images; None without torch."""
     try:
         return PROXIES.get("naswot").score(build(reference), seed=0)
     except MissingExtraError:
@@ -281,8 +281,8 @@ def members(count: int = MEMBERS) -> list[Reference]:
     return SUPERNETS.get(AUTOFORMER).sample(count, SEED)
 
 
-def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Reference] | None = None) -> Comparison:
-    """How well members are predicted, by platform, the paper's platforms first.
+def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Reference] | None = None) -> PaperTable:
+    """Return how well members are predicted, by platform, the paper's platforms first.
 
     Args:
         platforms: Predictors with what was measured of their platforms.
@@ -294,7 +294,7 @@ def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Referenc
     ]
     for platform in platforms:
         rows.append((platform.name, "profiled itself", *_predicted(platform, members() if references is None else references)))
-    return Comparison(
+    return PaperTable(
         "table 8", "vision transformers of AutoFormer's space",
         (
             "platform", "learned from", "networks", "minutes measured", "MAPE %", "±5 %", "±10 %", "Spearman", "in interval %",

@@ -21,7 +21,7 @@ from latcast.predictors.profiling import Stage
 from latcast.predictors.samples import KnownKernels, TrainingData, kernel_samples
 from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform
-from papers.harness import Cell, Comparison, Watch, mean, measuring_seconds, unwatched
+from papers.harness import Cell, PaperTable, Watch, mean, measuring_seconds, unwatched
 from papers.litepred import paper
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Kernels:
 
     @classmethod
     def of(cls, known: KnownKernels, name: str) -> Kernels:
-        """Those of a store that could be measured.
+        """Return the records of a store that could be measured.
 
         Raises:
             DatasetError: The store holds hardly any kernels of the type.
@@ -62,20 +62,20 @@ class Kernels:
         return cls(name, np.array(rows), np.array([found[row] for row in rows]))
 
     def split(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to adapt with, in random order, and rows to judge on."""
+        """Return rows to adapt with, in random order, and rows to judge on."""
         order = np.random.default_rng(seed).permutation(len(self.latency_ms))
         cut = round(TEST_SHARE * len(order))
         return order[cut:], order[:cut]
 
     def amounts(self) -> list[int]:
-        """Those of :data:`AMOUNTS` that there are samples for."""
+        """Return the :data:`AMOUNTS` that there are samples for."""
         return [count for count in AMOUNTS if count <= len(self.latency_ms) - round(TEST_SHARE * len(self.latency_ms))]
 
 
 def transferred(
     kernels: Kernels, pool: Pool, platforms: Sequence[str], train: np.ndarray, test: np.ndarray, seed: int
 ) -> Metrics:
-    """How a predictor adapted from some platforms does on the kernels to judge on; from scratch with no platforms."""
+    """Return how a predictor adapted from some platforms does on the kernels to judge on; from scratch with no platforms."""
     rows, latency_ms = kernels.configurations[train], kernels.latency_ms[train]
     analytical = fit_from_kernels({kernels.name: (rows, latency_ms)})
     if platforms:
@@ -87,13 +87,13 @@ def transferred(
 
 
 def chosen(kernels: Kernels, pool: Pool, train: np.ndarray, by: str, seed: int) -> list[str]:
-    """The pool's platforms, the one to transfer from first, told by the samples to adapt with."""
+    """Return the pool's platforms, the one to transfer from first, told by the samples to adapt with."""
     found = similarities(pool, kernels.name, kernels.configurations[train], kernels.latency_ms[train])
     return [each.platform for each in ranked(found, by, seed)]
 
 
-def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparison:
-    """How well a predictor does after adaptation, by how it was chosen and by the number of samples."""
+def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTable:
+    """Return how well a predictor does after adaptation, by how it was chosen and by the number of samples."""
     rows: list[tuple[Cell, ...]] = []
     for place, count in enumerate(kernels.amounts()):
         watch(Stage("figure 6", place / len(kernels.amounts())))
@@ -109,7 +109,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
             cells += [mean([each.mape for each in found]), mean([each.within_10 for each in found])]
         rows.append((count, *cells, ", ".join(sorted(set(names)))))
     columns = [f"{by}, {figure}" for by in SIMILARITIES for figure in ("MAPE %", "within ±10 %")]
-    return Comparison(
+    return PaperTable(
         "figure 6", f"kernels of type '{kernels.name}' after adapting one predictor of {len(pool)}, by how it was chosen",
         ("samples", *columns, "of lowest divergence"), tuple(rows),
         (
@@ -120,8 +120,8 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
     )  # fmt: skip
 
 
-def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparison:
-    """A new predictor against one transferred from the most similar platforms, at equal numbers of samples."""
+def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTable:
+    """Return a new predictor against one transferred from the most similar platforms, at equal numbers of samples."""
     rows: list[tuple[Cell, ...]] = []
     for place, count in enumerate(kernels.amounts()):
         watch(Stage("figure 7", place / len(kernels.amounts())))
@@ -135,7 +135,7 @@ def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
             mean([getattr(each, name) for each in found]) for found in (scratch, adapted) for name in ("mape", "within_10")
         ]
         rows.append((count, *figures))
-    return Comparison(
+    return PaperTable(
         "figure 7", f"kernels of type '{kernels.name}': from scratch and transferred",
         ("samples", "from scratch, MAPE %", "from scratch, within ±10 %", "transferred, MAPE %", "transferred, within ±10 %"),
         tuple(rows),
@@ -148,7 +148,7 @@ def figure_7(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
 
 
 def _fewer(rows: Sequence[Sequence[Cell]]) -> str:
-    """How many times fewer samples the transferred curve needs to be no worse than from scratch with the most samples."""
+    """Return how many times fewer samples the transferred curve needs to be no worse than from scratch with the most samples."""
     counts = np.array([float(row[0]) for row in rows])  # type: ignore[arg-type]
     scratch, adapted = (np.array([float(row[column]) for row in rows]) for column in (1, 3))  # type: ignore[arg-type]
     reached = counts[adapted <= scratch[-1]]
@@ -190,7 +190,7 @@ class NewPlatform:
 
     @classmethod
     def of(cls, store: Store, platform: Platform) -> NewPlatform:
-        """What a store holds of a platform.
+        """Return the records of a platform in a store.
 
         Raises:
             DatasetError: Too few networks were measured.
@@ -205,8 +205,8 @@ class NewPlatform:
         return cls(platform, rules, data, measuring_seconds(moments, PAUSE_S) / 60)
 
 
-def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = unwatched) -> Comparison:
-    """Networks as sums of their kernels, by the part of the measured kernels that is adapted with.
+def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = unwatched) -> PaperTable:
+    """Return networks as sums of their kernels, by the part of the measured kernels that is adapted with.
 
     Args:
         target: The platform.
@@ -229,7 +229,7 @@ def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = u
         rows.append(tuple(cells))
     columns = [f"{how}, {figure}" for how in ("from scratch", "transferred") for figure in ("MAPE %", "±5 %", "±10 %")]
     few, other = paper.FEWER_AT_90
-    return Comparison(
+    return PaperTable(
         "figure 8", f"{len(data.networks)} networks on {target.platform} as sums of their kernels, by kernels measured",
         ("kernels", *columns), tuple(rows),
         (
@@ -240,7 +240,7 @@ def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = u
 
 
 def trained_on_kernels(target: NewPlatform, pool: Pool, sources: bool, seed: int = 0) -> PlatformPredictor:
-    """A predictor of kernels timed alone, with or without what the pool says of them."""
+    """Return a predictor of kernels timed alone, with or without what the pool says of them."""
     samples = {name: (found.configurations, found.latency_ms) for name, found in kernel_samples(target.data.isolated).items()}
     analytical = fit_from_kernels(samples)
     kernels = {}
@@ -255,12 +255,12 @@ def trained_on_kernels(target: NewPlatform, pool: Pool, sources: bool, seed: int
 
 
 def framework(platform: Platform) -> str:
-    """What the paper calls an inference framework, whatever the version."""
+    """Return the paper's inference framework of a platform, without its version."""
     return FRAMEWORKS.get(platform.runtime, platform.runtime)
 
 
-def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched) -> Comparison:
-    """Networks on new platforms as sums of their adapted kernels, the paper's platforms first."""
+def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched) -> PaperTable:
+    """Return networks on new platforms as sums of their adapted kernels, the paper's platforms first."""
     rows: list[tuple[Cell, ...]] = [
         (case, name, conv, depthwise, samples, 60 * hours, None, within_5, within_10, None, None, None)
         for case, name, conv, depthwise, samples, hours, within_5, within_10 in paper.TABLE_5
@@ -285,7 +285,7 @@ def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched
                     target.minutes, found.mape, found.within_5, found.within_10, as_sums.mape, scratch.mape, scratch.within_10,
                 )
             )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "table 5", "networks on new platforms, by kernels transferred from the most similar predictors of a pool",
         (
             "case", "platform", "similar for Conv", "similar for DWConv", "kernels measured", "minutes measured", "MAPE %",

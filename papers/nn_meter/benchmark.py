@@ -61,7 +61,7 @@ class MeasuredBenchmark:
         return tuple(self.tests)
 
     def label_error(self, families: Collection[str] | None = None) -> LabelError | None:
-        """Of the labels of some families (all where None); None where no label was repeated."""
+        """Return the label error of some families (all where None); None where no label was repeated."""
         chosen = [label for name in families or self.families for label in self.labels[name] if label.halves_ms is not None]
         return label_error(chosen) if chosen else None
 
@@ -73,7 +73,7 @@ class MeasuredBenchmark:
 def read_benchmark(
     store: Store, platform: Platform, *, families: Sequence[str] = FAMILIES, learn_from: Sequence[Store] = ()
 ) -> MeasuredBenchmark:
-    """Reads a store.
+    """Read a store.
 
     Args:
         store: With measurements of variants, as ``latcast data variants --measure`` leaves it.
@@ -163,12 +163,12 @@ class HeldOutFamily:
 
 
 def without_family(data: TrainingData, family: str) -> TrainingData:
-    """The data without a family's networks and what was profiled inside them."""
+    """Return the data without a family's networks and what was profiled inside them."""
     return restrict(data, lambda sample: sample.family != family)
 
 
 def train_without(benchmark: MeasuredBenchmark, family: str, training: Training) -> PlatformPredictor:
-    """A predictor that saw nothing of a family.
+    """Return a predictor that saw nothing of a family.
 
     Raises:
         TrainingError: Too few measurements are left; the message names the family.
@@ -185,7 +185,7 @@ def train_without(benchmark: MeasuredBenchmark, family: str, training: Training)
 
 
 def operator_level_ms(predictor: PlatformPredictor, samples: Sequence[NetworkSample]) -> np.ndarray:
-    """What the sum over single operators gives by predictors that were made for kernels (§7.3)."""
+    """Return what the sum over single operators gives by predictors that were made for kernels (§7.3)."""
     unfused = load_rules(UNFUSED)
     return predictor.estimate([find_kernels(build(sample.reference), unfused) for sample in samples]).latency_ms
 
@@ -217,5 +217,5 @@ def hold_out_each(
 
 
 def pooled(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """All families' networks one after the other."""
+    """Return all families' networks one after the other."""
     return np.concatenate(list(parts))

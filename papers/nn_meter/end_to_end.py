@@ -15,7 +15,7 @@ from latcast.predictors.evaluation import BASELINES, fit_baseline
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.samples import NetworkSample
 from latcast.spaces import build
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, WatchFamily, pooled, train_without
 from papers.nn_meter.graph_network import KernelGraph, fit_graph_network, kernel_graph
 from papers.nn_meter.paper import (
@@ -53,7 +53,7 @@ def _paper_cells(family: str) -> tuple[Cell, ...]:
     return (cpu.rmspe, cpu.within_5, cpu.within_10, *others)
 
 
-def table_8(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
+def table_8(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> PaperTable:
     """End-to-end prediction, family by family."""
     rows: list[tuple[Cell, ...]] = []
     for held in families:
@@ -66,7 +66,7 @@ def table_8(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> 
     error = benchmark.label_error([held.family for held in families])
     means = tuple(FIGURE_11[device][1] for device in DEVICES)
     rows.append(("all", everything.networks, _percent(error), *metric_cells(everything), None, None, *means))
-    return Comparison(
+    return PaperTable(
         "table 8",
         f"End-to-end latency of networks of families held out, {benchmark.platform}",
         ("family", "networks", "label error %", *METRIC_COLUMNS, "paper CPU RMSPE %", "paper CPU ±5 %",
@@ -81,7 +81,7 @@ def _percent(error: LabelError | None) -> float | None:
 
 
 def goal_sentence(found: Metrics, error: LabelError | None) -> str:
-    """Whether the goals are met, with the figures."""
+    """Return whether the goals are met, with the figures."""
     accuracy = f"{found.within_10:.1f} % of the networks are within ±10 % (goal: {GOAL_WITHIN_10:g} %)"
     if error is None:
         return f"{accuracy}; the labels were not repeated, so there is no label error to judge the MAPE of {found.mape:.1f} % by"
@@ -98,8 +98,8 @@ def goal_sentence(found: Metrics, error: LabelError | None) -> str:
     )
 
 
-def figure_10(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
-    """Errors by measured latency."""
+def figure_10(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> PaperTable:
+    """Return errors by measured latency."""
     actual, predicted = pooled(held.actual_ms for held in families), pooled(held.kernel_level_ms for held in families)
     bounds = (0.0, *LATENCY_GROUPS_MS, np.inf)
     rows: list[tuple[Cell, ...]] = []
@@ -111,7 +111,7 @@ def figure_10(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -
             rows.append((title, found.networks, 100 * float(inside.mean()), *metric_cells(found)))
         else:
             rows.append((title, 0, 0.0, *(None,) * len(METRIC_COLUMNS)))
-    return Comparison(
+    return PaperTable(
         "figure 10",
         f"Errors by latency, {benchmark.platform}",
         ("latency", "networks", "of all %", *METRIC_COLUMNS),
@@ -120,7 +120,7 @@ def figure_10(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -
     )
 
 
-def table_2(benchmark: MeasuredBenchmark) -> Comparison:
+def table_2(benchmark: MeasuredBenchmark) -> PaperTable:
     """Sizes and latencies of the measured networks."""
     rows: list[tuple[Cell, ...]] = []
     for family, samples in benchmark.tests.items():
@@ -130,7 +130,7 @@ def table_2(benchmark: MeasuredBenchmark) -> Comparison:
             (FAMILY_TITLES[family], len(samples), million, TABLE_2_MEAN_MFLOPS[family], float(actual.min()),
              float(actual.max()), *TABLE_2_CPU_MS[family])
         )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "table 2",
         f"The measured networks, {benchmark.platform}",
         ("family", "networks", "mean MMACs", "paper mean MMACs", "lowest ms", "highest ms", "paper CPU lowest ms",
@@ -175,7 +175,7 @@ def figure_9(
     *,
     seed: int = 0,
     watch: WatchFamily = lambda family, done: None,
-) -> Comparison:
+) -> PaperTable:
     """±10 % accuracy on each family, the baselines trained on all the others.
 
     Args:
@@ -217,7 +217,7 @@ def figure_9(
         "the paper holds out those with * and trains its baselines on the other four of them; here they learn from all families "
         "but the one held out"
     )
-    return Comparison("figure 9", f"Networks of unseen families, {benchmark.platform}", tuple(columns), tuple(rows), tuple(notes))
+    return PaperTable("figure 9", f"Networks of unseen families, {benchmark.platform}", tuple(columns), tuple(rows), tuple(notes))
 
 
 def table_11(
@@ -226,8 +226,8 @@ def table_11(
     other: MeasuredBenchmark,
     training: Training,
     watch: WatchFamily = lambda family, done: None,
-) -> Comparison:
-    """The networks measured here, by the predictor of another platform and by its own.
+) -> PaperTable:
+    """Return the networks measured here, by the predictor of another platform and by its own.
 
     Args:
         benchmark: This platform.
@@ -250,7 +250,7 @@ def table_11(
         rows.append((FAMILY_TITLES[held.family], *_both(by_other[-1], held.kernel_level_ms, held.actual_ms), *printed))
     own, actual = pooled(held.kernel_level_ms for held in families), pooled(held.actual_ms for held in families)
     rows.append(("all", *_both(pooled(by_other), own, actual), None, None))
-    return Comparison(
+    return PaperTable(
         "table 11",
         f"Networks measured on {benchmark.platform}, by the predictor of {other.platform} and by its own",
         ("family", *(f"other's {name}" for name in METRIC_COLUMNS), *(f"own {name}" for name in METRIC_COLUMNS),
@@ -264,14 +264,14 @@ def _both(by_other_ms: np.ndarray, own_ms: np.ndarray, actual_ms: np.ndarray) ->
     return (*metric_cells(judge(by_other_ms, actual_ms)), *metric_cells(judge(own_ms, actual_ms)))
 
 
-def table_12(benchmark: MeasuredBenchmark) -> Comparison:
-    """How long measuring took."""
+def table_12(benchmark: MeasuredBenchmark) -> PaperTable:
+    """Return how long measuring took."""
     kernels = len(benchmark.data.profiled) + len(benchmark.data.isolated)
     rows: list[tuple[Cell, ...]] = [
         (str(benchmark.platform), benchmark.seconds / 3600, benchmark.records, len(benchmark.data.networks), kernels)
     ]
     rows += [(f"paper {device}", 24 * days, None, None, None) for device, days in TABLE_12_DAYS.items()]
-    return Comparison(
+    return PaperTable(
         "table 12",
         "Measuring time",
         ("platform", "hours", "records", "networks", "timed kernels"),

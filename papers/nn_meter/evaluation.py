@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from latcast.predictors.profiling import Stage
-from papers.harness import Comparison, Watch, make_tables, unwatched
+from papers.harness import PaperTable, Watch, make_tables, unwatched
 from papers.nn_meter.benchmark import MeasuredBenchmark, Training, WatchFamily, hold_out_each
 from papers.nn_meter.end_to_end import figure_9, figure_10, table_2, table_8, table_11, table_12
 from papers.nn_meter.kernels import figure_6, figure_11, table_4, table_9, table_10
@@ -34,8 +34,8 @@ def reproduce(
     other: MeasuredBenchmark | None = None,
     samplings: Mapping[str, Store] | None = None,
     watch: Watch = unwatched,
-) -> list[Comparison]:
-    """Tables and figures, in the paper's order; predictors are trained once for all of them.
+) -> list[PaperTable]:
+    """Return tables and figures, in the paper's order; predictors are trained once for all of them.
 
     Args:
         benchmark: What was measured.
@@ -54,7 +54,7 @@ def reproduce(
         return lambda family, done: watch(Stage(f"{what} without {family}", start + span * done / len(benchmark.families)))
 
     held = hold_out_each(benchmark, training, stages("training", 0.0, 0.7)) if set(chosen) - UNTRAINED else []
-    makers: dict[str, Callable[[], Comparison]] = {
+    makers: dict[str, Callable[[], PaperTable]] = {
         "table 2": lambda: table_2(benchmark),
         "table 4": lambda: table_4(benchmark.rules, benchmark),
         "figure 6": lambda: figure_6(benchmark),

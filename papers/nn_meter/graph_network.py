@@ -60,7 +60,7 @@ class KernelGraph:
 
 
 def kernel_graph(graph: Graph, kernels: Sequence[Kernel]) -> KernelGraph:
-    """Encodes a network for the graph network; ``kernels`` are those of :func:`latcast.kernels.search.find_kernels`."""
+    """Encode a network for the graph network; ``kernels`` are those of :func:`latcast.kernels.search.find_kernels`."""
     owner = {name: index for index, kernel in enumerate(kernels) for name in kernel.nodes}
     flows: set[tuple[int, int]] = set()
     for node in graph.nodes:
@@ -126,7 +126,7 @@ class GraphNetwork:
 
 
 def _standardisation(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and scale of each feature. Types stay 0 or 1: one that is rare in training must not be enormous in another family."""
+    """Return mean and scale of each feature. Types stay 0 or 1, lest one that is rare in training becomes enormous."""
     kinds = len(list(KERNEL_TYPES)) + 1
     mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), LEAST_SCALE)
     mean[:kinds], scale[:kinds] = 0.0, 1.0
@@ -134,7 +134,7 @@ def _standardisation(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _collated(networks: Sequence[KernelGraph], mean: np.ndarray, scale: np.ndarray) -> tuple[torch.Tensor, ...]:
-    """Networks side by side as one graph: features, edges, their weights (one over the receiver's degree), global nodes."""
+    """Return networks as one graph: features, edges, their weights (one over the receiver's degree), global nodes."""
     import torch
 
     sizes = np.array([len(network.features) for network in networks])

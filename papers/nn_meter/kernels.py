@@ -21,7 +21,7 @@ from latcast.predictors.samples import KernelSamples, collect, kernel_samples
 from latcast.records import Platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, pooled
 from papers.nn_meter.paper import (
     DEVICES,
@@ -46,19 +46,19 @@ PAPER_NAMES: Mapping[str, str] = {
 
 
 def composition(graph: Graph, kernel: Kernel) -> str:
-    """A kernel's operators in the paper's words: "conv+bn+relu"."""
+    """Return a kernel's operators in the paper's words: "conv+bn+relu"."""
     nodes = {node.name: node for node in graph.nodes}
     classes = [operator_class(graph, nodes[name]) for name in kernel.nodes]
     return "+".join(PAPER_NAMES.get(name, name) for name in classes)
 
 
 def compositions(graph: Graph, rules: FusionRules) -> Counter[str]:
-    """How often each kind of kernel is found in a network; views are left out."""
+    """Return how often each kind of kernel is found in a network; views are left out."""
     return Counter(composition(graph, kernel) for kernel in find_kernels(graph, rules) if not kernel.free)
 
 
-def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> Comparison:
-    """Kernels found for ResNet18, under a runtime's rules.
+def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> PaperTable:
+    """Return kernels found for ResNet18, under a runtime's rules.
 
     Args:
         rules: Of the runtime.
@@ -81,7 +81,7 @@ def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> C
                     kinds |= set(compositions(build(sample.reference), rules))
         printed = ", ".join(f"{device} {count}" for device, count in KINDS_OF_KERNELS.items())
         notes.append(f"{len(kinds)} kinds of kernels in the measured networks (paper, all networks: {printed})")
-    return Comparison(
+    return PaperTable(
         "table 4",
         f"Kernels found for ResNet18 under the rules of {rules.runtime}",
         ("kernel", rules.runtime, *(f"paper {device}" for device in DEVICES)),
@@ -90,8 +90,8 @@ def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> C
     )
 
 
-def figure_6(benchmark: MeasuredBenchmark) -> Comparison:
-    """Where the time goes: shares of kernel types in the time of kernels, as the runtime's profiler has it."""
+def figure_6(benchmark: MeasuredBenchmark) -> PaperTable:
+    """Return where the time goes: shares of kernel types in the time of kernels, as the runtime's profiler has it."""
     columns = ("conv", "depthwise_conv", "linear", "pooling", "concat", "others")
     family_of = {sample.reference.key: name for name, samples in benchmark.tests.items() for sample in samples}
     time_of: dict[str, Counter[str]] = {}
@@ -112,7 +112,7 @@ def figure_6(benchmark: MeasuredBenchmark) -> Comparison:
     notes = [f"Conv and DWConv in the paper, mean over its models: {printed} (§5.1)"]
     if not rows:
         notes.append("no network was measured with its kernels (--kernels), so no shares are known")
-    return Comparison(
+    return PaperTable(
         "figure 6",
         f"Latency by kernel type, {benchmark.platform}",
         ("family", "Conv and DWConv %", *(f"{name} %" for name in columns)),
@@ -129,8 +129,8 @@ def _group(kernel_type: str) -> str:
     return kernel_type if kernel_type in ("conv", "depthwise_conv", "linear", "concat") else "others"
 
 
-def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
-    """How well kernel predictors do on the kernels inside networks of families held out."""
+def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> PaperTable:
+    """Return how well kernel predictors do on the kernels inside networks of families held out."""
     actual: dict[str, list[np.ndarray]] = {}
     predicted: dict[str, list[np.ndarray]] = {}
     for held in families:
@@ -149,7 +149,7 @@ def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> 
             rows.append((name, title, found.networks, found.mape, found.rmse_ms, found.within_10, *paper))
         else:
             rows.append((name, title, 0, None, None, None, *paper))
-    return Comparison(
+    return PaperTable(
         "table 9",
         f"Kernel predictors on kernels of families held out, {benchmark.platform}",
         ("kernel type", "paper's kernel", "kernels", "MAPE %", "RMSE ms", "±10 %",
@@ -160,8 +160,8 @@ def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> 
     )  # fmt: skip
 
 
-def figure_11(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> Comparison:
-    """The same kernel predictors, summed over operators as if nothing was fused and over the kernels that are executed."""
+def figure_11(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> PaperTable:
+    """Return the same kernel predictors, summed over operators as if nothing was fused and over the kernels that are executed."""
     rows: list[tuple[Cell, ...]] = []
     for held in families:
         printed = FIGURE_11_FAMILIES.get(held.family, {})
@@ -171,7 +171,7 @@ def figure_11(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -
                  *(FIGURE_11[device][0] for device in DEVICES)))  # fmt: skip
     better = sum(_levels([held])[3] < _levels([held])[0] for held in families)
     kernels = ", ".join(f"{device} {FIGURE_11[device][1]:g} %" for device in DEVICES)
-    return Comparison(
+    return PaperTable(
         "figure 11",
         f"Sums over operators and over kernels, {benchmark.platform}",
         ("family", "networks", "operators MAPE %", "operators ±5 %", "operators ±10 %", "kernels MAPE %", "kernels ±5 %",
@@ -193,7 +193,7 @@ def _levels(families: Sequence[HeldOutFamily]) -> tuple[float, ...]:
 SAMPLED_TYPE = "conv"
 
 
-def table_10(samplings: Mapping[str, Store], test: Store, platform: Platform, training: Training) -> Comparison:
+def table_10(samplings: Mapping[str, Store], test: Store, platform: Platform, training: Training) -> PaperTable:
     """Convolutions of a fixed test set, by predictors that learned from as many convolutions of each sampling.
 
     Args:
@@ -214,7 +214,7 @@ def table_10(samplings: Mapping[str, Store], test: Store, platform: Platform, tr
         found = _metrics(part, budget, wanted, training)
         printed = [TABLE_10[device][name].within_10 if name in TABLE_10[device] else None for device in DEVICES]
         rows.append((name, budget, found.mape, found.rmse_ms, found.within_10, *printed))
-    return Comparison(
+    return PaperTable(
         "table 10",
         f"Convolutions of the fixed test set ({len(tested)}), by how those learned from were sampled, {platform}",
         ("sampling", "kernels", "MAPE %", "RMSE ms", "±10 %", *(f"paper {device} ±10 %" for device in DEVICES)),

@@ -46,7 +46,7 @@ TABLE_2_CPU_MS: Mapping[str, tuple[float, float]] = {
 
 
 def _by_device(kind: Callable[..., Figures], cells: Iterable[Sequence[float] | None]) -> Mapping[str, Figures]:
-    """Figures of the devices that have some."""
+    """Return figures of the devices that have some."""
     return {device: kind(*each) for device, each in zip(DEVICES, cells, strict=True) if each is not None}
 
 

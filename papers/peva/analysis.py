@@ -9,14 +9,14 @@ import numpy as np
 
 from latcast.datasets.splits import family_of
 from latcast.records import Platform
-from papers.harness import Cell, Comparison
+from papers.harness import Cell, PaperTable
 from papers.peva.learners import latency_ms_by_type
 from papers.peva.operations import category_of
 from papers.peva.paper import INT8_ELEMENTWISE_SLOWER, INT8_PYTORCH_CONVOLUTIONS_SLOWER, MEASUREMENTS
 from papers.peva.published import (
     LARGE_CORE,
     RUNTIME_TITLES,
-    Published,
+    PublishedNetworks,
     cores_of,
     not_published,
     quartiles,
@@ -24,18 +24,18 @@ from papers.peva.published import (
 )
 
 
-def paired_ratio(published: Published, first: Platform, second: Platform, kind: str = "real") -> np.ndarray:
-    """Latency on the first platform over that on the second, of each network that both have."""
+def paired_ratio(published: PublishedNetworks, first: Platform, second: Platform, kind: str = "real") -> np.ndarray:
+    """Return latency on the first platform over that on the second, of each network that both have."""
     above, below = published.latency_ms(first, kind), published.latency_ms(second, kind)
     return np.array([above[name] / below[name] for name in sorted(above.keys() & below.keys())])
 
 
 def geometric_mean(ratios: np.ndarray) -> float:
-    """Of ratios, for which half and twice cancel."""
+    """Return the geometric mean of ratios, for which half and twice cancel."""
     return float(np.exp(np.log(ratios).mean()))
 
 
-def equal_cores(published: Published, kind: str = "real", precision: str = "fp32") -> Comparison:
+def equal_cores(published: PublishedNetworks, kind: str = "real", precision: str = "fp32") -> PaperTable:
     """Speedup of several equal cores over one of them."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, precision=precision, compute="cpu")
@@ -54,7 +54,7 @@ def equal_cores(published: Published, kind: str = "real", precision: str = "fp32
             (*runtime_and_soc(platform), platform.device, platform.unit, len(speedup), median_ms,
              geometric_mean(speedup), 100 * geometric_mean(speedup) / count, *quartiles(speedup))
         )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 2",
         f"Several equal cores against one of them, {precision}, {kind} networks",
         ("runtime", "system on chip", "phone", "cores", "networks", "median ms", "speedup", "of ideal %", "lower quartile",
@@ -82,8 +82,8 @@ def _before(rows: Sequence[tuple[Cell, ...]], row: tuple[Cell, ...]) -> float:
     return float(found[0]) if found and isinstance(found[0], float) else 0.0
 
 
-def mixed_cores(published: Published, kind: str = "real") -> Comparison:
-    """Sets of unequal cores against the best of their parts."""
+def mixed_cores(published: PublishedNetworks, kind: str = "real") -> PaperTable:
+    """Compare sets of unequal cores against the best of their parts."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, compute="cpu")
     known = {each.id for each in platforms}
@@ -99,7 +99,7 @@ def mixed_cores(published: Published, kind: str = "real") -> Comparison:
                     (*runtime_and_soc(platform), platform.unit, platform.precision, part.unit, len(ratio),
                      1 / geometric_mean(ratio), 100 * float(np.mean(ratio > 1)), float(ratio.max()))
                 )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 2 mixed",
         f"Unequal cores together against some of them alone, {kind} networks",
         ("runtime", "system on chip", "cores", "precision", "against", "networks", "speedup", "networks slower %",
@@ -117,14 +117,14 @@ def _in_int8(platform: Platform) -> Platform:
     return Platform(platform.device, platform.runtime, platform.runtime_version, platform.unit, "int8")
 
 
-def pairs(published: Published, kind: str = "real", **chosen: str) -> list[tuple[Platform, Platform]]:
+def pairs(published: PublishedNetworks, kind: str = "real", **chosen: str) -> list[tuple[Platform, Platform]]:
     """Platforms measured in fp32 and in int8."""
     int8 = {each.id for each in published.platforms(kind, precision="int8", **chosen)}
     found = published.platforms(kind, precision="fp32", **chosen)
     return [(each, _in_int8(each)) for each in found if _in_int8(each).id in int8]
 
 
-def by_scenario(published: Published, kind: str = "real") -> Comparison:
+def by_scenario(published: PublishedNetworks, kind: str = "real") -> PaperTable:
     """Speedup of int8 on each core set."""
     rows: list[tuple[Cell, ...]] = []
     for fp32, int8 in pairs(published, kind):
@@ -134,7 +134,7 @@ def by_scenario(published: Published, kind: str = "real") -> Comparison:
              *quartiles(speedup), 100 * float(np.mean(speedup < 1)))
         )  # fmt: skip
     slower = [f"{row[2]} {row[3]} ({row[0]})" for row in rows if isinstance(row[5], float) and row[5] < 1]
-    return Comparison(
+    return PaperTable(
         "figure 4",
         f"Speedup of int8 over fp32, {kind} networks",
         ("runtime", "system on chip", "phone", "cores", "networks", "speedup", "lower quartile", "median", "upper quartile",
@@ -144,7 +144,7 @@ def by_scenario(published: Published, kind: str = "real") -> Comparison:
     )  # fmt: skip
 
 
-def by_family(published: Published) -> Comparison:
+def by_family(published: PublishedNetworks) -> PaperTable:
     """Speedup of int8 for each family of real networks, over all core sets."""
     ratios: dict[tuple[str, str], dict[str, list[float]]] = {}
     for fp32, int8 in pairs(published):
@@ -165,12 +165,12 @@ def by_family(published: Published) -> Comparison:
                       f"{worst} ({means[worst]:.2f})" if worst else None]  # fmt: skip
         rows.append((family, *cells))
     columns = ["family", *(f"{title} {what}" for title in RUNTIME_TITLES.values() for what in ("networks", "speedup", "least"))]
-    return Comparison(
+    return PaperTable(
         "figure 4 networks", "Speedup of int8 over fp32 by family, mean over all core sets", tuple(columns), tuple(rows)
     )
 
 
-def by_class(published: Published) -> Comparison:
+def by_class(published: PublishedNetworks) -> PaperTable:
     """Speedup of int8 by class of kernel, on one large core, as fitted to whole networks."""
     rows: list[tuple[Cell, ...]] = []
     for fp32, int8 in pairs(published, unit=LARGE_CORE):
@@ -181,7 +181,7 @@ def by_class(published: Published) -> Comparison:
             told = min(shares) >= LEAST_PERCENT
             speedup = slow[name] / fast[name] if told else None
             rows.append((*runtime_and_soc(fp32), fp32.device, name, *shares, speedup))
-    return Comparison(
+    return PaperTable(
         "figure 5",
         "Speedup of int8 by operation, one large core, from terms fitted to whole networks",
         ("runtime", "system on chip", "phone", "operation", "of fp32 %", "of int8 %", "speedup"),
@@ -225,7 +225,7 @@ def _sentences() -> Sequence[str]:
     )
 
 
-def shares(published: Published, platform: Platform) -> dict[str, np.ndarray]:
+def shares(published: PublishedNetworks, platform: Platform) -> dict[str, np.ndarray]:
     """Kind of kernel to its share of each network's latency, in percent; "overhead" is what no operation explains."""
     networks = published.with_operations(platform)
     found: dict[str, np.ndarray] = {}
@@ -237,8 +237,8 @@ def shares(published: Published, platform: Platform) -> dict[str, np.ndarray]:
     return found
 
 
-def figure_10(published: Published) -> Comparison:
-    """Share of each kind of kernel in the latency of real networks."""
+def figure_10(published: PublishedNetworks) -> PaperTable:
+    """Return share of each kind of kernel in the latency of real networks."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         counts: dict[str, int] = {}
@@ -253,7 +253,7 @@ def figure_10(published: Published) -> Comparison:
                 (*runtime_and_soc(platform), kind, category[kind], counts.get(kind),
                  float(found[kind].mean()), *quartiles(found[kind]))
             )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 10",
         "Share of the latency of real networks on GPUs, by kernel",
         ("runtime", "system on chip", "kernel", "operation", "kernels", "mean %", "lower quartile %", "median %",
@@ -264,8 +264,8 @@ def figure_10(published: Published) -> Comparison:
     )  # fmt: skip
 
 
-def figure_9(published: Published) -> Comparison:
-    """The latency of networks less the sum of their operations."""
+def figure_9(published: PublishedNetworks) -> PaperTable:
+    """Return the latency of networks less the sum of their operations."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         networks = published.with_operations(platform)
@@ -277,7 +277,7 @@ def figure_9(published: Published) -> Comparison:
              100 * float(np.mean(beyond / whole)), 100 * float(np.mean(beyond < 0)),
              float(np.corrcoef(beyond, sizes)[0, 1]) if len(networks) > 1 and beyond.std() > 0 and sizes.std() > 0 else None)
         )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 9",
         "Latency of real networks less the sum of their operations, GPUs",
         ("runtime", "system on chip", "networks", "mean ms", "lower quartile ms", "median ms", "upper quartile ms",
@@ -287,7 +287,7 @@ def figure_9(published: Published) -> Comparison:
     )  # fmt: skip
 
 
-def figure_14(published: Published, kind: str = "synthetic", compute: str = "cpu") -> Comparison:
+def figure_14(published: PublishedNetworks, kind: str = "synthetic", compute: str = "cpu") -> PaperTable:
     """Coefficient of variation of the runs on each core set."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.platforms(kind, compute=compute):
@@ -297,7 +297,7 @@ def figure_14(published: Published, kind: str = "synthetic", compute: str = "cpu
                 (*runtime_and_soc(platform), platform.device, platform.unit, platform.precision,
                  len(found), float(found.mean()), *quartiles(found))
             )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 14",
         f"Coefficient of variation of the runs, {kind} networks",
         ("runtime", "system on chip", "phone", "cores", "precision", "networks", "mean %", "lower quartile %", "median %",
@@ -306,7 +306,7 @@ def figure_14(published: Published, kind: str = "synthetic", compute: str = "cpu
     )  # fmt: skip
 
 
-FIGURES: Mapping[str, Callable[[Published], Comparison]] = {
+FIGURES: Mapping[str, Callable[[PublishedNetworks], PaperTable]] = {
     "figure 2": equal_cores,
     "figure 2 mixed": mixed_cores,
     "figure 4": by_scenario,

@@ -13,7 +13,7 @@ from latcast.kernels.rules import platform_rules
 from latcast.predictors.regressors import fit_regressor
 from latcast.predictors.regressors.lasso import Lasso
 from latcast.records import Platform
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 from papers.peva.end_to_end import SMALL, WHERE_CPU, WHERE_REAL, WHERE_SYNTHETIC
 from papers.peva.learners import LEARNERS, networks
 from papers.peva.operations import CATEGORY_OF_KIND, CONVOLUTION, DEPTHWISE, FEATURES, GROUPED, matrix
@@ -27,7 +27,7 @@ from papers.peva.paper import (
     TABLE_C5,
     printed_mape,
 )
-from papers.peva.published import Published, cores_of, runtime_and_soc, soc_of
+from papers.peva.published import PublishedNetworks, cores_of, runtime_and_soc, soc_of
 from papers.peva.trials import Results, TrialResult, metrics_of, operation_mape
 
 SELECTION_PLATFORMS = ("a03s/tflite-2.10/gpu/fp16", "pixel4/pytorch-2.0/gpu/fp16")
@@ -39,8 +39,8 @@ ANDROID = ("pixel4", "s10", "mi8se", "a03s")
 """Phones of Fig. 23; nn-Meter has no iOS."""
 
 
-def core_sets(name: str, published: Published, results: Results, learner: str, size: int, kind: str) -> Comparison:
-    """A learner on every core set of every phone (Fig. 13: synthetic networks; Fig. 21: real ones)."""
+def core_sets(name: str, published: PublishedNetworks, results: Results, learner: str, size: int, kind: str) -> PaperTable:
+    """Return a learner on every core set of every phone (Fig. 13: synthetic networks; Fig. 21: real ones)."""
     printed = FIGURE_13_WORST if name == "figure 13" else FIGURE_21_WORST
     rows: list[tuple[Cell, ...]] = []
     for platform in published.platforms(kind, compute="cpu"):
@@ -55,7 +55,7 @@ def core_sets(name: str, published: Published, results: Results, learner: str, s
         )  # fmt: skip
     notes = [WHERE_SYNTHETIC] if kind == "synthetic" else [WHERE_CPU]
     notes.append("the paper's text gives the largest MAPE over sets of equal cores of four phones")
-    return Comparison(
+    return PaperTable(
         name, f"{LEARNERS[learner].title} on {kind} networks, learned from {size or 'all'}, every core set",
         ("runtime", "system on chip", "phone", "cores", "precision", "ours MAPE %", "ours ±10 %", "noise %",
          "paper largest MAPE %"),
@@ -63,8 +63,8 @@ def core_sets(name: str, published: Published, results: Results, learner: str, s
     )  # fmt: skip
 
 
-def gpu_kernels(name: str, published: Published, results: Results, model: str) -> Comparison:
-    """A regressor on each kind of kernel of real networks (Fig. 15: GBDT; Fig. 22: Lasso)."""
+def gpu_kernels(name: str, published: PublishedNetworks, results: Results, model: str) -> PaperTable:
+    """Return a regressor on each kind of kernel of real networks (Fig. 15: GBDT; Fig. 22: Lasso)."""
     size = SMALL if name == "figure 22" else 0
     printed_size = SMALL if name == "figure 22" else 900
     rows: list[tuple[Cell, ...]] = []
@@ -82,14 +82,14 @@ def gpu_kernels(name: str, published: Published, results: Results, model: str) -
             count = sum(len(each.operations.get(kind, ())) for each in results_)
             rows.append((*head, kind, count, operation_mape(results_, kind), None))
     kinds_tested = "synthetic" if name == "figure 15" else "real"
-    return Comparison(
+    return PaperTable(
         name, f"{MODEL_TITLES[model]} on GPUs by kernel, real networks, learned from {size or 'all'}",
         ("runtime", "system on chip", "kernel", "tested", "ours MAPE %", f"paper MAPE %, {kinds_tested} networks"),
         tuple(rows), (WHERE_REAL,),
     )  # fmt: skip
 
 
-def figure_16(published: Published, results: Results) -> Comparison:
+def figure_16(published: PublishedNetworks, results: Results) -> PaperTable:
     """Lasso's errors of convolutions by how long they take."""
     rows: list[tuple[Cell, ...]] = []
     for platform_id in SELECTION_PLATFORMS:
@@ -114,15 +114,15 @@ def figure_16(published: Published, results: Results) -> Comparison:
                 (platform.id, title, int(inside.sum()), 100 * float(actual[inside].sum() / actual.sum()),
                  100 * float(np.mean(np.abs(predicted[inside] / actual[inside] - 1))))
             )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 16", "Lasso on convolutions of real networks by their latency",
         ("platform", "convolutions", "number", "of their latency %", "MAPE %"), tuple(rows),
         ("the paper's bounds are those of CPUs (10 and 50 ms); here they are the quartiles and the upper tenth on GPUs",),
     )  # fmt: skip
 
 
-def figure_18_kernels(published: Published) -> Comparison:
-    """Number of kernels: of the graph, as deduced, as recorded."""
+def figure_18_kernels(published: PublishedNetworks) -> PaperTable:
+    """Return number of kernels: of the graph, as deduced, as recorded."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         rules = platform_rules(platform)
@@ -141,7 +141,7 @@ def figure_18_kernels(published: Published) -> Comparison:
              100 * float(np.mean(1 - deduced / operators)), FIGURE_18_FEWER_KERNELS, float(ours.mean()), float(theirs.mean()),
              100 * float(np.mean(np.abs(ours / theirs - 1))), 100 * float(np.mean(ours == theirs)))
         )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         "figure 18a", "Number of kernels of real networks, as deduced and as recorded",
         ("runtime", "system on chip", "networks", "operators", "kernels", "fewer %", "paper fewer, over %",
          "deduced of those listed", "recorded", "difference %", "equal %"),
@@ -151,8 +151,8 @@ def figure_18_kernels(published: Published) -> Comparison:
     )  # fmt: skip
 
 
-def figure_18(published: Published, results: Results) -> Comparison:
-    """Errors with and without fusion."""
+def figure_18(published: PublishedNetworks, results: Results) -> PaperTable:
+    """Return errors with and without fusion."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         head = runtime_and_soc(platform)
@@ -165,7 +165,7 @@ def figure_18(published: Published, results: Results) -> Comparison:
         rows.append(
             (*head, LEARNERS["networks"].title, results.mape(platform, "networks"), results.mape(platform, "networks, no fusion"))
         )
-    return Comparison(
+    return PaperTable(
         "figure 18b", "MAPE of real networks with and without fusion, learned from all",
         ("runtime", "system on chip", "approach", "with MAPE %", "without MAPE %"), tuple(rows),
         ("without fusion the regressors count every activation that PyTorch fuses as a kernel; of TFLite no element-wise kernel "
@@ -174,8 +174,8 @@ def figure_18(published: Published, results: Results) -> Comparison:
     )  # fmt: skip
 
 
-def figure_19(published: Published, results: Results) -> Comparison:
-    """Errors with and without knowing the kernel selection."""
+def figure_19(published: PublishedNetworks, results: Results) -> PaperTable:
+    """Return errors with and without knowing the kernel selection."""
     rows: list[tuple[Cell, ...]] = []
     for platform_id in SELECTION_PLATFORMS:
         platform = Platform.parse(platform_id)
@@ -196,7 +196,7 @@ def figure_19(published: Published, results: Results) -> Comparison:
             for kind in kinds:
                 found = [operation_mape(part, kind) for part in (known, unknown)]
                 rows.append((*head, kind, sum(len(each.operations.get(kind, ())) for each in known), *found))
-    return Comparison(
+    return PaperTable(
         "figure 19", "MAPE with and without knowing the kernel selection, learned from all",
         ("platform", "approach", "tested", "number", "with MAPE %", "without MAPE %"), tuple(rows),
         ("on TFLite the networks are those that run a Winograd kernel; without the selection one regressor takes all "
@@ -214,7 +214,7 @@ def _mean_mape(results_: Sequence[TrialResult]) -> float | None:
     return mean([metrics_of(each).mape for each in results_ if each.actual_ms])
 
 
-def figure_23(published: Published, results: Results) -> Comparison:
+def figure_23(published: PublishedNetworks, results: Results) -> PaperTable:
     """nn-Meter's method beside the others, TFLite on Android GPUs."""
     platforms = [each for each in published.gpus_with_operations("tflite") if each.device in ANDROID]
     rows: list[tuple[Cell, ...]] = []
@@ -222,8 +222,8 @@ def figure_23(published: Published, results: Results) -> Comparison:
         title = LEARNERS[learner].title
         found = [[results.mape(each, learner, size) for each in platforms] for size in (SMALL, 0)]
         rows.append((title, *map(mean, found), *found[1]))
-    return Comparison(
-        "figure 23", "Comparison with nn-Meter, real networks, TFLite on Android GPUs",
+    return PaperTable(
+        "figure 23", "PaperTable with nn-Meter, real networks, TFLite on Android GPUs",
         ("approach", "mean of 30 MAPE %", "mean of all MAPE %", *(f"{soc_of(each)} of all MAPE %" for each in platforms)),
         tuple(rows),
         ("nn-Meter's method here: a random forest an operation, convolutions without groups and without the selected kernel, "
@@ -239,7 +239,7 @@ FEWEST = 50
 
 
 def standardised_weights(features: np.ndarray, latency_ms: np.ndarray, names: Sequence[str]) -> dict[str, float]:
-    """Each feature's part of Lasso's weights on standardised features, in percent, the largest first; zeros are left out."""
+    """Return each feature's percent of Lasso's weights on standardised features, the largest first, without zeros."""
     fitted = fit_regressor("lasso", features, latency_ms)
     assert isinstance(fitted, Lasso)
     weights = fitted.weights[:-1]
@@ -248,8 +248,8 @@ def standardised_weights(features: np.ndarray, latency_ms: np.ndarray, names: Se
     return {names[place]: 100 * float(weights[place] / whole) for place in order if weights[place] > 0}
 
 
-def importances(published: Published) -> Comparison:
-    """The features of convolutions that weigh most, on every GPU."""
+def importances(published: PublishedNetworks) -> PaperTable:
+    """Return the features of convolutions that weigh most, on every GPU."""
     rows: list[tuple[Cell, ...]] = []
     for platform in published.gpus_with_operations():
         kernels = [kernel for each in published.of_platform(platform).values() for kernel in each.executed]
@@ -263,7 +263,7 @@ def importances(published: Published) -> Comparison:
             listed = [f"{name} ({share:.0f} %)" for name, share in list(found.items())[:LISTED]]
             cells = [*listed, *[None] * (LISTED - len(listed))]
             rows.append((*runtime_and_soc(platform), kind, len(of_kind), *cells))
-    return Comparison(
+    return PaperTable(
         "feature importance", "Features of convolutions by their weight in Lasso, real networks on GPUs",
         ("runtime", "system on chip", "kernel", "operations", "first", "second", "third"), tuple(rows),
         ("the paper finds FLOPs and kernel size to weigh most, and FLOPs and input size for depthwise convolutions (§5.5.2)",

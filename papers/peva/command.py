@@ -15,11 +15,11 @@ from papers.command import Analyse, AsJson, Fresh, Jobs, Only, Plot, report, wor
 
 if TYPE_CHECKING:
     from latcast.cli.output import StageProgress
-    from papers.harness import Comparison
+    from papers.harness import PaperTable
 
 HELD_OUT = ("network", "lineage")
 
-Found = tuple[list["Comparison"], list[str]]
+Found = tuple[list["PaperTable"], list[str]]
 """Tables, and notes on all of them."""
 
 

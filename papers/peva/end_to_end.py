@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from latcast.records import Platform
-from papers.harness import Cell, Comparison, mean
+from papers.harness import Cell, PaperTable, mean
 from papers.peva.learners import LEARNERS
 from papers.peva.paper import (
     MODEL_TITLES,
@@ -19,7 +19,7 @@ from papers.peva.paper import (
     Printed,
     printed_mape,
 )
-from papers.peva.published import LARGE_CORE, RUNTIME_TITLES, Published, soc_of
+from papers.peva.published import LARGE_CORE, RUNTIME_TITLES, PublishedNetworks, soc_of
 from papers.peva.trials import METRICS, Results
 
 TABLES: Mapping[str, tuple[str, str, Printed]] = {
@@ -49,8 +49,8 @@ WHERE_REAL = (
 WHERE_CPU = "operations on CPUs were not published: there latcast learns from whole networks, and the regressors cannot"
 
 
-def table_platforms(published: Published, runtime: str, kind: str) -> list[Platform]:
-    """One large core in fp32 and the GPU of each phone; of two phones with one system on chip the one the GPU figures are of."""
+def table_platforms(published: PublishedNetworks, runtime: str, kind: str) -> list[Platform]:
+    """Return one large core in fp32 and the GPU of each system on chip, on the phone of the GPU figures."""
     gpus = published.platforms(kind, runtime=runtime, compute="gpu")
     found = {soc_of(each): each for each in gpus}
     large = {}
@@ -72,8 +72,8 @@ def _printed(table: Printed, model: str, platform: Platform) -> tuple[float | No
     return tuple(printed_mape(table, model, size, soc, unit) for size in SIZES)
 
 
-def end_to_end(name: str, published: Published, results: Results) -> Comparison:
-    """One of :data:`TABLES`."""
+def end_to_end(name: str, published: PublishedNetworks, results: Results) -> PaperTable:
+    """Return one of :data:`TABLES`."""
     runtime, kind, table = TABLES[name]
     title = f"End-to-end MAPE of {kind} networks on {RUNTIME_TITLES[runtime]} ({len(results.seeds)} splits)"
     if kind == "synthetic":
@@ -94,7 +94,7 @@ def end_to_end(name: str, published: Published, results: Results) -> Comparison:
     notes = [WHERE_REAL, WHERE_CPU, f"ours hold out by {results.held_out}"]
     if runtime == "pytorch":
         notes.append("the GPU figures that the paper prints under Helio P35 stand beside Snapdragon 710, whose GPU was published")
-    return Comparison(
+    return PaperTable(
         name, title,
         ("system on chip", "unit", "approach", "ours of 30 MAPE %", "ours of all MAPE %", "ours of all ±10 %",
          *(f"paper of {size} MAPE %" for size in SIZES), "noise %"),
@@ -102,14 +102,14 @@ def end_to_end(name: str, published: Published, results: Results) -> Comparison:
     )  # fmt: skip
 
 
-def _synthetic(name: str, title: str, published: Published, results: Results, runtime: str, table: Printed) -> Comparison:
+def _synthetic(name: str, title: str, published: PublishedNetworks, results: Results, runtime: str, table: Printed) -> PaperTable:
     rows: list[tuple[Cell, ...]] = []
     for platform in table_platforms(published, runtime, "synthetic"):
         noise = published.mean_variation(platform, "synthetic")
         for model in FLOPS_MODELS:
             ours = [results.mape(platform, f"{model} of FLOPs and size", size, "synthetic") for size in SIZES]
             rows.append((soc_of(platform), _unit(platform), MODEL_TITLES[model], *ours, *_printed(table, model, platform), noise))
-    return Comparison(
+    return PaperTable(
         name, title,
         ("system on chip", "unit", "approach", *(f"ours of {size} MAPE %" for size in SIZES),
          *(f"paper of {size} MAPE %" for size in SIZES), "noise %"),
@@ -117,8 +117,8 @@ def _synthetic(name: str, title: str, published: Published, results: Results, ru
     )  # fmt: skip
 
 
-def all_metrics(published: Published, results: Results) -> Comparison:
-    """Every metric of everything that was learned from all networks of a split."""
+def all_metrics(published: PublishedNetworks, results: Results) -> PaperTable:
+    """Return every metric of everything that was learned from all networks of a split."""
     rows: list[tuple[Cell, ...]] = []
     for runtime in RUNTIME_TITLES:
         for platform in table_platforms(published, runtime, "real"):
@@ -127,26 +127,26 @@ def all_metrics(published: Published, results: Results) -> Comparison:
                 if found is not None:
                     title = LEARNERS[learner].title
                     rows.append((platform.id, title, *found.values(), published.mean_variation(platform)))
-    return Comparison(
+    return PaperTable(
         "all metrics", f"Real networks held out by {results.held_out}, learned from all others ({len(results.seeds)} splits)",
         ("platform", "approach", *METRICS.values(), "noise %"), tuple(rows),
         ("noise: mean coefficient of variation of the published runs",),
     )  # fmt: skip
 
 
-def figure_17(published: Published, results: Results) -> Comparison:
+def figure_17(published: PublishedNetworks, results: Results) -> PaperTable:
     """Means over devices, learned from all."""
     return _means("figure 17", "Real networks, mean MAPE over devices", published, results, (0,), (900,))
 
 
-def figure_20(published: Published, results: Results) -> Comparison:
+def figure_20(published: PublishedNetworks, results: Results) -> PaperTable:
     """Means over devices by the size of the training set."""
     return _means("figure 20", "Mean MAPE over devices by the size of the training set", published, results, (SMALL, 0), SIZES)
 
 
 def _means(
-    name: str, title: str, published: Published, results: Results, sizes: Sequence[int], printed_sizes: Sequence[int]
-) -> Comparison:
+    name: str, title: str, published: PublishedNetworks, results: Results, sizes: Sequence[int], printed_sizes: Sequence[int]
+) -> PaperTable:
     rows: list[tuple[Cell, ...]] = []
     for runtime, kind, table in TABLES.values():
         if kind == "synthetic":
@@ -167,7 +167,7 @@ def _means(
                         (RUNTIME_TITLES[runtime], unit, LEARNERS[learner].title,
                          sum(value is not None for value in ours[-1]), *map(mean, ours), *map(mean, printed))
                     )  # fmt: skip
-    return Comparison(
+    return PaperTable(
         name, title,
         ("runtime", "unit", "approach", "devices", *(f"ours of {size or 'all'} MAPE %" for size in sizes),
          *(f"paper of {size} MAPE %" for size in printed_sizes)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from latcast.records import Platform
-from papers.harness import Comparison, ResultFolder, Watch, make_tables, run_trials, unwatched
+from papers.harness import PaperTable, ResultFolder, Watch, make_tables, run_trials, unwatched
 from papers.peva import case_studies
 from papers.peva.analysis import figure_14
 from papers.peva.end_to_end import (
@@ -21,11 +21,11 @@ from papers.peva.end_to_end import (
 )
 from papers.peva.learners import compute
 from papers.peva.paper import MODELS, PREDICTIONS, SIZES
-from papers.peva.published import Published, not_published
-from papers.peva.trials import Results, Trial, TrialResult
+from papers.peva.published import PublishedNetworks, not_published
+from papers.peva.trials import NetworkTrial, Results, TrialResult
 from papers.plots import Bars, Dots, draw_tables
 
-Make = Callable[[Published, Results], Comparison]
+Make = Callable[[PublishedNetworks, Results], PaperTable]
 
 MAKERS: Mapping[str, Make] = {
     **{name: partial(end_to_end, name) for name in TABLES},
@@ -57,17 +57,20 @@ LEARNED_FROM_REAL = frozenset(
 
 
 def wanted_trials(
-    published: Published, chosen: Collection[str], seeds: Sequence[int], held_out: str = "network", tuned: bool = False
-) -> list[Trial]:
-    """The trials that tables and figures are made of; those of all core sets of CPUs take the first seed alone."""
-    found: list[Trial] = []
+    published: PublishedNetworks, chosen: Collection[str], seeds: Sequence[int], held_out: str = "network", tuned: bool = False
+) -> list[NetworkTrial]:
+    """Return the trials that tables and figures are made of; those of all core sets of CPUs take the first seed alone."""
+    found: list[NetworkTrial] = []
 
     def add(
         platform: Platform, learners: Sequence[str], sizes: Sequence[int], kind: str = "real", seeds: Sequence[int] = seeds
     ) -> None:
         how = held_out if kind == "real" else "network"
         found.extend(
-            Trial(platform.id, learner, size, seed, kind, how, tuned) for learner in learners for size in sizes for seed in seeds
+            NetworkTrial(platform.id, learner, size, seed, kind, how, tuned)
+            for learner in learners
+            for size in sizes
+            for seed in seeds
         )
 
     if LEARNED_FROM_REAL & set(chosen):
@@ -99,7 +102,7 @@ def wanted_trials(
 
 
 def reproduce(
-    published: Published,
+    published: PublishedNetworks,
     results: ResultFolder[TrialResult],
     chosen: Collection[str] = ITEMS,
     *,
@@ -108,8 +111,8 @@ def reproduce(
     tuned: bool = False,
     jobs: int = 1,
     watch: Watch = unwatched,
-) -> list[Comparison]:
-    """Tables and figures, in the paper's order.
+) -> list[PaperTable]:
+    """Return tables and figures, in the paper's order.
 
     Args:
         published: The measurements.

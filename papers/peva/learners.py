@@ -24,12 +24,12 @@ from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
 from papers.peva.operations import fit_operations, grouped
 from papers.peva.paper import MODEL_TITLES, MODELS
-from papers.peva.published import Published, flops_and_size
-from papers.peva.trials import Trial, TrialResult
+from papers.peva.published import PublishedNetworks, flops_and_size
+from papers.peva.trials import NetworkTrial, TrialResult
 
 
 def without_fusion(rules: FusionRules) -> FusionRules:
-    """The same runtime with every operator in a kernel of its own, but for operators that are spelt in several."""
+    """Return the same runtime with every operator in a kernel of its own, but for operators that are spelt in several."""
     return replace(rules, pairs={})
 
 
@@ -41,7 +41,7 @@ class KernelsOfNetworks:
         self._kernels: dict[tuple[str, str], tuple[Kernel, ...]] = {}
 
     def graph(self, reference: Reference) -> Graph:
-        """The network of a reference."""
+        """Return the network of a reference."""
         if reference.key not in self._graphs:
             self._graphs[reference.key] = build(reference)
         return self._graphs[reference.key]
@@ -56,11 +56,11 @@ class KernelsOfNetworks:
 
 @cache
 def networks() -> KernelsOfNetworks:
-    """Those that this process has built."""
+    """Return the networks that this process has built."""
     return KernelsOfNetworks()
 
 
-def samples(published: Published, platform: Platform, names: Sequence[str], rules: FusionRules) -> list[NetworkSample]:
+def samples(published: PublishedNetworks, platform: Platform, names: Sequence[str], rules: FusionRules) -> list[NetworkSample]:
     """Measured real networks with their kernels, in the order of the names."""
     of = published.of_platform(platform)
     return [
@@ -70,14 +70,14 @@ def samples(published: Published, platform: Platform, names: Sequence[str], rule
 
 
 def train_on_networks(
-    published: Published,
+    published: PublishedNetworks,
     platform: Platform,
     names: Sequence[str],
     *,
     fused: bool = True,
     seed: int = 0,
 ) -> PlatformPredictor:
-    """A predictor that saw latencies of whole networks only.
+    """Return a predictor that saw latencies of whole networks only.
 
     Args:
         published: The measurements.
@@ -92,8 +92,10 @@ def train_on_networks(
     return fit_predictor(data, platform, rules, learn_from="networks", seed=seed)
 
 
-def train_on_operations(published: Published, platform: Platform, names: Sequence[str], *, seed: int = 0) -> PlatformPredictor:
-    """A predictor that saw the operations inside the networks too."""
+def train_on_operations(
+    published: PublishedNetworks, platform: Platform, names: Sequence[str], *, seed: int = 0
+) -> PlatformPredictor:
+    """Return a predictor that saw the operations inside the networks too."""
     rules = platform_rules(platform)
     of = published.of_platform(platform)
     data = collect([of[name] for name in names], rules, networks().graph)
@@ -101,13 +103,13 @@ def train_on_operations(published: Published, platform: Platform, names: Sequenc
 
 
 def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) -> dict[str, float]:
-    """Latencies by network name."""
+    """Return latencies by network name."""
     estimates = predictor.estimate([networks().kernels(reference, predictor.rules) for reference in references])
     return {reference.name: float(value) for reference, value in zip(references, estimates.latency_ms, strict=True)}
 
 
-def latency_ms_by_type(published: Published, platform: Platform, names: Sequence[str]) -> dict[str, float]:
-    """What each type of kernel takes in all networks together, by a predictor fitted to all of them."""
+def latency_ms_by_type(published: PublishedNetworks, platform: Platform, names: Sequence[str]) -> dict[str, float]:
+    """Return what each type of kernel takes in all networks together, by a predictor fitted to all of them."""
     predictor = train_on_networks(published, platform, names)
     of = published.of_platform(platform)
     estimates = predictor.estimate([networks().kernels(of[name].reference, predictor.rules) for name in names])
@@ -118,7 +120,7 @@ def latency_ms_by_type(published: Published, platform: Platform, names: Sequence
     return {**found, "overhead": predictor.network.constant_ms * len(names)}
 
 
-def lineages(published: Published, platform: Platform) -> dict[str, str]:
+def lineages(published: PublishedNetworks, platform: Platform) -> dict[str, str]:
     """Lineage of each real network of a platform."""
     return {name: lineage_of(each.reference) for name, each in published.of_platform(platform).items()}
 
@@ -126,7 +128,7 @@ def lineages(published: Published, platform: Platform) -> dict[str, str]:
 SYNTHETIC_TEST = 100
 """Synthetic networks to test on, of 1000 (Li et al. §5.1)."""
 
-Compute = Callable[[Trial, Published, Sequence[str], Sequence[str]], TrialResult]
+Compute = Callable[[NetworkTrial, PublishedNetworks, Sequence[str], Sequence[str]], TrialResult]
 """(trial, measurements, names to learn from, names to test on) -> what came out."""
 
 
@@ -141,8 +143,8 @@ class Learner:
     title: str
 
 
-def split_of(trial: Trial, published: Published) -> Split:
-    """The networks of a trial: those to learn from cut to its size, at random.
+def split_of(trial: NetworkTrial, published: PublishedNetworks) -> Split:
+    """Return the networks of a trial: those to learn from cut to its size, at random.
 
     Raises:
         TrainingError: The platform has fewer than the trial asks for.
@@ -162,8 +164,8 @@ def split_of(trial: Trial, published: Published) -> Split:
     return Split(tuple(sorted(chosen)), split.test)
 
 
-def compute(trial: Trial, published: Published) -> TrialResult:
-    """Computes a trial.
+def compute(trial: NetworkTrial, published: PublishedNetworks) -> TrialResult:
+    """Compute a trial.
 
     Raises:
         TrainingError: Too few measurements for it.
@@ -184,7 +186,7 @@ ACTIVATIONS = frozenset({"Relu", "Clip"})
 
 
 def fused_activations(graph: Graph, executed: Sequence[ExecutedKernel]) -> list[ExecutedKernel]:
-    """The activations of which no kernel was recorded, each as a kernel of its own of unknown latency."""
+    """Return the activations of which no kernel was recorded, each as a kernel of its own of unknown latency."""
     recorded = {node for kernel in executed for node in kernel.nodes}
     found = []
     for node in graph.nodes:
@@ -200,7 +202,13 @@ def fused_activations(graph: Graph, executed: Sequence[ExecutedKernel]) -> list[
 
 
 def _by_operations(
-    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, model: str, grouping: str = "kernels"
+    trial: NetworkTrial,
+    published: PublishedNetworks,
+    train: Sequence[str],
+    test: Sequence[str],
+    *,
+    model: str,
+    grouping: str = "kernels",
 ) -> TrialResult:
     of = published.of_platform(trial.platform)
     models = fit_operations(
@@ -225,7 +233,7 @@ def _by_operations(
 
 
 def _latcast_networks(
-    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, fused: bool = True
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str], *, fused: bool = True
 ) -> TrialResult:
     of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
     predictor = train_on_networks(published, platform, train, fused=fused, seed=trial.seed)
@@ -233,7 +241,9 @@ def _latcast_networks(
     return _result(predicted, of, len(train), predictor.network.constant_ms)
 
 
-def _latcast_operations(trial: Trial, published: Published, train: Sequence[str], test: Sequence[str]) -> TrialResult:
+def _latcast_operations(
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str]
+) -> TrialResult:
     of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
     predictor = train_on_operations(published, platform, train, seed=trial.seed)
     predicted = predicted_ms(predictor, [of[name].reference for name in test])
@@ -241,7 +251,7 @@ def _latcast_operations(trial: Trial, published: Published, train: Sequence[str]
 
 
 def _by_flops_and_size(
-    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, model: str
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str], *, model: str
 ) -> TrialResult:
     of = published.of_platform(trial.platform, trial.kind)
 

@@ -19,7 +19,7 @@ from latcast.predictors.training import fit_predictor
 from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
-from papers.harness import Cell, Comparison, Watch, measure, unwatched
+from papers.harness import Cell, PaperTable, Watch, measure, unwatched
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.trials import METRICS
 
@@ -49,12 +49,12 @@ LEARNERS: tuple[tuple[str, str, str], ...] = (
 
 
 def real_networks() -> list[Reference]:
-    """What is tested on."""
+    """Return the networks to test on."""
     return [model(name) for name in (*CHECKED_NETWORKS, *FURTHER_NETWORKS)]
 
 
 def synthetic_networks(count: int = max(SIZES)) -> list[Reference]:
-    """What is learned from: the first are always the same."""
+    """Return the networks to learn from; the first are always the same."""
     return SPACES.get(SYNTHETIC).sample(max(SIZES), SEED)[:count]
 
 
@@ -75,8 +75,8 @@ def measure_live(settings: WorkerSettings, store: Store, *, budget_s: float, wat
     )  # fmt: skip
 
 
-def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[Comparison]:
-    """What the measurements that there are by now say.
+def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[PaperTable]:
+    """Reproduce what the measurements so far allow.
 
     Args:
         store: Filled by :func:`measure_live`.
@@ -116,7 +116,7 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"
     return [
-        Comparison(
+        PaperTable(
             "live", f"Real networks on {platform}, learned from synthetic ones",
             ("approach", "synthetic networks", "tested", *METRICS.values(), "label error %"), tuple(rows),
             (f"the protocol of §5.3 and §5.5 with the paper's space of synthetic networks{note}",

@@ -16,7 +16,7 @@ from latcast.measure.environment import affinity
 from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
-from papers.harness import Cell, Comparison, Watch, unwatched
+from papers.harness import Cell, PaperTable, Watch, unwatched
 from papers.peva.analysis import geometric_mean
 
 NETWORKS = ("squeezenet1_1", "mobilenet_v2", "mnasnet1_0", "ghostnet_x1_0", "regnet_x_400mf", "resnet18")
@@ -39,7 +39,7 @@ OPERATION_OF_TYPE: Mapping[str, str] = {
 
 
 def operation_of(event: Mapping[str, Any]) -> str:
-    """The operation of a profiler's event; convolutions are told apart by the shape of their weights."""
+    """Return the operation of a profiler's event; convolutions differ by the shape of their weights."""
     name = str(event["args"]["op_name"])
     if not name.endswith("Conv"):
         return OPERATION_OF_TYPE.get(name, ELEMENTWISE)
@@ -66,8 +66,8 @@ def analyse_live(
     runs: int = RUNS,
     threads: int | None = None,
     watch: Watch = unwatched,
-) -> list[Comparison]:
-    """Latency and number of kernels with and without fusion, and on several threads; whole networks and by operation.
+) -> list[PaperTable]:
+    """Return latency and number of kernels with and without fusion, and on several threads; whole networks and by operation.
 
     Each pair is timed run by run in turns, so that both see the same state of the machine.
 
@@ -101,23 +101,23 @@ def analyse_live(
     mean = geometric_mean(np.array([row[-1] for row in fusion], dtype=float))
     one_core = "not run: this process may use one core only"
     return [
-        Comparison(
+        PaperTable(
             "figure 6 live", "Fusion in ONNX Runtime on this machine, one thread",
             ("network", "kernels not fused", "kernels fused", "fewer %", "not fused ms", "fused ms", "speedup"), tuple(fusion),
             (f"speedup {mean:.2f} on average; fused is the extended level of optimisation, which does not change the layout of "
              "channels, and not fused none at all",),
         ),
-        Comparison(
+        PaperTable(
             "figure 7 live", "Fusion in ONNX Runtime on this machine by operation",
             ("operation", "not fused ms", "fused ms", "difference ms", "speedup"), _by_operation(plain_ms, fused_ms),
             ("all networks together, as the runtime's profiler reads them; what is fused into an operation counts to it",),
         ),
-        Comparison(
+        PaperTable(
             "figure 3 live", "Several threads of ONNX Runtime on this machine",
             ("network", "threads", "one ms", "several ms", "speedup", "of ideal %"), tuple(several),
             ("on a machine that does other work too, several threads lose most",) if several else (one_core,),
         ),
-        Comparison(
+        PaperTable(
             "figure 3 live operations", f"{threads} threads of ONNX Runtime on this machine by operation",
             ("operation", "one ms", "several ms", "difference ms", "speedup"),
             _by_operation(fused_ms, many_ms) if several else (), () if several else (one_core,),
@@ -131,7 +131,7 @@ def _add(sums: dict[str, float], more: Mapping[str, float]) -> None:
 
 
 def _by_operation(before_ms: Mapping[str, float], after_ms: Mapping[str, float]) -> tuple[tuple[Cell, ...], ...]:
-    """The longest first; no speedup of what is gone afterwards."""
+    """Return rows, the longest first; operators that are gone afterwards have no speedup."""
     rows = []
     for name in sorted(before_ms.keys() | after_ms.keys(), key=lambda name: -before_ms.get(name, 0.0)):
         before, after = before_ms.get(name, 0.0), after_ms.get(name, 0.0)
@@ -187,7 +187,7 @@ class _Timed:
 
 
 def _in_turns(pair: tuple[_Timed, _Timed], runs: int) -> tuple[float, float]:
-    """Median latencies in milliseconds."""
+    """Return median latencies in milliseconds."""
     for _ in range(WARMUPS):
         for each in pair:
             each.run_ms()

@@ -89,7 +89,7 @@ _FIELDS = (
 
 
 def columns(kernels: Sequence[ExecutedKernel]) -> dict[str, np.ndarray]:
-    """Every feature of recorded kernels, each (kernels,); 1 where a number was not recorded.
+    """Return every feature of recorded kernels, each (kernels,); 1 where a number was not recorded.
 
     FLOPs count a multiply-accumulate as two. A mean has a window as high as its input.
     """
@@ -112,18 +112,18 @@ def columns(kernels: Sequence[ExecutedKernel]) -> dict[str, np.ndarray]:
 
 
 def matrix(kernels: Sequence[ExecutedKernel], names: Sequence[str]) -> np.ndarray:
-    """Some features of kernels, (kernels, features)."""
+    """Return some features of kernels, (kernels, features)."""
     found = columns(kernels)
     return np.stack([found[name] for name in names], axis=1)
 
 
 def category_of(kernel: ExecutedKernel) -> str:
-    """The line of Table 2 that a recorded kernel belongs to."""
+    """Return the line of Table 2 that a recorded kernel belongs to."""
     return CATEGORY_OF_KIND.get(kernel.kind, ELEMENTWISE)
 
 
 def operation_of(kernel: ExecutedKernel) -> str:
-    """The operation as its framework calls it."""
+    """Return the operation as its framework calls it."""
     return str(kernel.configuration.get("operation", kernel.kind))
 
 
@@ -171,7 +171,7 @@ class OperationModels:
     overhead_ms: float
 
     def kernel_latency_ms(self, kernels: Network) -> np.ndarray:
-        """Latency of operations, (kernels,)."""
+        """Return latency of operations, (kernels,)."""
         result = np.zeros(len(kernels))
         for group, (places, features) in grouped(kernels, self.grouping).items():
             chosen = [kernels[place] for place in places]
@@ -183,7 +183,7 @@ class OperationModels:
         return result
 
     def latency_ms(self, kernels: Network) -> float:
-        """Latency of a network of these operations."""
+        """Return latency of a network of these operations."""
         return self.overhead_ms + float(self.kernel_latency_ms(kernels).sum())
 
 

@@ -91,7 +91,7 @@ while the other's lacks the memory for the backend (Li et al., footnote 2)."""
 
 
 def printed_mape(table: Printed, model: str, size: int, soc: str, unit: str) -> float | None:
-    """A cell of a table, MAPE in percent; None where the paper has none."""
+    """Return a cell of a table, MAPE in percent; None where the paper has none."""
     return table[model, size][2 * SOCS.index(soc) + UNITS.index(unit)]
 
 

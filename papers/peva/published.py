@@ -14,7 +14,7 @@ from latcast.datasets.importers.usc.networks import PHONES, RUNTIMES
 from latcast.kernels.rules import unit_kind
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform
-from papers.harness import Comparison
+from papers.harness import PaperTable
 from papers.peva.paper import PATTERN, SOCS
 
 KIND_OF_SPACE: Mapping[str, str] = {"pytorchcv": "real", "usc_nas": "synthetic", "huggingface": "transformer"}
@@ -27,7 +27,7 @@ LARGE_CORE = "1large"
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedNetworks:
     """Everything that a folder of the dataset gave.
 
     Attributes:
@@ -39,7 +39,7 @@ class Published:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, measurements: Iterable[Measurement], notes: Sequence[str] = ()) -> Published:
+    def of(cls, measurements: Iterable[Measurement], notes: Sequence[str] = ()) -> PublishedNetworks:
         """Sorts measurements; failed ones are left out."""
         found: dict[tuple[str, str], dict[str, Measurement]] = {}
         for each in measurements:
@@ -78,7 +78,7 @@ class Published:
         return self.measurements.get((kind, str(platform)), {})
 
     def latency_ms(self, platform: Platform | str, kind: str = "real") -> dict[str, float]:
-        """Latencies by network name."""
+        """Return latencies by network name."""
         return {name: float(each.latency_ms or 0.0) for name, each in self.of_platform(platform, kind).items()}
 
     def variation(self, platform: Platform | str, kind: str = "real") -> np.ndarray:
@@ -87,7 +87,7 @@ class Published:
         return 100 * np.array(found, dtype=float)
 
     def has_operations(self, platform: Platform) -> bool:
-        """Whether operations of a platform were published."""
+        """Return whether operations of a platform were published."""
         return any(each.executed for each in self.of_platform(platform).values())
 
     def gpus_with_operations(self, runtime: str = "") -> list[Platform]:
@@ -99,7 +99,7 @@ class Published:
         return [each for each in self.of_platform(platform).values() if each.executed]
 
     def mean_variation(self, platform: Platform | str, kind: str = "real") -> float | None:
-        """Mean of :meth:`variation`, in percent; None where no standard deviations were published."""
+        """Return mean of :meth:`variation`, in percent; None where no standard deviations were published."""
         found = self.variation(platform, kind)
         return float(found.mean()) if len(found) else None
 
@@ -111,13 +111,13 @@ def flops_and_size(measurement: Measurement) -> tuple[float, float]:
 
 
 def soc_of(platform: Platform | str) -> str:
-    """The system on chip of a platform's phone, as the paper calls it."""
+    """Return the system on chip of a platform's phone, as the paper calls it."""
     device = (Platform.parse(platform) if isinstance(platform, str) else platform).device
     return PHONES[device].soc
 
 
 def runtime_and_soc(platform: Platform) -> tuple[str, str]:
-    """The first two cells of most rows."""
+    """Return the first two cells of most rows."""
     return RUNTIME_TITLES[platform.runtime], soc_of(platform)
 
 
@@ -127,9 +127,9 @@ def quartiles(values: np.ndarray) -> tuple[float, float, float]:
     return float(low), float(middle), float(high)
 
 
-def not_published(rows: tuple[tuple[str, str, str], ...]) -> Comparison:
-    """One of the lists of :mod:`papers.peva.paper` as a table."""
-    return Comparison(
+def not_published(rows: tuple[tuple[str, str, str], ...]) -> PaperTable:
+    """Return one of the lists of :mod:`papers.peva.paper` as a table."""
+    return PaperTable(
         "not published", "What the published files do not allow", ("of the paper", "shows", "missing"), rows, (PATTERN,)
     )
 
@@ -157,8 +157,8 @@ def cores_of(unit: str) -> dict[str, int]:
     return {name: int(count) for count, name in re.findall(r"(\d+)(large|med|small)", unit)}
 
 
-def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str], None] = lambda name: None) -> Published:
-    """Reads the dataset's folder.
+def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str], None] = lambda name: None) -> PublishedNetworks:
+    """Read the dataset's folder.
 
     Args:
         folder: Where its CSV files are.
@@ -176,4 +176,4 @@ def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str]
         watch("building the networks")
         found = IMPORTER.complete(found, lambda name: None)
     absent = [f"{name} is not in the folder" for name in found.absent]
-    return Published.of(found.measurements, (*found.notes, *absent))
+    return PublishedNetworks.of(found.measurements, (*found.notes, *absent))

@@ -14,7 +14,7 @@ from papers.harness import ResultFolder, source_digest
 
 
 @dataclass(frozen=True, order=True)
-class Trial:
+class NetworkTrial:
     """One learner on one split.
 
     Attributes:
@@ -76,7 +76,7 @@ METRICS: Mapping[str, str] = {
 
 
 def metrics_of(result: TrialResult, *, unfused: bool = False) -> Metrics:
-    """How well a trial predicts the networks held out."""
+    """Return how well a trial predicts the networks held out."""
     names = sorted(result.predicted_ms)
     predicted = result.unfused_ms if unfused else result.predicted_ms
     return judge(np.array([predicted[name] for name in names]), np.array([result.actual_ms[name] for name in names]))
@@ -92,7 +92,7 @@ class Results:
         tuned: As for the trials.
     """
 
-    def __init__(self, results: Mapping[Trial, TrialResult], seeds: Sequence[int], held_out: str, tuned: bool) -> None:
+    def __init__(self, results: Mapping[NetworkTrial, TrialResult], seeds: Sequence[int], held_out: str, tuned: bool) -> None:
         self._results = results
         self.seeds = tuple(seeds)
         self.held_out = held_out
@@ -101,7 +101,7 @@ class Results:
     def of(self, platform: object, learner: str, size: int = 0, kind: str = "real") -> list[TrialResult]:
         """Results, one a seed; none where the trial was not asked for."""
         held_out = self.held_out if kind == "real" else "network"
-        wanted = [Trial(str(platform), learner, size, seed, kind, held_out, self.tuned) for seed in self.seeds]
+        wanted = [NetworkTrial(str(platform), learner, size, seed, kind, held_out, self.tuned) for seed in self.seeds]
         return [self._results[trial] for trial in wanted if trial in self._results]
 
     def metrics(self, platform: object, learner: str, size: int = 0, kind: str = "real") -> dict[str, float] | None:
@@ -112,7 +112,7 @@ class Results:
         return {name: float(np.mean([getattr(each, name) for each in found])) for name in METRICS}
 
     def mape(self, platform: object, learner: str, size: int = 0, kind: str = "real") -> float | None:
-        """Mean MAPE over the seeds, in percent."""
+        """Return mean MAPE over the seeds, in percent."""
         found = self.metrics(platform, learner, size, kind)
         return None if found is None else found["mape"]
 

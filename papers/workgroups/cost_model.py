@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from latcast.workgroups.cost_model import BUDGET, TuningRun, tune
-from latcast.workgroups.strategies import kfast_default, random_measured, rules, rules_measured
-from latcast.workgroups.sweep import Sweep
-from papers.harness import Cell, Comparison, mean
+from latcast.workgroups.strategies import follow_rules, measure_at_random, measure_by_rules, take_kfast
+from latcast.workgroups.sweep import SizeSweep
+from papers.harness import Cell, PaperTable, mean
 from papers.workgroups.groups import Group
 
 COUNTS = (1, 2, 3, BUDGET)
@@ -22,8 +22,8 @@ WARM_UP = 6
 SEEDS = 3
 
 
-def cost_model(groups: Sequence[Group]) -> Comparison:
-    """Best of the sizes measured, over the best of all, of the cost model, the rules and chance on the same sweeps."""
+def cost_model(groups: Sequence[Group]) -> PaperTable:
+    """Compare the best of the sizes measured, over the best of all: cost model, rules and chance."""
     rows: list[tuple[Cell, ...]] = []
     for group in groups:
         for trained_on in (_alone, _device, _other):
@@ -42,7 +42,7 @@ def cost_model(groups: Sequence[Group]) -> Comparison:
         "device and kernel", "cost model trained on", "sweeps", "sizes measured", "cost model", "cost model, worst", "rules",
         "random", "kFast",
     )  # fmt: skip
-    return Comparison("cost model", "Best of the sizes measured over the best size", columns, tuple(rows), notes)
+    return PaperTable("cost model", "Best of the sizes measured over the best size", columns, tuple(rows), notes)
 
 
 def _rankable(group: Group) -> Group:
@@ -77,14 +77,14 @@ def _other(group: Group, groups: Sequence[Group]) -> list[tuple[Cell, ...]]:
     return _rows(group, "another device", runs)
 
 
-def _rows(group: Group, trained: str, runs: Sequence[tuple[Sequence[Sweep], TuningRun]]) -> list[tuple[Cell, ...]]:
+def _rows(group: Group, trained: str, runs: Sequence[tuple[Sequence[SizeSweep], TuningRun]]) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     judged = [sweeps[number] for sweeps, run in runs for number in run.sweeps]
     for count in COUNTS:
         found = np.concatenate([run.regrets(sweeps, count) for sweeps, run in runs])
-        by_rules = [(rules(sweep) if count == 1 else rules_measured(sweep, count)).relative for sweep in judged]
-        by_chance = [random_measured(sweep, count).relative for sweep in judged]
-        default = [kfast_default(sweep).relative for sweep in judged] if count == 1 else []
+        by_rules = [(follow_rules(sweep) if count == 1 else measure_by_rules(sweep, count)).relative for sweep in judged]
+        by_chance = [measure_at_random(sweep, count).relative for sweep in judged]
+        default = [take_kfast(sweep).relative for sweep in judged] if count == 1 else []
         rows.append(
             (group.title, trained, len(group.sweeps), count, float(found.mean()), float(found.max()), mean(by_rules),
              mean(by_chance), mean(default))

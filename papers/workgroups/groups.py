@@ -9,7 +9,7 @@ from textwrap import shorten
 
 from latcast.errors import DatasetError
 from latcast.workgroups.kernel_tuner_cache import read_cache
-from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.sweep import SizeSweep
 
 LEAST_SIZES = 20
 """Sizes of a sweep below which shares and scores of eq. 8 say little; such sweeps are left out and counted."""
@@ -34,7 +34,7 @@ class Group:
     device: str
     kernel: str
     kind: str
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[SizeSweep, ...]
     left_out: int = 0
 
     @property
@@ -49,7 +49,7 @@ class Group:
 
 
 def read_groups(folder: Path) -> list[Group]:
-    """All sweeps of a folder's cache files.
+    """Return all sweeps of a folder's cache files.
 
     Args:
         folder: With ``.json`` and ``.json.gz`` files in the cache format of Kernel Tuner.
@@ -65,13 +65,13 @@ def read_groups(folder: Path) -> list[Group]:
     return grouped([sweep for file in files for sweep in read_cache(file)], str(folder))
 
 
-def grouped(sweeps: Sequence[Sweep], where: str = "the sweeps") -> list[Group]:
+def grouped(sweeps: Sequence[SizeSweep], where: str = "the sweeps") -> list[Group]:
     """Sweeps by device and operator, in the order of their first.
 
     Raises:
         DatasetError: None has sizes enough.
     """
-    found: dict[tuple[str, str, str], list[Sweep]] = {}
+    found: dict[tuple[str, str, str], list[SizeSweep]] = {}
     for sweep in sweeps:
         kernel = KINDS[sweep.descriptor.kind] if sweep.descriptor.accesses_counted else sweep.descriptor.name
         found.setdefault((sweep.device.title, kernel, sweep.descriptor.kind), []).append(sweep)

@@ -14,8 +14,8 @@ from latcast.networks import read_model
 from latcast.predictors.profiling import Stage
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.sweep import COMPETITIVE
-from latcast.workgroups.workloads import launches
-from papers.harness import Cell, Comparison, Watch, make_tables, unwatched
+from latcast.workgroups.workloads import find_launches
+from papers.harness import Cell, PaperTable, Watch, make_tables, unwatched
 from papers.workgroups import paper
 from papers.workgroups.cost_model import cost_model
 from papers.workgroups.groups import Group
@@ -39,12 +39,12 @@ def audit_all(groups: Sequence[Group], watch: Watch = unwatched) -> AuditedGroup
 
 
 def summaries(audited: AuditedGroups) -> list[tuple[Group, Summary]]:
-    """Each group's means."""
+    """Return each group's means."""
     return [(group, summarise(group.title, audits)) for group, audits in audited]
 
 
-def figure_5(audited: AuditedGroups) -> Comparison:
-    """How far sizes matter, and how far that can be trusted."""
+def figure_5(audited: AuditedGroups) -> PaperTable:
+    """Compare how far sizes matter, and how far that can be trusted."""
     rows: list[tuple[Cell, ...]] = [
         (
             group.title, len(group.sweeps), found.ranked, found.sizes, *(found.repeatability or (None, None)),
@@ -64,11 +64,11 @@ def figure_5(audited: AuditedGroups) -> Comparison:
         "device and kernel", "sweeps", "ranked", "sizes", "repeatability", "least", "worst over best", "within 15 % of best %",
         "the paper's %",
     )  # fmt: skip
-    return Comparison("figure 5", "Latencies of all work-group sizes, means over sweeps", columns, tuple(rows), tuple(notes))
+    return PaperTable("figure 5", "Latencies of all work-group sizes, means over sweeps", columns, tuple(rows), tuple(notes))
 
 
-def table_3(audited: AuditedGroups) -> Comparison:
-    """Importance of each rule, and what of it is chance."""
+def table_3(audited: AuditedGroups) -> PaperTable:
+    """Compare the importance of each rule, and its part by chance."""
     rows: list[tuple[Cell, ...]] = []
     for group, found in summaries(audited):
         scores = [found.scores[rule] for rule in paper.RULES]
@@ -84,11 +84,11 @@ def table_3(audited: AuditedGroups) -> Comparison:
         *_never_evaluated(audited),
     ]
     columns = ("device and kernel", "measure", *(f"rule {rule}" for rule in paper.RULES), "random filter")
-    return Comparison("table 3", "Importance of the rules", columns, tuple(rows), tuple(notes))
+    return PaperTable("table 3", "Importance of the rules", columns, tuple(rows), tuple(notes))
 
 
 def _never_evaluated(audited: AuditedGroups) -> list[str]:
-    """Rules without a score on a whole group, and why."""
+    """Return rules without a score on a whole group, and why."""
     notes = []
     for group, audits in audited:
         for rule in paper.RULES:
@@ -98,8 +98,8 @@ def _never_evaluated(audited: AuditedGroups) -> list[str]:
     return notes
 
 
-def latencies(audited: AuditedGroups) -> Comparison:
-    """Latency by every strategy that chooses a size, relative to the best size."""
+def latencies(audited: AuditedGroups) -> PaperTable:
+    """Return latency by every strategy that chooses a size, relative to the best size."""
     rows: list[tuple[Cell, ...]] = []
     for group, audits in audited:
         for name, values in summarise(group.title, audits).strategies.items():
@@ -114,7 +114,7 @@ def latencies(audited: AuditedGroups) -> Comparison:
         "no phone was measured: nothing here says how much faster a phone gets",
     )
     columns = ("device and kernel", "strategy", "x best", "x best, geometric mean", "worst", "sizes measured")
-    return Comparison("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
+    return PaperTable("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
 
 
 def _geometric(audits: Sequence[Audit], strategy: str) -> float | None:
@@ -124,8 +124,8 @@ def _geometric(audits: Sequence[Audit], strategy: str) -> float | None:
     return float(np.exp(np.mean(np.log(found)))) if found else None
 
 
-def table_2(audited: AuditedGroups) -> Comparison:
-    """What tuning costs before the first inference."""
+def table_2(audited: AuditedGroups) -> PaperTable:
+    """Compare the cost of tuning before the first inference."""
     rows: list[tuple[Cell, ...]] = []
     for group, found in summaries(audited):
         for name in ("single-shot tuning", "5-shot tuning"):
@@ -140,10 +140,10 @@ def table_2(audited: AuditedGroups) -> Comparison:
         "ours is one operator, compilation for each size included; the paper's is a whole network",
         "the rules try none: they are computed",
     )
-    return Comparison("table 2", "What tuning costs", ("device and kernel", "what", "sizes tried", "seconds"), tuple(rows), notes)
+    return PaperTable("table 2", "What tuning costs", ("device and kernel", "what", "sizes tried", "seconds"), tuple(rows), notes)
 
 
-def figure_6(audited: AuditedGroups, operators: Mapping[str, Mapping[str, int]]) -> Comparison:
+def figure_6(audited: AuditedGroups, operators: Mapping[str, Mapping[str, int]]) -> PaperTable:
     """Whole networks, as the sum over their convolutions, where all of them were measured on a device.
 
     Args:
@@ -164,7 +164,7 @@ def figure_6(audited: AuditedGroups, operators: Mapping[str, Mapping[str, int]])
         if best < len(wanted):
             notes.append(f"{network}: {best} of its {len(wanted)} distinct convolutions were measured on one device at most")
     columns = ("network", "device", "best ms", *(f"{name} x best" for name in NETWORK_STRATEGIES))
-    return Comparison("figure 6", "Sum over the convolutions of whole networks", columns, tuple(rows), tuple(notes))
+    return PaperTable("figure 6", "Sum over the convolutions of whole networks", columns, tuple(rows), tuple(notes))
 
 
 NETWORK_STRATEGIES = ("rules", "kFast", "fixed 8x4x1", "random", "single-shot tuning")
@@ -188,21 +188,21 @@ def _percent(share: float | None) -> float | None:
 
 
 def network_operators() -> dict[str, dict[str, int]]:
-    """The paper's networks that are built here, each with its distinct convolutions and how often each occurs.
+    """Return the paper's networks that are built here, each with its distinct convolutions and how often each occurs.
 
     Convolutions are taken as direct ones, as the kernels that are measured are.
     """
     found = {}
     for title, name in paper.NETWORKS.items():
         counts: Counter[str] = Counter()
-        for launch in launches(read_model(name), None):
+        for launch in find_launches(read_model(name), None):
             if launch.workload is not None:
                 counts[str(launch.workload)] += len(launch.names)
         found[title] = dict(counts)
     return found
 
 
-MAKERS: Mapping[str, Callable[[AuditedGroups], Comparison]] = {
+MAKERS: Mapping[str, Callable[[AuditedGroups], PaperTable]] = {
     "table 2": table_2,
     "table 3": table_3,
     "figure 5": figure_5,
@@ -215,8 +215,8 @@ MAKERS: Mapping[str, Callable[[AuditedGroups], Comparison]] = {
 ITEMS = tuple(MAKERS)
 
 
-def reproduce(audited: AuditedGroups, chosen: Collection[str] = ITEMS, watch: Watch = unwatched) -> list[Comparison]:
-    """Tables and figures, some of :data:`ITEMS`."""
+def reproduce(audited: AuditedGroups, chosen: Collection[str] = ITEMS, watch: Watch = unwatched) -> list[PaperTable]:
+    """Return tables and figures, some of :data:`ITEMS`."""
     return make_tables({name: partial(make, audited) for name, make in MAKERS.items()}, chosen, watch)
 
 
@@ -225,7 +225,7 @@ BINS = 40
 
 
 def draw(audited: AuditedGroups, folder: Path) -> list[Path]:
-    """Draws one panel for each device and kernel: how many sizes are so many times as slow as the best.
+    """Draw one panel for each device and kernel: how many sizes are so many times as slow as the best.
 
     Args:
         audited: Groups with their audits; sweeps whose order is noise are left out.

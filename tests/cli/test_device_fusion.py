@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from latcast.cli.device_fusion import described
+from latcast.cli.device_fusion import describe
 from latcast.fusion import detected_rules
 from latcast.fusion.detected_rules import rules_path, save_detected_rules
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
@@ -105,7 +105,7 @@ def test_what_is_undecided_is_listed() -> None:
     stopwatch = MadeUpStopwatch(RULES)
     found = Detector(stopwatch, budget_s=1.0, operators=OPERATORS, clock=stopwatch.clock).run()
 
-    data = described(found, None, Path("x.json"))
+    data = describe(found, None, Path("x.json"))
 
     assert len(data["undecided"]) == round((1 - data["decided"]) * data["pairs"]) > 0
 

@@ -12,7 +12,7 @@ from latcast.errors import MeasurementError, MissingExtraError
 from latcast.workgroups.gpu_interfaces import GPU_INTERFACES
 from latcast.workgroups.kernel_tuner_cache import read_cache
 from latcast.workgroups.sizes import WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 from tests.cli.conftest import Latcast
 from tests.workgroups.made_up_gpu import PROFILE, MadeUpInterface, MadeUpSession, quiet_ms
 
@@ -142,7 +142,7 @@ def test_an_operator_that_cannot_be_measured_does_not_lose_the_others(
     write_two_convolutions(model)
     usual = gpu.session
 
-    def session(device: int, workload: Workload) -> MadeUpSession:
+    def session(device: int, workload: Convolution) -> MadeUpSession:
         if workload.kind == "conv":
             raise MeasurementError("no memory left")
         return usual(device, workload)

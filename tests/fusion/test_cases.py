@@ -10,7 +10,7 @@ from latcast.fusion.decision import decide
 from latcast.fusion.test_cases import (
     OPERATORS,
     PATTERNS,
-    Setting,
+    ChainSetting,
     TestCase,
     connectable,
     distinct_networks,
@@ -27,7 +27,7 @@ from latcast.kernels import FusionRules
 from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
-SETTING = Setting(wall="softmax")
+SETTING = ChainSetting(wall="softmax")
 NOTHING = FusionRules("made-up")
 
 
@@ -41,7 +41,7 @@ def saved_share(case: TestCase, rules: FusionRules) -> float:
 
 @pytest.mark.parametrize(("first", "second"), [("conv", "relu"), ("relu", "concat"), ("concat", "relu"), ("add", "add"),
                                                ("pad", "conv"), ("split", "slice"), ("resize", "add")])  # fmt: skip
-def test_a_pair_saves_nothing_where_nothing_is_fused(first: str, second: str) -> None:
+def test_a_pair_that_is_not_fused_saves_no_time(first: str, second: str) -> None:
     assert saved_share(pair_case(first, second, SETTING), NOTHING) == pytest.approx(0.0, abs=1e-9)
 
 
@@ -65,7 +65,7 @@ def test_operators_with_two_inputs_are_compared_with_a_network_that_has_two() ->
 
 
 @pytest.mark.parametrize("spelling", sorted(set(PATTERNS.values())))
-def test_a_pattern_saves_nothing_where_its_operators_run_apart(spelling: str) -> None:
+def test_a_pattern_whose_operators_run_apart_saves_no_time(spelling: str) -> None:
     if spelling in ("layer_norm", "channel_shuffle", "unscaled_attention"):
         pytest.skip("its members are not the very operators that it is spelled with")
     assert saved_share(pattern_case(spelling, spelling, SETTING), NOTHING) == pytest.approx(0.0, abs=0.1)
@@ -100,7 +100,7 @@ def test_outbound_cases_tell_which_reader_is_fused(multi_outbound: int, fused: t
 
 
 @pytest.mark.parametrize("name", ["reshape", "flatten", "squeeze", "identity", "dropout"])
-def test_a_view_takes_a_kernel_or_nothing(name: str) -> None:
+def test_a_view_costs_a_kernel_or_zero(name: str) -> None:
     free = FusionRules("made-up", free=frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "identity", "dropout"}))
     times = []
     for rules in (NOTHING, free):
@@ -123,7 +123,7 @@ def test_an_operator_takes_about_one_kernel_by_itself(name: str) -> None:
 
 
 def test_batches_hold_whole_cases_of_one_setting() -> None:
-    cases = [pair_case(*pair, setting) for setting in (SETTING, Setting()) for pair in product(OPERATORS[:6], OPERATORS[:6])]
+    cases = [pair_case(*pair, setting) for setting in (SETTING, ChainSetting()) for pair in product(OPERATORS[:6], OPERATORS[:6])]
     batches = in_batches(cases, 30)
 
     assert sorted(case.question for batch in batches for case in batch) == sorted(case.question for case in cases)

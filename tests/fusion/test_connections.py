@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.fusion.connections import DEFAULT_INBOUND, DEFAULT_OUTBOUND, Connections
+from latcast.fusion.connections import DEFAULT_INBOUND, DEFAULT_OUTBOUND, ConnectionRules
 from latcast.fusion.detection import Detector
 from latcast.fusion.quantities import LATENCY
 from latcast.kernels import FusionRules
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
 
-def found(rules: FusionRules, noise: float = 0.01) -> Connections:
+def found(rules: FusionRules, noise: float = 0.01) -> ConnectionRules:
     stopwatch = MadeUpStopwatch(rules, noise=noise)
     operators = ("conv", "relu", "add")
     return Detector(stopwatch, budget_s=600.0, operators=operators, clock=stopwatch.clock).run().connections
@@ -27,7 +27,7 @@ def test_into_which_inputs_kernel_a_join_is_fused(truth: int, expected: int) -> 
     assert ("conv", "add") in connections.joined
 
 
-def test_two_inputs_that_both_could_take_the_join_are_told_apart_by_no_timing() -> None:
+def test_no_timing_decides_between_two_inputs_that_could_both_take_the_join() -> None:
     rules = FusionRules("made-up", pairs={"conv": frozenset({"add"})}, multi_inbound=3)
 
     connections = found(rules)
@@ -45,7 +45,7 @@ def test_which_of_several_readers_is_fused(truth: int) -> None:
     assert "reader" in connections.reasons["multi_outbound"]
 
 
-def test_a_runtime_that_fuses_nothing_has_the_formats_defaults() -> None:
+def test_a_runtime_without_fusions_has_the_defaults_of_the_format() -> None:
     connections = found(FusionRules("made-up"))
 
     assert (connections.multi_inbound, connections.multi_outbound) == (DEFAULT_INBOUND, DEFAULT_OUTBOUND)

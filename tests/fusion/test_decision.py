@@ -8,9 +8,9 @@ import pytest
 from latcast.fusion import decision
 from latcast.fusion.decision import Estimate, TimedBatch, aligned, decide, estimate
 from latcast.fusion.quantities import LATENCY
-from latcast.fusion.test_cases import Combination, Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, Combination, pair_case
 
-SETTING = Setting(blocks=2)
+SETTING = ChainSetting(blocks=2)
 CASE = pair_case("conv", "relu", SETTING)
 FIRST = SETTING.network("conv", "wall").key
 SECOND = SETTING.network("relu", "wall").key
@@ -37,7 +37,7 @@ def test_inequation_1_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("together", "yes"), [(16.9, None), (16.7, True), (17.1, False)])
-def test_hardly_more_than_alpha_is_no_fusion(together: float, yes: bool | None) -> None:
+def test_little_more_than_alpha_is_not_a_fusion(together: float, yes: bool | None) -> None:
     # conv takes 3, relu 1, and 0.55, 0.65 or 0.45 of it are saved: 0.55 is surely more than α, but not by a tenth of relu's time.
     answer = decide(CASE, [batch(16.0, 12.0, together) for _ in range(600)])
 
@@ -76,7 +76,7 @@ def test_where_kernels_are_counted_a_fusion_saves_one(first: float, second: floa
     assert answer.yes is yes
 
 
-def test_shared_changes_of_layout_are_no_fusion_where_kernels_are_counted() -> None:
+def test_with_kernels_counted_a_shared_change_of_layout_is_not_a_fusion() -> None:
     # Three kernels each, of which two are changes of layout; two of the four together are shared, and nothing is fused.
     shared, fused = batch(16.0, 16.0, 18.0), batch(16.0, 16.0, 16.0)
 
@@ -84,7 +84,7 @@ def test_shared_changes_of_layout_are_no_fusion_where_kernels_are_counted() -> N
     assert decide(CASE, [fused], kernel=1.0, hidden_cost=2.0).yes is True  # type: ignore[union-attr]
 
 
-def test_what_all_networks_have_in_common_is_the_host() -> None:
+def test_the_common_part_of_a_round_is_the_hosts_state() -> None:
     still = batch(16.0, 12.0, 16.0, noise=0.01)
     host = np.exp(0.3 * np.random.default_rng(5).standard_normal(40))
     moved = TimedBatch({key: rounds * host for key, rounds in still.costs.items()})
@@ -157,7 +157,7 @@ def test_errors_are_as_large_as_they_say(noise: float, monkeypatch: pytest.Monke
     assert 0.9 <= np.mean(within) <= 0.99
 
 
-def test_what_is_neither_nothing_nor_an_operator_is_no_answer() -> None:
+def test_an_implausible_saving_gives_no_answer() -> None:
     # Three times what the shorter operator takes is saved: two changes of layout, perhaps.
     answer = decide(CASE, [batch(16.0, 12.0, 12.0, noise=0.001)])
 
@@ -165,7 +165,7 @@ def test_what_is_neither_nothing_nor_an_operator_is_no_answer() -> None:
     assert (answer.yes, answer.plausible, answer.visible) == (None, False, True)
 
 
-def test_what_a_shared_layout_may_save_is_no_fusion() -> None:
+def test_a_saving_by_a_shared_layout_is_not_a_fusion() -> None:
     # 1 of 1 is saved. If 0.2 of it may be a layout's, 0.8 is left and enough; if 0.6 may be, 0.4 is left and is not.
     batches = [batch(16.0, 12.0, 16.0) for _ in range(20)]
 
@@ -175,7 +175,7 @@ def test_what_a_shared_layout_may_save_is_no_fusion() -> None:
     assert (doubtful.yes, doubtful.plausible) == (None, False)
 
 
-def test_no_shared_layout_stands_against_operators_that_save_nothing() -> None:
+def test_a_shared_layout_does_not_prevent_the_answer_apart() -> None:
     batches = [batch(16.0, 12.0, 18.0) for _ in range(20)]
 
     assert decide(CASE, batches, hidden_cost=0.6).yes is False  # type: ignore[union-attr]

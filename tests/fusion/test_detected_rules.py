@@ -40,7 +40,7 @@ def test_rules_are_found_where_detection_left_them(home: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_another_unit_of_the_same_runtime_does_where_there_is_none() -> None:
+def test_rules_of_another_unit_of_the_same_runtime_are_the_substitute() -> None:
     save_detected_rules(rules("conv"), rules_path(PLATFORM))
 
     assert detected_rules("mybox/ncnn-20261020/cpu4/fp32") == rules("conv")
@@ -50,7 +50,7 @@ def test_another_unit_of_the_same_runtime_does_where_there_is_none() -> None:
         detected_rules("local/ncnn-20261020/cpu1/int8")
 
 
-def test_a_runtimes_name_means_its_newest_rules() -> None:
+def test_a_runtimes_name_stands_for_its_newest_rules() -> None:
     older = save_detected_rules(rules("conv"), rules_path(PLATFORM))
     save_detected_rules(rules("linear"), rules_path("local/ncnn-20261020/cpu2/fp32"))
     os.utime(older, (1, 1))
@@ -58,12 +58,12 @@ def test_a_runtimes_name_means_its_newest_rules() -> None:
     assert detected_rules("ncnn") == rules("linear")
 
 
-def test_none_says_how_to_detect_them() -> None:
+def test_missing_rules_are_an_error_that_says_how_to_detect_them() -> None:
     with pytest.raises(UnknownNameError, match="latcast device fusion detect --runtime ncnn"):
         detected_rules(PLATFORM)
 
 
-def test_an_option_means_shipped_detected_or_a_file(tmp_path: Path) -> None:
+def test_an_option_names_shipped_or_detected_rules_or_a_file(tmp_path: Path) -> None:
     save_detected_rules(rules("conv"), rules_path(PLATFORM))
     file = save_detected_rules(rules("linear"), tmp_path / "mine.json")
 
@@ -96,7 +96,7 @@ def few_operators(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("profiler", "by"), [(True, "profile"), (False, "latency")])
-def test_a_runtime_is_detected_scored_and_gone_on_with(tmp_path: Path, profiler: bool, by: str) -> None:
+def test_detection_is_scored_and_goes_on_from_its_store(tmp_path: Path, profiler: bool, by: str) -> None:
     found, score = detect_rules(settings(), tmp_path / "s.sqlite", budget_s=300.0, profiler=profiler)
     again, _ = detect_rules(settings(), tmp_path / "s.sqlite", budget_s=300.0, profiler=profiler, check=False)
 

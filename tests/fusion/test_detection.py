@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from latcast.errors import MeasurementError
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
-from latcast.fusion.test_cases import Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, pair_case
 from latcast.kernels import FusionRules
 from latcast.kernels.rules import load_rules
 from latcast.records import Reference
@@ -94,7 +94,7 @@ def test_whatever_the_rules_decided_pairs_are_right(
     assert len(wrong) <= 0.03 * len(decided), wrong
 
 
-def test_what_a_wall_takes_in_is_seen_between_other_walls() -> None:
+def test_an_operator_fused_into_a_wall_is_seen_between_other_walls() -> None:
     rules = FusionRules("made-up", pairs={"average_pool": frozenset({"relu"}), "conv": frozenset({"relu"})})
 
     answers = detected(MadeUpStopwatch(rules, noise=0.01)).pairs
@@ -105,11 +105,9 @@ def test_what_a_wall_takes_in_is_seen_between_other_walls() -> None:
 
 
 @pytest.mark.parametrize(("between_pools_us", "fused"), [(13.0, None), (12.0, True)])
-def test_what_looks_fused_between_one_sort_of_walls_and_apart_between_others_is_undecided(
-    between_pools_us: float, fused: bool | None
-) -> None:
+def test_opposite_answers_between_two_sorts_of_walls_are_undecided(between_pools_us: float, fused: bool | None) -> None:
     # conv takes 2, relu 1. Between softmaxes they take 2 together; between poolings 3, as apart, or 2.
-    cases = [pair_case("conv", "relu", Setting(wall, blocks=1)) for wall in ("softmax", "average_pool")]
+    cases = [pair_case("conv", "relu", ChainSetting(wall, blocks=1)) for wall in ("softmax", "average_pool")]
     batches = []
     for case, together_us in zip(cases, (12.0, between_pools_us), strict=True):
         chains = {("wall",): 10.0, ("conv", "wall"): 12.0, ("relu", "wall"): 11.0, ("conv", "relu", "wall"): together_us}
@@ -125,7 +123,7 @@ def test_what_looks_fused_between_one_sort_of_walls_and_apart_between_others_is_
     assert (found.fused, found.problem) == (fused, "" if fused else "other walls give the opposite answer")
 
 
-def test_a_layout_that_neighbours_share_is_no_fusion() -> None:
+def test_a_layout_that_neighbours_share_is_not_a_fusion() -> None:
     class InLayouts(MadeUpStopwatch):
         """Pools and convolutions work in a layout of their own; changing it, or back, takes two kernels' time."""
 
@@ -141,7 +139,7 @@ def test_a_layout_that_neighbours_share_is_no_fusion() -> None:
     assert answers["conv", "relu"].fused is True
 
 
-def test_what_noise_hides_is_timed_again_in_other_processes_until_it_is_decided() -> None:
+def test_noisy_pairs_are_timed_again_in_other_processes_until_decided() -> None:
     noisy, quiet = MadeUpStopwatch(RULES, noise=0.25), MadeUpStopwatch(RULES, noise=0.005)
 
     answers = detected(noisy, operators=("conv", "relu", "tanh"), budget_s=1e6)
@@ -164,7 +162,7 @@ def test_a_budget_that_ends_early_leaves_pairs_undecided_and_says_so() -> None:
     assert found.rules().evidence["pairs"]["concat concat"]["problem"]
 
 
-def test_what_the_runtime_cannot_run_is_left_out_with_its_reason() -> None:
+def test_operators_that_the_runtime_cannot_run_are_left_out_with_the_reason() -> None:
     found = detected(MadeUpStopwatch(RULES, cannot_run=frozenset({"Tanh"})))
 
     assert "Tanh" in found.failures["tanh"]
@@ -177,7 +175,7 @@ def test_a_runtime_that_runs_no_wall_is_an_error() -> None:
         detected(MadeUpStopwatch(RULES, cannot_run=frozenset({"AveragePool", "MaxPool", "Softmax", "Transpose", "PRelu"})))
 
 
-def test_what_was_timed_before_is_not_timed_again() -> None:
+def test_earlier_timings_are_not_repeated() -> None:
     kept: list[TimedBatch] = []
 
     class Remembering(MadeUpStopwatch):
@@ -199,7 +197,7 @@ def test_what_was_timed_before_is_not_timed_again() -> None:
     assert again.timed < 0.25 * first.timed
 
 
-def test_whoever_watches_is_told_every_stage() -> None:
+def test_every_stage_is_reported() -> None:
     steps: list[DetectionProgress] = []
     stopwatch = MadeUpStopwatch(RULES)
     Detector(stopwatch, budget_s=600.0, operators=("conv", "relu"), clock=stopwatch.clock, watch=steps.append).run()

@@ -10,7 +10,7 @@ import pytest
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.detection import Detection, Detector
 from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
-from latcast.fusion.test_cases import Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, pair_case
 from latcast.kernels import FusionRules, find_kernels
 from latcast.records import ExecutedKernel, Measurement, Reference
 from latcast.spaces.catalogue import build
@@ -65,7 +65,7 @@ def test_counted_kernels_tell_the_rules_however_long_they_take(found: Detection)
     assert found.rules().patterns == ("silu",)
 
 
-def test_changes_of_layout_that_neighbours_share_are_no_fusion(found: Detection) -> None:
+def test_changes_of_layout_that_neighbours_share_are_not_fusions(found: Detection) -> None:
     # Between poolings a softmax costs three kernels, two softmaxes four: the two in the middle are saved, and none is fused.
     pair = found.pairs["softmax", "softmax"]
 
@@ -88,7 +88,7 @@ def test_a_pair_fused_in_the_layout_that_suits_it_is_fused() -> None:
 
         def remembered(self) -> list[TimedBatch]:
             """An earlier call timed the pair between PReLUs as well as between poolings."""
-            settings = [Setting(wall=wall, size=64, blocks=8) for wall in ("p_relu", "average_pool")]
+            settings = [ChainSetting(wall=wall, size=64, blocks=8) for wall in ("p_relu", "average_pool")]
             return [self.time(list(pair_case("conv", "add", setting).networks)) for setting in settings]
 
     stopwatch = InLayouts(FusionRules("made-up", pairs={"conv": frozenset({"add"})}))

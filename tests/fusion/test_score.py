@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from latcast.fusion.detection import Detection, Detector
-from latcast.fusion.score import Truth, executed_truth, score
+from latcast.fusion.score import executed_truth, score
 from latcast.fusion.stopwatch import Execution
-from latcast.fusion.test_cases import Setting, TestCase, inbound_case, pair_case, pattern_case
+from latcast.fusion.test_cases import ChainSetting, TestCase, inbound_case, pair_case, pattern_case
 from latcast.kernels import FusionRules, find_kernels
 from latcast.records import ExecutedKernel, Reference
 from latcast.spaces.catalogue import build
@@ -25,7 +25,7 @@ def found() -> Detection:
     return Detector(stopwatch, budget_s=600.0, operators=OPERATORS, clock=stopwatch.clock).run()
 
 
-def test_a_runtime_that_executes_what_it_seems_to(found: Detection) -> None:
+def test_answers_that_match_the_executed_kernels_agree_fully(found: Detection) -> None:
     result = score(found, MadeUpStopwatch(RULES))
 
     assert (result.judged, result.agreement, result.precision, result.recall) == (9, 1.0, 1.0, 1.0)
@@ -49,7 +49,7 @@ def test_disagreements_are_listed_and_explained(found: Detection) -> None:
     assert said["conv", "tanh"].to_json()["executed"] is False
 
 
-def test_a_runtime_that_tells_nothing_gives_no_agreement(found: Detection) -> None:
+def test_without_executed_kernels_there_is_no_agreement(found: Detection) -> None:
     class Silent(MadeUpStopwatch):
         def executed(self, networks: Sequence[Reference]) -> Execution:
             return Execution({}, {reference.key: "cannot tell" for reference in networks})
@@ -60,7 +60,7 @@ def test_a_runtime_that_tells_nothing_gives_no_agreement(found: Detection) -> No
     assert "conv relu" in result.untold
 
 
-def test_whoever_watches_is_told_the_share(found: Detection) -> None:
+def test_the_finished_share_is_reported(found: Detection) -> None:
     shares: list[float] = []
 
     score(found, MadeUpStopwatch(RULES), shares.append)
@@ -69,7 +69,7 @@ def test_whoever_watches_is_told_the_share(found: Detection) -> None:
     assert all(0 <= share < 1 for share in shares)
 
 
-SETTING = Setting(blocks=1)
+SETTING = ChainSetting(blocks=1)
 CASE = pair_case("conv", "relu", SETTING)
 
 
@@ -105,7 +105,7 @@ def test_a_pattern_is_fused_where_all_its_operators_are_one_kernel() -> None:
     assert truth(case, FusionRules("x")) is False
 
 
-def test_the_same_operator_twice_is_told_apart() -> None:
+def test_a_pair_of_the_same_operator_is_judged() -> None:
     case = pair_case("relu", "relu", SETTING)
 
     assert truth(case, FusionRules("x", pairs={"relu": frozenset({"relu"})})) is True
@@ -119,7 +119,7 @@ def test_a_join_of_two_branches() -> None:
     assert truth(inbound_case("conv", "add", 1, SETTING), rules) is False
 
 
-def test_names_that_the_number_of_kernels_contradicts_are_no_truth() -> None:
+def test_names_that_contradict_the_number_of_kernels_give_no_answer() -> None:
     # The runtime splits the ReLU in two kernels that it does not name, and names the ReLU in the convolution's.
     kernels = by_rules((CASE.together, *CASE.saved.networks), FusionRules("x", pairs={"conv": frozenset({"relu"})}))
     extra = ExecutedKernel("part", "Relu", (), 0.1)
@@ -144,7 +144,3 @@ def test_an_operator_without_a_kernel_leaves_it_open() -> None:
     kernels[CASE.together.key] = kernels[CASE.together.key][:2]
 
     assert executed_truth(CASE, kernels).fused is None
-
-
-def test_a_runtime_that_tells_nothing_leaves_it_open() -> None:
-    assert executed_truth(CASE, {}) == Truth(None, "the runtime did not tell what it executed")

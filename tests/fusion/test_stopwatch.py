@@ -12,12 +12,12 @@ from latcast.datasets.store import Store
 from latcast.fusion.decision import decide
 from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
 from latcast.fusion.stopwatch import WorkerStopwatch
-from latcast.fusion.test_cases import Setting, pair_case
+from latcast.fusion.test_cases import ChainSetting, pair_case
 from latcast.measure.client import MeasuringClient
 from latcast.measure.settings import MeasurePlan
 from tests.fusion.made_up_worker import settings
 
-SETTING = Setting(wall="softmax")
+SETTING = ChainSetting(wall="softmax")
 QUICK = replace(LATENCY, plan=MeasurePlan(rounds=8, runs_per_round=2, warmup_runs=0, batch_size=50, burst_runs=2))
 FUSED, APART = pair_case("conv", "relu", SETTING), pair_case("relu", "relu", SETTING)
 
@@ -69,7 +69,7 @@ def test_executed_kernels_are_asked_once(tmp_path: Path) -> None:
     assert "ConvTranspose" in told.failures[refused.key]
 
 
-def test_what_was_asked_is_no_batch(tmp_path: Path) -> None:
+def test_executed_kernels_are_not_a_batch(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
         WorkerStopwatch(client, store).executed([SETTING.network("wall")])
 

@@ -12,17 +12,17 @@ from latcast.errors import MeasurementError
 from latcast.fusion.decision import Estimate, TimedBatch
 from latcast.fusion.quantities import LATENCY
 from latcast.fusion.surroundings import Surroundings, choose_surroundings
-from latcast.fusion.test_cases import Setting
+from latcast.fusion.test_cases import ChainSetting
 from latcast.kernels import FusionRules
 from latcast.records import Reference
 from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
 NOTHING = FusionRules("made-up")
-POOL, SOFTMAX, TRANSPOSE = (Setting(wall=wall) for wall in ("average_pool", "softmax", "transpose"))
+POOL, SOFTMAX, TRANSPOSE = (ChainSetting(wall=wall) for wall in ("average_pool", "softmax", "transpose"))
 
 
-def surroundings(own_us: dict[tuple[Setting, str], float], walls_us: dict[Setting, float]) -> Surroundings:
+def surroundings(own_us: dict[tuple[ChainSetting, str], float], walls_us: dict[ChainSetting, float]) -> Surroundings:
     ordered = tuple(sorted(walls_us, key=walls_us.__getitem__))
     return Surroundings({MAP: ordered}, {key: Estimate(value, 0.05, 20) for key, value in own_us.items()})
 
@@ -36,7 +36,7 @@ def test_healthy_walls_are_ordered_by_their_time() -> None:
     assert len(batches) == 5 + 3 + 3
 
 
-def test_operators_alone_take_what_their_kernels_take() -> None:
+def test_the_cost_of_an_operator_alone_is_that_of_its_kernel() -> None:
     found, _ = choose_surroundings(MadeUpStopwatch(NOTHING, noise=0.002, kernel_us=3.0), ("relu", "softmax", "add"))
     [setting] = [setting for setting in found.settings[MAP] if setting.wall == "average_pool"]
 
@@ -46,7 +46,7 @@ def test_operators_alone_take_what_their_kernels_take() -> None:
     assert found.own_cost[setting, "softmax"].value > relu
 
 
-def test_a_wall_whose_neighbours_become_one_is_none() -> None:
+def test_an_operator_that_fuses_with_itself_is_not_a_wall() -> None:
     rules = FusionRules("made-up", pairs={"transpose": frozenset({"transpose"})})
 
     found, _ = choose_surroundings(MadeUpStopwatch(rules, noise=0.005), ("conv", "relu"))
@@ -63,7 +63,7 @@ def test_networks_are_as_small_as_the_clock_allows(kernel_us: float, rung: int) 
     assert (setting.size, setting.blocks) == LATENCY.sizes[rung]
 
 
-def test_what_was_timed_in_the_same_setting_is_not_timed_again() -> None:
+def test_a_setting_that_was_timed_is_not_timed_again() -> None:
     first = MadeUpStopwatch(NOTHING)
     _, batches = choose_surroundings(first, ("conv", "relu"))
     again = MadeUpStopwatch(NOTHING)
@@ -120,7 +120,7 @@ def test_where_short_operators_drown_in_the_call_networks_have_more_blocks() -> 
     assert setting.blocks > LATENCY.sizes[0][1]
 
 
-def test_a_pooling_is_preferred_where_nothing_speaks_against_it() -> None:
+def test_a_pooling_is_the_preferred_wall() -> None:
     own = {(setting, name): 1.0 for setting in (POOL, SOFTMAX) for name in ("conv", "relu")}
 
     assert surroundings(own, {POOL: 2.0, SOFTMAX: 5.0}).choices("conv", "relu") == (POOL, SOFTMAX)
@@ -166,7 +166,7 @@ def test_walls_suit_operators_that_need_no_more_kernels_there_than_elsewhere() -
     assert found.suits(SOFTMAX, ("add",)) is True
 
 
-def test_a_wall_that_swallows_an_operator_says_nothing_of_its_layout() -> None:
+def test_a_wall_that_hides_an_operator_does_not_count_for_its_layout() -> None:
     own = {(POOL, "conv"): 3.0, (POOL, "relu"): 0.0, (SOFTMAX, "conv"): 4.0, (SOFTMAX, "relu"): 1.0}
     found = surroundings(own, {POOL: 2.0, SOFTMAX: 5.0})
 

@@ -36,11 +36,11 @@ def test_views_that_copy_are_not() -> None:
 
 
 @pytest.mark.parametrize("noise", [1.2])
-def test_what_noise_hides_is_undecided(noise: float) -> None:
+def test_a_view_hidden_by_noise_is_undecided(noise: float) -> None:
     assert None in answers(FusionRules("made-up", free=ALL), noise).values()
 
 
-def test_evidence_says_what_it_took_and_what_touching_every_element_takes() -> None:
+def test_evidence_has_the_cost_of_the_view_and_of_one_pass() -> None:
     stopwatch = MadeUpStopwatch(FusionRules("made-up", free=frozenset({"identity"})), noise=0.01)
     surroundings, _ = choose_surroundings(stopwatch, ("relu",))
 

@@ -67,7 +67,7 @@ def test_where_no_error_is_large_the_prior_goes_on() -> None:
     assert sampler.suggest(20) == PriorSampler(SPACE, LISTED, 4).suggest(20)
 
 
-def test_what_the_points_leave_over_is_drawn_from_the_prior() -> None:
+def test_the_rest_of_a_suggestion_is_drawn_from_the_prior() -> None:
     sampler = AdaptiveSampler(SPACE, LISTED, 4, samples_per_point=3)
 
     sampler.observe([conv(64, 64, size=28)], errors=[0.5])

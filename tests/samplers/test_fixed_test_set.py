@@ -37,7 +37,7 @@ def test_a_second_pass_gives_the_combinations_other_channels() -> None:
     assert sorted(cells(many[: len(SPACE.cells)])) == sorted(cells(many[len(SPACE.cells) :]))
 
 
-def test_channels_are_those_of_networks_at_about_that_size() -> None:
+def test_channels_come_from_networks_near_that_size() -> None:
     for row in fixed_test_set(SPACE, LISTED, 80, 0):
         size = SPACE.dimensions(row)["in_h"]
         if size >= 56:

@@ -58,7 +58,7 @@ def test_channels_between_multiples_of_8_are_multiples_of_8() -> None:
     assert all(ins % 8 == 0 and outs % 8 == 0 for ins, outs in map(widths, found))
 
 
-def test_odd_channels_lead_to_others_that_are_no_multiples_of_8() -> None:
+def test_odd_channels_lead_to_channels_that_8_does_not_divide() -> None:
     listed = {conv(63, 65): 1, conv(255, 511): 1}
 
     found = PriorSampler(SPACE, listed, 0).suggest(20)
@@ -75,7 +75,7 @@ def test_a_configuration_without_neighbours_has_its_channels_scaled_together() -
         assert abs(outs - 2 * ins) <= 12  # one factor for both, each rounded to a multiple of 8
 
 
-def test_listed_configurations_that_are_no_kernel_are_never_drawn() -> None:
+def test_invalid_listed_configurations_are_never_drawn() -> None:
     too_large = conv(4096, 4096, size=224)
 
     assert too_large not in PriorSampler(SPACE, {too_large: 1000, conv(16, 32): 1}, 0).suggest(5)

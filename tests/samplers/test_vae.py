@@ -41,7 +41,7 @@ def test_the_divergence_from_the_standard_normal_distribution_is_the_closed_form
     assert kl_divergence(mean, log_variance + 1) == pytest.approx(3 * (np.e - 2) / 2, rel=1e-5)
 
 
-def test_the_gradient_is_what_the_loss_changes_by() -> None:
+def test_the_gradient_is_the_slope_of_the_loss() -> None:
     rng = np.random.default_rng(0)
     model = _Autoencoder(3, rng)
     x = rng.random((8, 3), dtype=np.float32)
@@ -83,7 +83,7 @@ def test_no_decoder_is_trained_before_enough_kernels_are_asked_for(monkeypatch: 
     assert len({*first, *second}) == 24
 
 
-def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
+def test_draws_are_spread_as_the_learned_kernels() -> None:
     # Two clusters whose dimensions go together: (0.1, 0.9) or (0.9, 0.1), never (0.1, 0.1) or (0.9, 0.9).
     rng = np.random.default_rng(0)
     centres = np.array([[0.1, 0.9], [0.9, 0.1]])[np.arange(200) % 2]
@@ -99,7 +99,7 @@ def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
     assert max(near[2:]) < 0.05
 
 
-def test_what_is_drawn_resembles_the_kernels_that_are_asked_for_more_often() -> None:
+def test_draws_resemble_the_kernels_with_more_weight() -> None:
     rows = np.array([[0.1, 0.9], [0.9, 0.1]])[np.arange(100) % 2]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vae, "LEAST_STEPS", 300)
@@ -110,7 +110,7 @@ def test_what_is_drawn_resembles_the_kernels_that_are_asked_for_more_often() -> 
     assert np.mean(drawn[:, 0] < drawn[:, 1]) > 0.95
 
 
-def test_channels_are_multiples_as_those_of_networks_are() -> None:
+def test_channels_are_multiples_of_8_where_those_of_networks_are() -> None:
     space = space_of("conv")
     listed = {}
     for row in listed_in(space):

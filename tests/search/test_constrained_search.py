@@ -38,7 +38,7 @@ def pool_of(objective: list[float], latency_ms: list[float]) -> Evaluated:
     return Evaluated(np.arange(len(values))[:, None], np.array(objective), values, 0.9 * values, 1.1 * values)
 
 
-def test_the_front_holds_what_nothing_beats_in_both() -> None:
+def test_the_front_holds_networks_that_no_other_beats_in_both() -> None:
     front = pareto_front(pool_of([1, 3, 2, 3, 5], [1.0, 2.0, 3.0, 2.0, 9.0]))
     assert front.objective.tolist() == [5, 3, 1]
     assert front.latency_ms.tolist() == [9.0, 2.0, 1.0]
@@ -49,7 +49,7 @@ def test_of_equal_latencies_the_better_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("columns", "changed"), [(20, 0.1), (3, 0.5)])
-def test_two_choices_of_a_network_are_drawn_anew_and_never_more_than_half(columns: int, changed: float) -> None:
+def test_a_mutation_changes_two_choices_on_average_and_at_most_half(columns: int, changed: float) -> None:
     """Of four choices a draw is another one three times in four."""
     pytest.importorskip("pymoo")
     from pymoo.core.population import Population
@@ -65,7 +65,7 @@ def test_two_choices_of_a_network_are_drawn_anew_and_never_more_than_half(column
     assert set(np.unique(after)) == {0, 1, 2, 3}
 
 
-def test_what_is_found_is_within_the_limit_and_better_than_chance(transformers: EncodingPredictor, limit_ms: float) -> None:
+def test_found_networks_are_within_the_limit_and_better_than_chance(transformers: EncodingPredictor, limit_ms: float) -> None:
     objective = SizeObjective("macs", transformers)
     plan = SearchPlan(limit_ms, False, evaluations=4000, population=100)
     found = search_encodings(transformers, objective, plan)
@@ -90,7 +90,7 @@ def test_a_confident_search_holds_the_upper_bound_to_the_limit(transformers: Enc
     assert (found.front.high_ms <= limit_ms).all()
 
 
-def test_a_limit_that_nothing_meets_says_how_fast_the_fastest_is(transformers: EncodingPredictor) -> None:
+def test_a_limit_that_no_network_meets_names_the_fastest_latency(transformers: EncodingPredictor) -> None:
     with pytest.raises(LatcastError, match=r"no network of autoformer within 0.001 ms was found; the fastest of \d+ looked at"):
         search_encodings(transformers, SizeObjective("macs", transformers), replace(PLAN, max_latency_ms=0.001))
 
@@ -180,7 +180,7 @@ def test_a_search_by_names_is_that_of_encodings_and_gives_networks(transformers:
     assert document["front"][1]["parameters"] == dict(best[1].reference.parameters)
 
 
-def test_what_is_maximised_may_be_a_function(transformers: EncodingPredictor, limit_ms: float, tmp_path: Path) -> None:
+def test_the_objective_may_be_a_function(transformers: EncodingPredictor, limit_ms: float, tmp_path: Path) -> None:
     def depth(parameters: Mapping[str, Any]) -> float:
         return float(parameters["depth"])
 

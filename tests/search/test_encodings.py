@@ -22,7 +22,7 @@ def test_bulk_prediction_is_that_of_each_graph(space: str, platform: PlatformPre
     assert found.covered_share == pytest.approx([each.coverage.share for each in singly], rel=1e-6)
 
 
-def test_chunks_change_nothing(transformers: EncodingPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_latencies(transformers: EncodingPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     encodings = transformers.supernet.sample_encodings(25, 4)
     at_once = transformers.predict_many(encodings).latency_ms
     monkeypatch.setattr(module, "AT_ONCE", 10)

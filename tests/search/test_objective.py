@@ -80,7 +80,7 @@ def test_a_malformed_table_is_refused_with_its_line(tmp_path: Path, text: str, m
     [
         ("flops", "no objective is called 'flops'; expected macs or parameters"),
         ("no_such_module:f", "the objective 'no_such_module:f' cannot be imported"),
-        ("math:pi", "the objective 'math:pi' is no function"),
+        ("math:pi", "the objective 'math:pi' is a float"),
     ],
 )
 def test_an_unknown_objective_is_refused(transformers: EncodingPredictor, name: str, message: str) -> None:

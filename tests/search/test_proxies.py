@@ -49,7 +49,7 @@ def test_wider_networks_score_higher(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["jacob_cov", "naswot", "synflow"])
-def test_a_network_that_nothing_gets_through_is_the_worst(name: str) -> None:
+def test_a_network_without_flow_has_the_worst_score(name: str) -> None:
     cells = SUPERNETS.get("nas_bench_201")
     through = small_graph(cells, cells.decode(cells.sample_encodings(1, 0)[0]))
     nothing = small_graph(cells, {"cell": NO_PATH})
@@ -57,7 +57,7 @@ def test_a_network_that_nothing_gets_through_is_the_worst(name: str) -> None:
     assert PROXIES.get(name).score(nothing, 0) < PROXIES.get(name).score(through, 0)
 
 
-def test_synaptic_flow_of_two_matrices_is_twice_what_flows() -> None:
+def test_synaptic_flow_of_two_matrices_is_twice_their_flow() -> None:
     b = GraphBuilder("two matrices")
     graph = b.finish(b.linear(b.relu(b.linear(b.input((1, 3)), 4)), 2))
     first, second = (np.abs(weight) for weight in synthetic_weights(graph, seed=5).values() if weight.ndim == 2)

@@ -67,7 +67,7 @@ def test_statistics_of_the_batch_make_the_channels_of_a_batch_standard() -> None
     assert torch.allclose(found.std(dim=(0, 2, 3), correction=0), scale, atol=1e-3)
 
 
-def test_what_enters_rectifiers_is_observed_in_order() -> None:
+def test_inputs_of_rectifiers_are_observed_in_order() -> None:
     b = GraphBuilder("two rectifiers")
     graph = b.finish(b.relu(b.mul(b.relu(b.input((1, 2))), b.constant(-1.0, dtype="float32"))))
     network = TorchNetwork(graph)
@@ -78,7 +78,7 @@ def test_what_enters_rectifiers_is_observed_in_order() -> None:
     assert output.tolist() == [[0.0, 0.0]]
 
 
-def test_an_operator_that_torch_is_not_told_of_is_refused() -> None:
+def test_an_unsupported_operator_is_refused() -> None:
     b = GraphBuilder("resized")
     graph = b.finish(b.resize(b.input((1, 3, 4, 4)), 8))
 

@@ -120,12 +120,12 @@ def test_its_operator_and_kernel_types_are_found_in_an_onnx_file(run: Run) -> No
 
 
 FUSION = """
-from latcast.fusion.test_cases import Setting, pair_case, pattern_case, tested_operators, tested_patterns
+from latcast.fusion.test_cases import ChainSetting, pair_case, pattern_case, tested_operators, tested_patterns
 from latcast.kernels import find_kernels, load_rules
 from latcast.spaces.catalogue import build
 assert "haar_wavelet" in tested_operators() and "squared_relu" not in tested_operators()
-pair = pair_case("conv", "haar_wavelet", Setting())
-pattern = pattern_case("squared_relu", tested_patterns()["squared_relu"], Setting(wall="softmax"))
+pair = pair_case("conv", "haar_wavelet", ChainSetting())
+pattern = pattern_case("squared_relu", tested_patterns()["squared_relu"], ChainSetting(wall="softmax"))
 for case, name in ((pair, "haar_wavelet"), (pattern, "squared_relu")):
     kernels = find_kernels(build(case.together), load_rules("numpy"))
     print(sum(kernel.kernel_type == name for kernel in kernels))

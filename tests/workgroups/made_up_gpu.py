@@ -11,7 +11,7 @@ from latcast.errors import MeasurementError
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.operands import make_operands
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 
 PROFILE = DeviceProfile(
     name="made-up", title="made-up GPU", max_work_group_size=64, max_x=64, max_y=64, max_z=64, compute_units=2,
@@ -35,7 +35,7 @@ class MadeUpSession:
     launched: Every size launched, in order.
     """
 
-    workload: Workload
+    workload: Convolution
     noise: float = 0.0
     order_matters: bool = True
     refused: frozenset[WorkGroup] = frozenset()
@@ -84,7 +84,7 @@ class MadeUpInterface:
     def profiles(self) -> Sequence[DeviceProfile]:
         return self._profiles
 
-    def session(self, device: int, workload: Workload) -> MadeUpSession:
+    def session(self, device: int, workload: Convolution) -> MadeUpSession:
         self.sessions.append(MadeUpSession(workload, self._noise, self._order_matters, seed=len(self.sessions)))
         return self.sessions[-1]
 

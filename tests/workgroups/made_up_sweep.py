@@ -9,7 +9,7 @@ import numpy as np
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.rules import Situation, padding_share
 from latcast.workgroups.sizes import Grid, WorkGroup, candidate_sizes, sizes_array
-from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.sweep import SizeSweep
 from latcast.workgroups.workloads import CONV, KernelDescriptor, convolution
 
 DEVICE = DeviceProfile("made_up", "Made-up GPU", 256, 256, 256, 64, 4, 16, 64, source="made up")
@@ -19,11 +19,11 @@ def sweep_of(
     latency: Callable[[WorkGroup], float], sizes: Sequence[WorkGroup], *, grid: Grid | None = None, rounds: int = 4,
     noise: float = 0.0, seed: int = 0, variant: dict[str, int] | None = None, device: DeviceProfile = DEVICE,
     kernel: KernelDescriptor = CONV, operator: str = "conv:16x16x32,k3,s1,c32", interleaved: bool = True,
-) -> Sweep:  # fmt: skip
+) -> SizeSweep:  # fmt: skip
     """A sweep whose sizes take what a function says, times a noise of at least 1."""
     exact = np.array([latency(size) for size in sizes])[:, None]
     excess = np.abs(np.random.default_rng(seed).normal(0.0, noise, (len(sizes), rounds))) if noise else 0.0
-    return Sweep(
+    return SizeSweep(
         device, operator, kernel, grid or convolution(16, 16, 32, 32).grid, tuple(sizes), exact * (1 + excess) * np.ones(rounds),
         variant=variant or {}, interleaved=interleaved, tuning_ms=np.full(len(sizes), 100.0), filter_size=(3, 3),
     )  # fmt: skip
@@ -36,7 +36,7 @@ def many_sizes(grid: Grid, count: int, seed: int = 0) -> list[WorkGroup]:
     return [every[row] for row in sorted(rows)]
 
 
-def smooth_sweep(level_ms: float, tile: int, *, count: int = 60, device: DeviceProfile = DEVICE, seed: int = 0) -> Sweep:
+def smooth_sweep(level_ms: float, tile: int, *, count: int = 60, device: DeviceProfile = DEVICE, seed: int = 0) -> SizeSweep:
     """A kernel variant that likes long rows and exact division; how long depends on its tile."""
     grid = Grid(48 // tile, 32, 4)
     sizes = many_sizes(grid, count, seed)
@@ -52,9 +52,9 @@ def smooth_sweep(level_ms: float, tile: int, *, count: int = 60, device: DeviceP
 THREE_SIZES = (WorkGroup(32, 1), WorkGroup(16, 2), WorkGroup(8, 1))
 
 
-def sweep_of_times(times: list[list[float]], *, interleaved: bool = True) -> Sweep:
+def sweep_of_times(times: list[list[float]], *, interleaved: bool = True) -> SizeSweep:
     """Three sizes on a grid of 32x2: runs of each, of which the first two sizes divide the grid."""
-    return Sweep(
+    return SizeSweep(
         DEVICE, "conv", CONV, Grid(32, 2, 1), THREE_SIZES, np.array(times), interleaved=interleaved,
         tuning_ms=np.array([10.0, 20.0, 40.0]),
     )  # fmt: skip

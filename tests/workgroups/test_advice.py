@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.workgroups.advice import advise, kfast, kfast_conv, kfast_generic
+from latcast.workgroups.advice import advise, kfast
 from latcast.workgroups.devices import load_profile
 from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup
 from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, convolution
@@ -29,7 +29,7 @@ LIMITS = SizeLimits(1024, 1024, 1024, 1024)
     ],
 )
 def test_kfast_for_convolutions(grid: tuple[int, int, int], size: tuple[int, int, int]) -> None:
-    assert kfast_conv(Grid(*grid), LIMITS).shape == size
+    assert kfast(Grid(*grid), CONV, LIMITS).shape == size
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_kfast_for_convolutions(grid: tuple[int, int, int], size: tuple[int, int
     ],
 )
 def test_kfast_for_other_kernels(grid: tuple[int, int, int], size: tuple[int, int, int]) -> None:
-    assert kfast_generic(Grid(*grid), LIMITS).shape == size
+    assert kfast(Grid(*grid), DEPTHWISE_CONV, LIMITS).shape == size
 
 
 whole = st.integers(1, 300)

@@ -19,13 +19,13 @@ from latcast.workgroups.cost_model import (
     tune,
 )
 from latcast.workgroups.sizes import Grid, WorkGroup
-from latcast.workgroups.strategies import random_measured
-from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.strategies import measure_at_random
+from latcast.workgroups.sweep import SizeSweep
 from tests.workgroups.made_up_sweep import DEVICE, smooth_sweep, sweep_of
 
 
 @pytest.fixture(scope="module")
-def sweeps() -> list[Sweep]:
+def sweeps() -> list[SizeSweep]:
     return [smooth_sweep(level, tile, seed=tile) for level, tile in ((1.0, 1), (5.0, 2), (0.3, 3), (2.0, 4))]
 
 
@@ -46,7 +46,7 @@ def test_features_by_hand() -> None:
     assert (found["padded_x"].tolist(), found["padded_y"].tolist()) == ([1, 0], [0, 0])
 
 
-def test_what_is_not_known_of_a_device_is_no_feature() -> None:
+def test_features_of_unknown_numbers_of_a_device_are_zero() -> None:
     unknown = replace(DEVICE, compute_units=None, simultaneous_items=None, cache_line_bytes=None)
     made = sweep_of(lambda size: 1.0, [WorkGroup(5, 3, 1), WorkGroup(7, 1, 1)], device=unknown)
 
@@ -55,7 +55,7 @@ def test_what_is_not_known_of_a_device_is_no_feature() -> None:
     assert [found[name].tolist() for name in ("idle_lanes", "idle_cores", "unused_line")] == [[0, 0]] * 3
 
 
-def test_predictions_go_through_what_was_measured_and_are_sure_there(sweeps: list[Sweep]) -> None:
+def test_predictions_go_through_the_measurements_with_the_least_deviation(sweeps: list[SizeSweep]) -> None:
     points = points_of(sweeps[:1])
     logs = np.log(sweeps[0].latency_ms)
     measured = np.arange(0, 60, 6)
@@ -69,7 +69,7 @@ def test_predictions_go_through_what_was_measured_and_are_sure_there(sweeps: lis
     assert np.corrcoef(mean[unseen], logs[unseen])[0, 1] > 0.7
 
 
-def test_fitted_weights_explain_the_measurements_better(sweeps: list[Sweep]) -> None:
+def test_fitted_weights_explain_the_measurements_better(sweeps: list[SizeSweep]) -> None:
     points, logs = points_of(sweeps[:1]), np.log(sweeps[0].latency_ms)
     seen, unseen = np.arange(0, 60, 2), np.arange(1, 60, 2)
 
@@ -80,7 +80,7 @@ def test_fitted_weights_explain_the_measurements_better(sweeps: list[Sweep]) -> 
     assert error(fit_weights(points.only(seen), logs[seen])) <= error(Weights())
 
 
-def test_with_nothing_measured_only_waste_is_known(sweeps: list[Sweep]) -> None:
+def test_without_measurements_the_prediction_is_the_waste(sweeps: list[SizeSweep]) -> None:
     points = points_of(sweeps[:1])
     nothing = CostModel(Weights(), points.only(np.zeros(0, dtype=np.int64)), np.zeros(0))
 
@@ -99,16 +99,16 @@ def test_improvement_is_expected_below_the_best_and_where_little_is_known() -> N
     assert gain[3] == pytest.approx(0.5 * 0.691462 + 0.352065, abs=1e-5)
 
 
-def test_six_of_sixty_measured_come_closer_than_chance(sweeps: list[Sweep]) -> None:
+def test_six_of_sixty_measured_come_closer_than_chance(sweeps: list[SizeSweep]) -> None:
     found = tune(sweeps, [0, 1, 2, 3])
 
     assert all(len(set(rows)) == 6 for rows in found.measured)
-    by_chance = np.mean([random_measured(sweep, 6).relative for sweep in sweeps])
+    by_chance = np.mean([measure_at_random(sweep, 6).relative for sweep in sweeps])
     assert found.regrets(sweeps, 6).mean() < by_chance
     assert (found.regrets(sweeps, 6) <= found.regrets(sweeps, 2)).all()
 
 
-def test_another_device_that_behaves_alike_helps_before_anything_is_measured(sweeps: list[Sweep]) -> None:
+def test_a_similar_device_helps_before_the_first_measurement(sweeps: list[SizeSweep]) -> None:
     other = replace(DEVICE, name="other", title="Another GPU")
     known = [replace(sweep, device=other) for sweep in sweeps[1:]]
     both = [sweeps[0], *known]
@@ -118,7 +118,7 @@ def test_another_device_that_behaves_alike_helps_before_anything_is_measured(swe
     assert with_it[0] < sweeps[0].relative.mean()
 
 
-def test_latencies_of_sizes_that_were_not_measured_change_nothing(sweeps: list[Sweep]) -> None:
+def test_latencies_of_sizes_that_were_not_measured_change_nothing(sweeps: list[SizeSweep]) -> None:
     first = tune(sweeps[:1], [0])
     others = np.setdiff1d(np.arange(60), first.measured[0])
     times = sweeps[0].times_ms.copy()
@@ -129,10 +129,10 @@ def test_latencies_of_sizes_that_were_not_measured_change_nothing(sweeps: list[S
     assert second.measured == first.measured
 
 
-def test_the_same_seed_tunes_alike(sweeps: list[Sweep]) -> None:
+def test_the_same_seed_measures_the_same_sizes(sweeps: list[SizeSweep]) -> None:
     assert tune(sweeps, [2, 0], seed=3).measured == tune(sweeps, [2, 0], seed=3).measured
 
 
-def test_kernels_with_different_settings_are_not_learned_together(sweeps: list[Sweep]) -> None:
+def test_kernels_with_different_settings_are_not_learned_together(sweeps: list[SizeSweep]) -> None:
     with pytest.raises(TrainingError, match="different settings"):
         points_of([sweeps[0], replace(sweeps[1], variant={"other": 1})])

@@ -26,7 +26,7 @@ def test_every_profile_says_where_its_numbers_are_from(name: str) -> None:
     assert load_profile(name).source
 
 
-def test_what_a_file_leaves_out_is_not_known(tmp_path: Path) -> None:
+def test_a_missing_field_of_a_profile_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(f'{LIMITS}title = "Mine"\ncompute_units = 3\n')
 
@@ -59,7 +59,7 @@ def test_unknown_profiles_name_the_known_ones(tmp_path: Path) -> None:
         load_profile(tmp_path / "none.toml")
 
 
-def test_a_profile_that_is_no_text_or_endless_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_or_oversized_profile_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     for name, content in {"binary": b"\xff\xfe", "deep": b"a = " + b"[" * 50_000, "large": b"#" * 100_001}.items():
         path = tmp_path / f"{name}.toml"
         path.write_bytes(content)

@@ -11,7 +11,7 @@ from latcast.workgroups.exporting import chosen_sizes, tune_sizes, tuned_workloa
 from latcast.workgroups.measuring import SweepPlan
 from latcast.workgroups.program_cache import parse_program_cache
 from latcast.workgroups.sizes import WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 from tests.workgroups.made_up_gpu import PROFILE, MadeUpSession
 from tests.workgroups.program_caches import CONV, CONV_SHADER, Made, program_cache
 
@@ -21,7 +21,7 @@ SMALL = Made("convolution1x1(conv_generic)", CONV_SHADER, (8, 8, 2), (2, 1, 1), 
 BLOCK = replace(parse_program_cache(program_cache([SMALL])).kernels[0].descriptor)
 
 
-def session(workload: Workload, **options: object) -> MadeUpSession:
+def session(workload: Convolution, **options: object) -> MadeUpSession:
     """Launches what the made-up cache says that LiteRT launches."""
     limits = replace(PROFILE.limits, most_z=1)
     return MadeUpSession(replace(workload, descriptor=BLOCK), limits=limits, **options)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def test_tuning_takes_the_fastest_size_for_every_kernel_of_the_grid(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["conv-8x8x16-k1-s1-c16.json"]
 
 
-def test_the_engine_s_own_size_stays_where_none_is_faster(tmp_path: Path) -> None:
+def test_the_engine_s_own_size_stays_unless_another_is_faster(tmp_path: Path) -> None:
     cache = parse_program_cache(program_cache([replace(SMALL, size=(4, 4, 1))]))
 
     assert tune_sizes(cache, PROFILE, session, tmp_path, sizes=40, plan=SweepPlan(rounds=3)).sizes == {}
@@ -100,17 +100,17 @@ def test_the_engine_s_own_size_stays_where_the_order_is_noise(tmp_path: Path) ->
     assert found.sizes == {}
 
 
-def test_sweeps_are_gone_on_with(tmp_path: Path) -> None:
+def test_finished_sweeps_are_not_measured_again(tmp_path: Path) -> None:
     cache = parse_program_cache(program_cache([SMALL]))
     first = tune_sizes(cache, PROFILE, session, tmp_path, sizes=40, plan=SweepPlan(rounds=3))
 
-    def unwanted(workload: Workload) -> MadeUpSession:
+    def unwanted(workload: Convolution) -> MadeUpSession:
         raise AssertionError(f"{workload} was measured before")
 
     assert tune_sizes(cache, PROFILE, unwanted, tmp_path, sizes=40, plan=SweepPlan(rounds=3)).sizes == first.sizes
 
 
-def test_what_is_launched_with_another_grid_alone_keeps_its_size_and_says_so(tmp_path: Path) -> None:
+def test_kernels_that_cannot_be_launched_alone_keep_their_size(tmp_path: Path) -> None:
     other = replace(SMALL, grid=(8, 8, 4))
     products = replace(CONV, name="convolution_winograd_3x3(conv_generic)")
 

@@ -29,7 +29,7 @@ def test_a_device_is_named_by_its_interface_its_number_or_a_part_of_its_title(
 
 
 @pytest.mark.parametrize("name", ["made-up:2", "made-up:adreno"])
-def test_a_device_that_is_not_here_is_an_error_with_those_that_are(two: MadeUpInterface, name: str) -> None:
+def test_an_absent_device_is_an_error_that_lists_the_devices_here(two: MadeUpInterface, name: str) -> None:
     with pytest.raises(MeasurementError, match="made-up:0 is made-up GPU; made-up:1 is Mali-G76 of a phone"):
         find_device(name)
 
@@ -47,5 +47,5 @@ def test_an_unknown_interface_is_an_error_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(("name", "queried"), [("opencl", True), ("webgpu:1", True), ("opencl:mali", True), ("mi9", False)])
-def test_profiles_and_devices_are_told_apart(name: str, queried: bool) -> None:
+def test_a_device_of_this_machine_is_not_a_profile(name: str, queried: bool) -> None:
     assert is_queried(name) is queried

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from latcast.workgroups.kernel_tuner_cache import read_cache
 from latcast.workgroups.measuring import SweepPlan, divisor_sizes, measure_sweep, sampled_sizes, save_sweep, shortlisted_sizes
 from latcast.workgroups.rules import Situation
 from latcast.workgroups.sizes import SizeLimits, WorkGroup, candidate_sizes
-from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.sweep import SizeSweep
 from latcast.workgroups.workloads import convolution, depthwise_convolution
 from tests.workgroups.made_up_gpu import PROFILE, MadeUpSession, quiet_ms
 
@@ -30,8 +31,8 @@ def ticking(step_s: float) -> Callable[[], float]:
     return lambda: step_s * next(ticks)
 
 
-def measured(session: MadeUpSession, plan: SweepPlan, earlier: Sweep | None = None) -> Sweep:
-    return measure_sweep(session, PROFILE, WORKLOAD, SIZES, plan, earlier=earlier)
+def measured(session: MadeUpSession, plan: SweepPlan, earlier: SizeSweep | None = None) -> SizeSweep:
+    return measure_sweep(session, PROFILE, SIZES, plan, earlier=earlier)
 
 
 def test_the_order_of_a_quiet_device_is_found() -> None:
@@ -60,17 +61,6 @@ def test_the_least_of_a_sizes_rounds_is_its_latency() -> None:
     assert np.all(sweep.latency_ms >= quiet)
     assert np.all(sweep.latency_ms < 1.5 * quiet)
     assert sweep.times_ms.max() > 2 * sweep.latency_ms.max()
-
-
-def test_sizes_of_a_device_without_an_order_are_not_ranked() -> None:
-    sizes = candidate_sizes(WORKLOAD.grid, PROFILE.limits)
-    session = MadeUpSession(WORKLOAD, noise=0.5, order_matters=False)
-
-    sweep = measure_sweep(session, PROFILE, WORKLOAD, sizes, SweepPlan(rounds=6))
-
-    assert abs(sweep.repeatability) < 0.3
-    assert not sweep.rankable
-    assert "measure more interleaved rounds" in sweep.why_not_rankable()
 
 
 def test_sizes_that_do_not_run_are_kept_as_failed() -> None:
@@ -105,13 +95,13 @@ def test_a_clock_that_stands_still_is_an_error() -> None:
 
 def test_no_round_begins_when_the_time_is_up() -> None:
     # The clock is read once at the start and after each round from the second on: 0, 10, 20, 30 s.
-    sweep = measure_sweep(MadeUpSession(WORKLOAD), PROFILE, WORKLOAD, SIZES, SweepPlan(100, budget_s=25), clock=ticking(10))
+    sweep = measure_sweep(MadeUpSession(WORKLOAD), PROFILE, SIZES, SweepPlan(100, budget_s=25), clock=ticking(10))
 
     assert sweep.rounds == 4
 
 
 def test_two_rounds_are_run_whatever_the_time() -> None:
-    sweep = measure_sweep(MadeUpSession(WORKLOAD), PROFILE, WORKLOAD, SIZES, SweepPlan(100, budget_s=0), clock=ticking(10))
+    sweep = measure_sweep(MadeUpSession(WORKLOAD), PROFILE, SIZES, SweepPlan(100, budget_s=0), clock=ticking(10))
 
     assert sweep.rounds == 2
 
@@ -124,13 +114,13 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "sweep.json"
     rounds_left = iter(range(3))
 
-    def save(sweep: Sweep) -> None:
+    def save(sweep: SizeSweep) -> None:
         save_sweep(path, sweep)
         if next(rounds_left) == 2:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        measure_sweep(MadeUpSession(WORKLOAD, noise=0.5), PROFILE, WORKLOAD, SIZES, SweepPlan(rounds=5), save=save)
+        measure_sweep(MadeUpSession(WORKLOAD, noise=0.5), PROFILE, SIZES, SweepPlan(rounds=5), save=save)
     (earlier,) = read_cache(path)
     sweep = measured(MadeUpSession(WORKLOAD, noise=0.5, seed=1), SweepPlan(rounds=5), earlier)
 
@@ -158,14 +148,14 @@ def test_the_cost_of_tuning_counts_compiling_once() -> None:
     np.testing.assert_allclose(sweep.tuning_ms - earlier.tuning_ms, sweep.times_ms[:, 2:].sum(axis=1))
 
 
-def test_rounds_of_another_operator_or_other_sizes_are_not_gone_on_with() -> None:
+def test_rounds_of_another_operator_or_other_sizes_are_refused() -> None:
     earlier = measured(MadeUpSession(WORKLOAD), SweepPlan(rounds=2))
     other = convolution(8, 8, 16, 16)
 
     with pytest.raises(MeasurementError, match=r"of dwconv:8x8x16,k3,s1 .* not of conv:8x8x16,k3,s1,c16 .* another output file"):
-        measure_sweep(MadeUpSession(other), PROFILE, other, SIZES, earlier=earlier)
+        measure_sweep(MadeUpSession(other), PROFILE, SIZES, earlier=earlier)
     with pytest.raises(MeasurementError, match="of 5 other sizes than the 2 asked for"):
-        measure_sweep(MadeUpSession(WORKLOAD), PROFILE, WORKLOAD, SIZES[:2], earlier=earlier)
+        measure_sweep(MadeUpSession(WORKLOAD), PROFILE, SIZES[:2], earlier=earlier)
 
 
 def test_all_sizes_are_all_that_the_device_allows_where_there_is_time() -> None:
@@ -198,8 +188,6 @@ def test_the_shortlist_is_the_rules_tflites_default_and_the_fixed_size() -> None
 
 
 def test_a_size_that_the_device_does_not_allow_is_not_recommended() -> None:
-    from dataclasses import replace
-
     narrow = Situation(WORKLOAD.grid, WORKLOAD.descriptor, replace(PROFILE, max_x=4))
 
     assert FIXED not in shortlisted_sizes(narrow)

@@ -10,18 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.errors import MeasurementError
-from latcast.workgroups.operands import Operands, constants, leading_padding, make_operands, size_arguments
-from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor, Workload, convolution, depthwise_convolution
+from latcast.workgroups.operands import Operands, constants, make_operands, size_arguments
+from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, Convolution, KernelDescriptor, convolution, depthwise_convolution
 
 
-def test_padding_is_split_with_the_smaller_half_in_front() -> None:
-    assert leading_padding(56, 56, 3, 1) == 1
-    assert leading_padding(224, 112, 3, 2) == 0  # one zero in all, and it stands behind
-    assert leading_padding(224, 112, 7, 2) == 2  # five in all
-    assert leading_padding(5, 3, 3, 1) == 0  # none at all: the output is smaller
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "leading"),
+    [(56, 3, 1, 1), (224, 3, 2, 0), (224, 7, 2, 2)],  # two zeros, one, which stands behind, and five
+)
+def test_padding_is_split_with_the_smaller_half_in_front(size: int, kernel: int, stride: int, leading: int) -> None:
+    found = constants(convolution(size, size, 4, 4, kernel, stride))
+
+    assert (found["PAD_TOP"], found["PAD_LEFT"]) == (leading, leading)
 
 
-def test_constants_and_arguments_are_those_of_the_sources() -> None:
+def test_constants_and_arguments_match_the_kernel_sources() -> None:
     workload = replace(convolution(10, 7, 9, 6, 3, 2), descriptor=KernelDescriptor("c", "conv", 2, 3, 4))
 
     assert constants(workload) == {
@@ -45,7 +48,7 @@ def test_channels_beyond_the_last_are_zero() -> None:
     assert np.all(found.bias[2:] == 0)
 
 
-def onnxruntime_result(workload: Workload, found: Operands) -> np.ndarray:
+def onnxruntime_result(workload: Convolution, found: Operands) -> np.ndarray:
     """The same convolution by ONNX Runtime: (out slices, out_h, out_w, 4)."""
     import onnx
     import onnxruntime
@@ -59,8 +62,7 @@ def onnxruntime_result(workload: Workload, found: Operands) -> np.ndarray:
         weights = found.weights[:slices].transpose(0, 5, 3, 4, 1, 2)
         weights = weights.reshape(4 * slices, source.shape[1], workload.kernel_h, workload.kernel_w)
         groups = 1
-    top = leading_padding(workload.in_h, workload.out_h, workload.kernel_h, workload.stride_h)
-    left = leading_padding(workload.in_w, workload.out_w, workload.kernel_w, workload.stride_w)
+    top, left = constants(workload)["PAD_TOP"], constants(workload)["PAD_LEFT"]
     bottom = (workload.out_h - 1) * workload.stride_h + workload.kernel_h - workload.in_h - top
     right = (workload.out_w - 1) * workload.stride_w + workload.kernel_w - workload.in_w - left
     node = onnx.helper.make_node(
@@ -123,6 +125,6 @@ def test_a_result_that_was_not_written_is_refused() -> None:
         ),
     ],
 )
-def test_what_the_kernels_cannot_compute_is_refused(workload: Workload, why: str) -> None:
+def test_unsupported_convolutions_are_refused(workload: Convolution, why: str) -> None:
     with pytest.raises(MeasurementError, match=why):
         make_operands(workload)

@@ -29,7 +29,7 @@ def test_kernels_are_read_with_their_grids_and_the_sizes_they_are_launched_with(
     assert (conv.input, conv.output) == ((56, 56, 64), (56, 56, 64))
 
 
-def test_what_an_item_computes_follows_from_output_and_grid() -> None:
+def test_the_block_of_an_item_follows_from_output_and_grid() -> None:
     conv, depthwise, _ = parse_program_cache(program_cache()).kernels
 
     # 56 columns by 56 items, 56 rows by 28, 16 slices of 4 channels by 8.
@@ -61,7 +61,7 @@ def test_limits_are_the_device_s_with_one_item_along_a_bound_axis() -> None:
     assert depthwise.limits(device) == device
 
 
-def test_another_size_is_read_back_and_nothing_else_changes() -> None:
+def test_another_size_is_read_back_and_no_other_byte_changes() -> None:
     data = program_cache()
     cache = parse_program_cache(data)
 

@@ -10,23 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.rules import (
-    RULES,
-    Situation,
-    fills_arithmetic_units,
-    fills_cache_lines,
-    fills_shader_cores,
-    group_accesses,
-    judge_sizes,
-    most_pixels,
-    needs_no_padding,
-    padding_share,
-    rank,
-    reads_least_conv,
-    reads_least_depthwise,
-    shape_balance,
-)
-from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, candidate_sizes, sizes_array
+from latcast.workgroups.rules import RULES, Situation, group_accesses, judge_sizes, padding_share, rank
+from latcast.workgroups.sizes import Grid, WorkGroup, candidate_sizes, sizes_array
 from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor, convolution
 
 DEVICE = DeviceProfile("made_up", "Made up", 384, 384, 384, 384, compute_units=12, simultaneous_items=16, cache_line_bytes=64)
@@ -36,34 +21,38 @@ def sizes(*shapes: tuple[int, int, int]) -> np.ndarray:
     return np.array(shapes, dtype=np.int64)
 
 
+def passing(rule: str, grid: Grid, kernel: KernelDescriptor, *shapes: tuple[int, int, int], **device: int) -> list[bool]:
+    passes, _ = RULES[rule](sizes(*shapes), Situation(grid, kernel, replace(DEVICE, **device)))
+    assert passes is not None
+    return [bool(each) for each in passes]
+
+
 def test_rule_one_counts_groups() -> None:
     # 28x56x64 in groups of 8x4x3: 4 · 14 · 22 = 1232 groups, no multiple of 12; in 14x4x3: 2 · 14 · 22 = 616; in 7x4x2: 1792;
     # in 10x8x4: 3 · 7 · 16 = 336 = 28 · 12.
-    found = fills_shader_cores(sizes((8, 4, 3), (14, 4, 3), (7, 4, 2), (10, 8, 4)), Grid(28, 56, 64), 12)
+    found = passing("I", Grid(28, 56, 64), CONV, (8, 4, 3), (14, 4, 3), (7, 4, 2), (10, 8, 4))
 
-    assert found.tolist() == [False, False, False, True]
+    assert found == [False, False, False, True]
 
 
 def test_rule_two_counts_items() -> None:
-    assert fills_arithmetic_units(sizes((8, 4, 3), (8, 3, 1), (1, 1, 16)), 16).tolist() == [True, False, True]
+    assert passing("II", Grid(28, 56, 64), CONV, (8, 4, 3), (8, 3, 1), (1, 1, 16)) == [True, False, True]
 
 
 def test_rule_three_fills_cache_lines_along_x() -> None:
     # 8 numbers of 4 bytes are half a line of 64: even w_x fill whole lines.
-    assert fills_cache_lines(sizes((1, 8, 8), (2, 1, 1), (3, 2, 2)), 8, 4, 64).tolist() == [False, True, False]
+    assert passing("III", Grid(28, 56, 64), CONV, (1, 8, 8), (2, 1, 1), (3, 2, 2)) == [False, True, False]
 
 
 def test_rule_four_wants_exact_division_in_every_dimension() -> None:
-    found = needs_no_padding(sizes((7, 8, 64), (8, 8, 64), (7, 9, 64), (7, 8, 63)), Grid(28, 56, 64))
+    found = passing("IV", Grid(28, 56, 64), CONV, (7, 8, 64), (8, 8, 64), (7, 9, 64), (7, 8, 63))
 
-    assert found.tolist() == [True, False, False, False]
+    assert found == [True, False, False, False]
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
-def test_rule_five_for_the_papers_block_is_equation_6(x: int, y: int, z: int) -> None:
-    exact = reads_least_conv(sizes((x, y, z)), CONV, tolerance=0.0)
-
-    assert exact.tolist() == [x * y == 2 * z]
+def test_rule_five_for_the_papers_block_is_about_equation_6(x: int, y: int, z: int) -> None:
+    assert passing("V", Grid(64, 64, 64), CONV, (x, y, z)) == [max(x * y, 2 * z) <= 1.25 * min(x * y, 2 * z)]
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5))
@@ -72,16 +61,12 @@ def test_rule_five_in_general_is_where_a_group_of_its_size_reads_least(
 ) -> None:
     kernel = KernelDescriptor("blocked", "conv", x, y, z)
     items = 2 ** (log_plane + log_z)
-    shapes = sizes(*((items // depth, 1, depth) for depth in range(1, items + 1) if items % depth == 0))
-    accesses = group_accesses(shapes, kernel)
+    shapes = [(items // depth, 1, depth) for depth in range(1, items + 1) if items % depth == 0]
+    accesses = group_accesses(sizes(*shapes), kernel)
 
-    # With bx·by·p + v·bs·N/p, the least over divisors of N is next to p = sqrt(v·bs·N / (bx·by)), where the balance is 1.
-    best = shape_balance(shapes, kernel)[accesses.argmin()]
-
-    assert 0.5 <= best <= 2 or best in (shape_balance(shapes, kernel).min(), shape_balance(shapes, kernel).max())
-    exact = reads_least_conv(shapes, kernel, tolerance=0.0)
-    if exact.any():
-        assert accesses[exact][0] == accesses.min()
+    # Where both parts are nearly equal the sum of accesses is nearly the least; these shapes are factors of 2 apart.
+    for passes, read in zip(passing("V", Grid(64, 64, 64), kernel, *shapes), accesses, strict=True):
+        assert not passes or read <= 1.1 * accesses.min()
 
 
 def test_accesses_of_a_group_by_hand() -> None:
@@ -91,14 +76,13 @@ def test_accesses_of_a_group_by_hand() -> None:
 
 
 def test_rule_five_for_depthwise_is_equation_7_where_the_grid_is_large() -> None:
-    limits = SizeLimits(384, 16, 16, 64)
+    found = passing("V", Grid(112, 112, 8), DEPTHWISE_CONV, (16, 16, 1), (16, 13, 1), (16, 12, 1), max_x=16, max_y=16)
 
-    assert most_pixels(Grid(112, 112, 8), limits) == min(16 * 16, 384)
-    assert most_pixels(Grid(7, 7, 256), limits) == 49
-    assert reads_least_depthwise(sizes((16, 16, 1), (16, 13, 1), (16, 12, 1)), 256).tolist() == [True, True, False]
+    assert found == [True, True, False]
+    assert passing("V", Grid(7, 7, 256), DEPTHWISE_CONV, (7, 7, 1), (7, 5, 1), max_x=16, max_y=16) == [True, False]
 
 
-def test_verdicts_name_what_was_compared() -> None:
+def test_verdicts_name_the_compared_numbers() -> None:
     found = judge_sizes([WorkGroup(4, 2, 4), WorkGroup(5, 2, 4)], Situation(Grid(28, 56, 64), CONV, DEVICE))
 
     assert [judgement.rule for judgement in found] == ["I", "II", "III", "IV", "V"]
@@ -114,7 +98,7 @@ def test_verdicts_name_what_was_compared() -> None:
     ("field", "rule", "symbol"),
     [("compute_units", "I", "N_sc"), ("simultaneous_items", "II", "K_ac"), ("cache_line_bytes", "III", "W_cache")],
 )
-def test_a_rule_without_its_number_says_so_and_judges_nothing(field: str, rule: str, symbol: str) -> None:
+def test_a_rule_without_its_number_cannot_be_evaluated(field: str, rule: str, symbol: str) -> None:
     situation = Situation(Grid(28, 56, 64), CONV, replace(DEVICE, **{field: None}))
 
     found = {judgement.rule: judgement for judgement in judge_sizes([WorkGroup(4, 2, 4)], situation)}
@@ -128,10 +112,6 @@ def test_rule_five_is_not_applied_to_kernels_whose_accesses_were_not_counted() -
     situation = Situation(Grid(28, 56, 64), replace(CONV, accesses_counted=False), DEVICE)
 
     assert judge_sizes([WorkGroup(4, 2, 4)], situation)[-1].verdict(0) == "cannot be evaluated"
-
-
-def test_there_are_five_rules() -> None:
-    assert list(RULES) == ["I", "II", "III", "IV", "V"]
 
 
 SMALL_DEVICE = DeviceProfile("made_up", "Made up", 256, 256, 256, 64, compute_units=4, simultaneous_items=16, cache_line_bytes=64)
@@ -149,7 +129,7 @@ def test_the_first_are_those_that_pass_every_rule_that_leaves_any() -> None:
     assert all(passing[: found.survivors])
 
 
-def test_a_rule_that_would_leave_nothing_is_skipped() -> None:
+def test_a_rule_that_would_leave_no_size_is_skipped() -> None:
     # No size of a grid of 5x5x5 divides it with 16 items or more: rule IV leaves nothing after rule II.
     situation = Situation(Grid(5, 5, 5), CONV, SMALL_DEVICE)
     found = rank([WorkGroup(4, 4, 1), WorkGroup(4, 2, 4), WorkGroup(5, 1, 1), WorkGroup(3, 3, 3)], situation)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.errors import LatcastError
-from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, candidate_array, candidate_sizes, exact_divisors
+from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, candidate_sizes, exact_divisors
 
 small = st.integers(1, 6)
 
@@ -45,10 +45,6 @@ def test_exhaustive_tuning_tries_exact_divisors_of_32_items_or_more() -> None:
     assert WorkGroup(4, 8, 1) in found
     assert WorkGroup(4, 4, 1) not in found
     assert WorkGroup(8, 4, 1) not in found
-
-
-def test_candidates_of_one_dimension() -> None:
-    assert candidate_array(Grid(3), SizeLimits(2, 9, 9, 9)).tolist() == [[1, 1, 1], [2, 1, 1]]
 
 
 @pytest.mark.parametrize("kind", [WorkGroup, Grid])

@@ -7,15 +7,15 @@ import pytest
 
 from latcast.errors import MeasurementError
 from latcast.workgroups.sizes import Grid, WorkGroup
-from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.sweep import SizeSweep
 from latcast.workgroups.workloads import CONV
 from tests.workgroups.made_up_sweep import DEVICE, sweep_of
 
 SIZES = [WorkGroup(x, 1, 1) for x in (1, 2, 3, 4, 5, 6)]
 
 
-def sweep(times: list[list[float]], *, interleaved: bool = True) -> Sweep:
-    return Sweep(DEVICE, "conv", CONV, Grid(8, 8, 8), tuple(SIZES[: len(times)]), np.array(times), interleaved=interleaved)
+def sweep(times: list[list[float]], *, interleaved: bool = True) -> SizeSweep:
+    return SizeSweep(DEVICE, "conv", CONV, Grid(8, 8, 8), tuple(SIZES[: len(times)]), np.array(times), interleaved=interleaved)
 
 
 def test_latency_is_the_least_run_and_competitive_is_within_15_percent() -> None:
@@ -57,6 +57,6 @@ def test_noise_as_large_as_the_differences_is_refused() -> None:
 
 
 @pytest.mark.parametrize("times", [[[1.0], [0.0]], [[1.0], [float("nan")]], [[1.0]], [[], []]])
-def test_times_that_are_no_times_are_refused(times: list[list[float]]) -> None:
+def test_times_of_the_wrong_shape_or_not_positive_are_refused(times: list[list[float]]) -> None:
     with pytest.raises(MeasurementError):
-        Sweep(DEVICE, "conv", CONV, Grid(8), (WorkGroup(1), WorkGroup(2)), np.array(times))
+        SizeSweep(DEVICE, "conv", CONV, Grid(8), (WorkGroup(1), WorkGroup(2)), np.array(times))

@@ -25,7 +25,7 @@ from latcast.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from latcast.search.choose import Candidate, Choice
+    from latcast.search.choose import Choice, ModelCandidate
 
 _FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
@@ -119,14 +119,14 @@ def choose(
         raise typer.Exit(1)
 
 
-def _fits(candidate: Candidate) -> str:
+def _fits(candidate: ModelCandidate) -> str:
     from latcast.search.choose import LEAST_COVERED
 
     covered = min(each.covered for each in candidate.latencies)
     return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {int(100 * covered)} % covered"
 
 
-def _print(found: Choice, shown: tuple[Candidate, ...]) -> None:
+def _print(found: Choice, shown: tuple[ModelCandidate, ...]) -> None:
     decisive = [each.decisive for each in shown]
     heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in decisive])
     several, limited = len(found.platforms) > 1, found.max_ms is not None

@@ -75,9 +75,9 @@ def detect(
     path = save_detected_rules(found.rules(), output or rules_path(found.platform))
     warn_of_failures(found.failures, "was left out")
     if as_json:
-        print_json(described(found, score, path))
+        print_json(describe(found, score, path))
     else:
-        summarise(found, score, path)
+        _print_detection(found, score, path)
 
 
 @app.command()
@@ -108,12 +108,12 @@ def show(
         rows = [(name, said.get("problem", "")) for name, said in pairs.items() if said.get("fused") is None]
         print_table(f"{title}: {len(rows)} of {len(pairs)} pairs undecided", ("pair", "why"), rows)
     else:
-        print_rules(title, found)
+        _print_rules(title, found)
 
 
-def described(found: Detection, score: Score | None, path: Path) -> dict[str, Any]:
-    """For scripts; shares are from 0 to 1."""
-    undecided = [list(pair) for pair, answer in found.pairs.items() if answer.fused is None]
+def describe(found: Detection, score: Score | None, path: Path) -> dict[str, Any]:
+    """Return the detection for scripts; shares are from 0 to 1."""
+    figures = ("agreement", "judged", "precision", "recall")
     return {
         "runtime": found.platform.runtime,
         "platform": found.platform.id,
@@ -121,12 +121,9 @@ def described(found: Detection, score: Score | None, path: Path) -> dict[str, An
         "rules": found.rules().to_json(),
         "pairs": len(found.pairs),
         "decided": found.decided,
-        "agreement": None if score is None else score.agreement,
-        "judged": None if score is None else score.judged,
-        "precision": None if score is None else score.precision,
-        "recall": None if score is None else score.recall,
+        **{name: None if score is None else getattr(score, name) for name in figures},
         "disagreements": [] if score is None else [item.to_json() for item in score.disagreements],
-        "undecided": undecided,
+        "undecided": [list(pair) for pair, answer in found.pairs.items() if answer.fused is None],
         "untold": {} if score is None else score.untold,
         "failures": dict(found.failures),
         "seconds": found.seconds,
@@ -134,20 +131,20 @@ def described(found: Detection, score: Score | None, path: Path) -> dict[str, An
     }
 
 
-def summarise(found: Detection, score: Score | None, path: Path) -> None:
-    """For people: what is fused into what, and how sure that is."""
+def _print_detection(found: Detection, score: Score | None, path: Path) -> None:
+    """Print which operators are fused, and how sure that is."""
     rules = found.rules()
-    print_rules(found.platform.id, rules)
+    _print_rules(found.platform.id, rules)
     for name, reason in found.connections.reasons.items():
         print(f"{name.replace('_', '-')}: {getattr(rules, name)} ({reason})")
     count = len(found.pairs)
     decided = f"{percent(100 * found.decided)} % of {count} ordered pairs decided in {found.seconds:.0f} s"
     print(f"{decided}, {DECIDED_BY[found.quantity.name]}")
     if score is not None and score.agreement is not None:
+        precision, recall = (percent(None if share is None else 100 * share) for share in (score.precision, score.recall))
         print(
             f"agreement with the kernels executed: {percent(100 * score.agreement)} % of {score.judged} decided pairs; "
-            f"of the fusions found {percent(_percentage(score.precision))} % were executed, "
-            f"of those executed {percent(_percentage(score.recall))} % found"
+            f"of the fusions found {precision} % were executed, of those executed {recall} % found"
         )
         for item in score.disagreements:
             said = "fused" if item.detected else "apart"
@@ -155,13 +152,9 @@ def summarise(found: Detection, score: Score | None, path: Path) -> None:
     print(f"rules: {path}")
 
 
-def print_rules(title: str, rules: FusionRules) -> None:
-    """What is fused into what, and what costs nothing."""
+def _print_rules(title: str, rules: FusionRules) -> None:
+    """Print which operators are fused, and which cost nothing."""
     rows = [(first, ", ".join(sorted(seconds))) for first, seconds in sorted(rules.pairs.items())]
     print_table(f"{title} runs in one kernel", ("an operator", "with one of these behind it"), rows)
     print(f"patterns in one kernel: {', '.join(rules.patterns) or 'none'}")
     print(f"without cost: {', '.join(sorted(rules.free)) or 'none'}")
-
-
-def _percentage(share: float | None) -> float | None:
-    return None if share is None else 100 * share

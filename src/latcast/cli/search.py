@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from typer import Argument, Option
@@ -60,7 +60,7 @@ def command(
         Option(
             "--objective",
             help="What to maximise: package.module:function of a network's parameters, a table (.csv or .json, with a column "
-            "accuracy), or, as a stand-in that needs no training and is no accuracy, macs, parameters, or a zero-cost proxy: "
+            "accuracy), or, as a stand-in without training, not an accuracy, macs, parameters, or a zero-cost proxy: "
             "grad_norm, jacob_cov, naswot, snip, synflow (torch).",
         ),
     ] = "macs",
@@ -93,7 +93,7 @@ def command(
     realtime: options.Realtime = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """The best networks of a search space under a latency limit.
+    """Find the best networks of a search space under a latency limit.
 
     \b
     Examples:
@@ -134,9 +134,13 @@ def command(
         document = found.to_json(picks)
         for pick, file in zip(document["picks"], files, strict=False):
             pick["file"] = str(file)
-        print_json({**document, **_measured_json(document["picks"], found, measurements)})
+        if measurements:
+            for pick, each in zip(document["picks"], measurements, strict=True):
+                pick |= {"measured_ms": each.latency_ms, "error": each.error}
+            document["within_limit"] = _percent_within(found, measurements)
+        print_json(document)
     else:
-        _print(found, chosen, measurements)
+        _print_front(found, chosen, measurements)
         if plot == IN_TERMINAL:
             bars = [(each.low_ms, each.latency_ms, each.high_ms) for each in chosen]
             print_bars([each.reference.name or "" for each in chosen], bars, limit_ms=max_latency_ms)
@@ -145,7 +149,7 @@ def command(
         if files:
             print(f"{len(files)} ONNX files with made-up weights: {export}")
     if found.confident and predictor.interval.level is None:
-        warn("nobody calibrated this bundle's interval: how often its upper bound is exceeded is not known; --measure tells")
+        warn("this bundle's interval is not calibrated, so its upper bound may be exceeded more often; use --measure to check")
     if objective in SIZES:
         warn(f"'{objective}' is a size, not an accuracy: --objective takes a function or a table of accuracies")
     if objective in PROXIES:
@@ -155,21 +159,14 @@ def command(
             warn(f"{each.reference.name} could not be measured: {each.error}")
 
 
-def _measured_json(picks: list[dict[str, Any]], found: SearchResult, measurements: list[Measurement]) -> dict[str, Any]:
+def _percent_within(found: SearchResult, measurements: list[Measurement]) -> float | None:
     from latcast.search.result import share_within
 
-    if not measurements:
-        return {}
-    shown = [
-        {**pick, "measured_ms": each.latency_ms, "error": each.error} for pick, each in zip(picks, measurements, strict=True)
-    ]
     share = share_within(measurements, found.max_latency_ms)
-    return {"picks": shown, "within_limit": None if share is None else 100 * share}
+    return None if share is None else 100 * share
 
 
-def _print(found: SearchResult, chosen: list[FoundNetwork], measurements: list[Measurement]) -> None:
-    from latcast.search.result import share_within
-
+def _print_front(found: SearchResult, chosen: list[FoundNetwork], measurements: list[Measurement]) -> None:
     level = found.predictor.predictor.interval.level
     heading, intervals = interval_column([(network.low_ms, network.high_ms, level) for network in chosen])
     rows = []
@@ -188,5 +185,4 @@ def _print(found: SearchResult, chosen: list[FoundNetwork], measurements: list[M
     looked = f"all {found.evaluations} networks" if found.exhaustive else f"{found.evaluations} networks"
     print(f"{looked} looked at, {len(found.front)} on the front; --json has their parameters")
     if measurements:
-        share = share_within(measurements, found.max_latency_ms)
-        print(f"within the limit when measured: {percent(None if share is None else 100 * share)} %")
+        print(f"within the limit when measured: {percent(_percent_within(found, measurements))} %")

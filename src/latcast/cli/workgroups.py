@@ -1,4 +1,4 @@
-"""``latcast workgroups``: GPU work-group sizes, advised by rules, timed, and read from what others timed."""
+"""``latcast workgroups``: GPU work-group sizes, advised by rules, timed here, and read from measured sweeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from latcast.errors import LatcastError
 from latcast.records import decimal, signed
 
 if TYPE_CHECKING:
-    from latcast.workgroups.advice import Advice, JudgedSize
+    from latcast.workgroups.advice import JudgedSize, SizeAdvice
     from latcast.workgroups.audit import Audit, Summary
     from latcast.workgroups.devices import DeviceProfile
     from latcast.workgroups.workloads import Launch
@@ -67,63 +67,60 @@ def advise(
       latcast workgroups advise conv:56x56x256,k3,s1,c256 --on hikey970 -n 2 --direct
       latcast workgroups advise mobilenet_v1 --on mi9
     """
-    from latcast.workgroups.advice import advise as advised_sizes
+    from latcast.workgroups.advice import advise as advise_sizes
     from latcast.workgroups.devices import load_profile
     from latcast.workgroups.gpu_interfaces import find_device, is_queried
 
     profile = find_device(on)[2] if is_queried(on) else load_profile(on)
-    found = _launches(what, profile, block, direct, shape)
-    advised = [(launch, None if launch.workload is None else advised_sizes(launch.workload, profile, count)) for launch in found]
-    if as_json:
-        print_json(
-            {
-                "model": what,
-                "device": profile.to_json(),
-                "launches": [
-                    {
-                        "names": list(launch.names), "kernel_type": launch.kernel, "note": launch.why or None,
-                        "advice": None if advice is None else advice.to_json(),
-                    }
-                    for launch, advice in advised
-                ],
-            }
-        )  # fmt: skip
+    found = _find_launches(what, profile, block, direct, shape)
+    advised = [(launch, None if launch.workload is None else advise_sizes(launch.workload, profile, count)) for launch in found]
+    if not as_json:
+        _print_advice(what, profile, advised)
         return
-    _print_advice(what, profile, advised)
+    launches = [
+        {"names": list(launch.names), "kernel_type": launch.kernel, "note": launch.why or None,
+         "advice": None if advice is None else advice.to_json()}
+        for launch, advice in advised
+    ]  # fmt: skip
+    print_json({"model": what, "device": profile.to_json(), "launches": launches})
 
 
-def _launches(what: str, profile: DeviceProfile, block: str, direct: bool, shape: list[str] | None) -> list[Launch]:
+def _find_launches(what: str, profile: DeviceProfile, block: str, direct: bool, shape: list[str] | None) -> list[Launch]:
     from latcast.networks import ModelOptions, read_model
-    from latcast.workgroups.workloads import is_operator, launch_of, launches
+    from latcast.workgroups.workloads import find_launch, find_launches, is_operator
 
     if is_operator(what):
-        return [launch_of(operator_workload(what, block), profile.family, direct=direct)]
+        return [find_launch(operator_workload(what, block), profile.family, direct=direct)]
     graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
-    found = launches(graph, profile.family, parse_block(block), direct=direct)
+    found = find_launches(graph, profile.family, parse_block(block), direct=direct)
     if not found:
-        raise LatcastError(f"{what} has no convolution; work-group sizes are advised for convolutions alone")
+        raise LatcastError(
+            f"{what} has no convolution; expected one at least: work-group sizes are advised for convolutions alone"
+        )
     return found
 
 
-def _print_advice(what: str, profile: DeviceProfile, advised: Sequence[tuple[Launch, Advice | None]]) -> None:
+def _print_advice(what: str, profile: DeviceProfile, advised: Sequence[tuple[Launch, SizeAdvice | None]]) -> None:
     rows: list[list[str]] = []
     for launch, advice in advised:
         if advice is None:
             continue
         times = f" (x{len(launch.names)})" if len(launch.names) > 1 else ""
-        start = [
-            f"{advice.workload}{times}",
-            launch.kernel,
-            str(advice.workload.grid),
-            f"{advice.survivors} of {advice.candidates}",
-        ]
+        left = f"{advice.survivors} of {advice.candidates}"
+        start = [f"{advice.workload}{times}", launch.kernel, str(advice.workload.grid), left]
         for place, found in enumerate(advice.shortlist):
             rows.append([*(start if place == 0 else [""] * 4), str(place + 1), *_cells(found)])
         rows.append(["", "", "", "", "kFast", *_cells(advice.default)])
     columns = ("operator", "kernel", "grid", "rules leave", "rank", "size", "I", "II", "III", "IV", "V", "padded %", "accesses")
     print_table(f"{what} on {profile.title}", columns, rows)
     print("kFast: TFLite's present default; accesses: vectors an item reads for a filter tap and an input slice")
-    unknown = {(rule, why) for _, advice in advised if advice is not None for rule, why in _unknown(advice)}
+    unknown = {
+        (rule, advice.why[rule])
+        for _, advice in advised
+        if advice is not None
+        for rule, verdict in advice.default.verdicts.items()
+        if verdict == "cannot be evaluated"
+    }
     for rule, why in sorted(unknown):
         print(f"?: rule {rule} cannot be evaluated: {why}")
     for launch, _ in advised:
@@ -132,10 +129,6 @@ def _print_advice(what: str, profile: DeviceProfile, advised: Sequence[tuple[Lau
     if profile.source:
         print(f"device: {profile.source}")
     print("no latency was measured or predicted here: the rules say what to try first, not how fast it is")
-
-
-def _unknown(advice: Advice) -> list[tuple[str, str]]:
-    return [(rule, advice.why[rule]) for rule, verdict in advice.default.verdicts.items() if verdict == "cannot be evaluated"]
 
 
 def _cells(found: JudgedSize) -> list[str]:
@@ -149,7 +142,7 @@ app.command()(export)
 
 @app.command()
 def devices(as_json: options.AsJson = False) -> None:
-    """What OpenCL and WebGPU tell of the devices here; what they do not tell is said, not guessed.
+    """List the GPU devices that OpenCL and WebGPU report here; missing values are shown as not known.
 
     \b
     Examples:
@@ -172,22 +165,18 @@ def devices(as_json: options.AsJson = False) -> None:
     if as_json:
         print_json({"devices": [{"id": name, **profile.to_json()} for name, profile in found], "absent": absent})
         return
-    rows = [
-        [name, profile.title, _known(profile.compute_units), _known(profile.simultaneous_items),
-         _known(profile.cache_line_bytes), str(profile.max_work_group_size),
-         f"{profile.max_x}x{profile.max_y}x{profile.max_z}"]
-        for name, profile in found
-    ]  # fmt: skip
+    rows = []
+    for name, profile in found:
+        numbers = (profile.compute_units, profile.simultaneous_items, profile.cache_line_bytes)
+        known = ["not known" if number is None else str(number) for number in numbers]
+        most = f"{profile.max_x}x{profile.max_y}x{profile.max_z}"
+        rows.append([name, profile.title, *known, str(profile.max_work_group_size), most])
     columns = ("id", "device", "cores (N_sc)", "items at once (K_ac)", "cache line bytes", "most items", "most along x, y, z")
     print_table("", columns, rows)
     for source in dict.fromkeys(profile.source for _, profile in found):
         print(source)
     for why in absent.values():
         print(why)
-
-
-def _known(value: int | None) -> str:
-    return "not known" if value is None else str(value)
 
 
 @app.command()
@@ -200,7 +189,7 @@ def replay(
     each: Annotated[bool, Option("--each", help="Show every kernel variant.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """What a measured sweep says: how repeatable it is, and what rules, defaults and tuning would have given.
+    """Judge measured sweeps: how repeatable they are, and what rules, defaults and tuning would have given.
 
     \b
     Examples:
@@ -213,7 +202,12 @@ def replay(
     from latcast.workgroups.kernel_tuner_cache import read_cache
 
     profile = load_profile(on) if on else None
-    sweeps = [sweep for file in _cache_files(cache) for sweep in read_cache(file, profile)]
+    files = [cache]
+    if cache.is_dir():
+        files = sorted(file for file in cache.iterdir() if file.name.endswith((".json", ".json.gz")))
+        if not files:
+            raise LatcastError(f"{cache}: found no cache file in this folder; expected some of .json, .json.gz")
+    sweeps = [sweep for file in files for sweep in read_cache(file, profile)]
     devices = dict.fromkeys(sweep.device.title for sweep in sweeps)
     if len(devices) > 1:
         raise LatcastError(f"{cache} holds sweeps of {', '.join(devices)}; expected one device: give its files, or --on DEVICE")
@@ -232,52 +226,28 @@ def replay(
             warn(item.refused)
 
 
-def _cache_files(cache: Path) -> list[Path]:
-    """The file, or the cache files in a folder, sorted by name.
-
-    Raises:
-        LatcastError: A folder holds none.
-    """
-    if not cache.is_dir():
-        return [cache]
-    files = sorted(file for file in cache.iterdir() if file.name.endswith((".json", ".json.gz")))
-    if not files:
-        raise LatcastError(f"{cache}: found no cache file in this folder; expected some of .json, .json.gz")
-    return files
-
-
 def _print_each(found: Sequence[Audit]) -> None:
     rows = []
     for item in found:
         sweep = item.sweep
-        best = "-" if item.refused else str(sweep.sizes[int(sweep.latency_ms.argmin())])
-        rows.append(
-            [
-                sweep.variant_name or sweep.operator,
-                str(len(sweep.sizes)),
-                "-" if sweep.rounds < 2 else _number(sweep.repeatability),
-                best,
-                milliseconds(float(sweep.latency_ms.min())),
-                f"{sweep.relative.max():.2f}",
-                "-" if item.refused else percent(100 * sweep.competitive_share),
-            ]
-        )
+        variant = " ".join(f"{name}={value}" for name, value in sweep.variant.items()) or sweep.operator
+        repeatability = "-" if sweep.rounds < 2 else _number(sweep.repeatability)
+        best, share = ("-", "-") if item.refused else (str(sweep.best), percent(100 * sweep.competitive_share))
+        best_ms, worst = milliseconds(float(sweep.latency_ms.min())), f"{sweep.relative.max():.2f}"
+        rows.append([variant, str(len(sweep.sizes)), repeatability, best, best_ms, worst, share])
     print_table("", ("variant", "sizes", "repeatability", "best", "ms", "worst over best", "within 15 % of best %"), rows)
     print()
 
 
 def _print_summary(found: Summary) -> None:
-    variants = f"{found.ranked} of {found.sweeps} sweeps ranked, {found.sizes:.0f} sizes each on average"
     repeated = "-" if found.repeatability is None else ", least ".join(map(_number, found.repeatability))
-    print_table(
-        f"{found.title}: {variants}",
-        ("", ""),
-        [
-            ["repeatability (split-half rank correlation)", repeated],
-            ["worst over best", _number(found.worst_over_best)],
-            ["sizes within 15 % of the best", f"{percent(None if found.competitive is None else 100 * found.competitive)} %"],
-        ],
-    )
+    rows = [
+        ["repeatability (split-half rank correlation)", repeated],
+        ["worst over best", _number(found.worst_over_best)],
+        ["sizes within 15 % of the best", f"{percent(None if found.competitive is None else 100 * found.competitive)} %"],
+    ]
+    title = f"{found.title}: {found.ranked} of {found.sweeps} sweeps ranked, {found.sizes:.0f} sizes each on average"
+    print_table(title, ("", ""), rows)
     if not found.ranked:
         return
     scores = [["random filter", _number(found.chance), "0.00"]]

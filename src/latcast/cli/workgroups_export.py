@@ -71,7 +71,7 @@ def export(
     from latcast.workgroups.program_cache import SUFFIX
 
     made(output)
-    cache, name = _cache_of(what, output, shape)
+    cache, name = _read_or_make_cache(what, output, shape)
     left: Mapping[str, str] = {}
     if by == "tuning":
         interface, index, profile = find_device("litert")
@@ -95,14 +95,14 @@ def export(
         ]  # fmt: skip
         print_json({"cache": str(path), "model_cache_key": key, "device": cache.device, "kernels": kernels, "left": left})
         return
-    _print(cache, sizes, profile)
+    _print_sizes(cache, sizes, profile)
     for operator, why in left.items():
         warn(f"{operator} keeps LiteRT's own size: {why}")
     print(f'{path}: serialization_dir = "{output}", model_cache_key = "{key}"')
 
 
-def _cache_of(what: str, output: Path, shape: list[str] | None) -> tuple[ProgramCache, str]:
-    """The program cache, and the name of its file."""
+def _read_or_make_cache(what: str, output: Path, shape: list[str] | None) -> tuple[ProgramCache, str]:
+    """Return the program cache, and the name of its file."""
     from latcast.graph.writers.tflite import to_tflite
     from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.litert_delegate import write_program_cache
@@ -122,7 +122,7 @@ def _cache_of(what: str, output: Path, shape: list[str] | None) -> tuple[Program
     return write_program_cache(data, output, key), f"{key}{SUFFIX}"
 
 
-def _print(cache: ProgramCache, sizes: dict[int, WorkGroup], profile: DeviceProfile) -> None:
+def _print_sizes(cache: ProgramCache, sizes: dict[int, WorkGroup], profile: DeviceProfile) -> None:
     counts = Counter(
         (kernel.name, str(kernel.grid), str(kernel.size), str(sizes.get(number, kernel.size)))
         for number, kernel in enumerate(cache.kernels)

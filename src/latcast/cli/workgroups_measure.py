@@ -17,18 +17,15 @@ from latcast.errors import LatcastError, MeasurementError
 from latcast.records import decimal
 
 if TYPE_CHECKING:
-    from latcast.workgroups.devices import DeviceProfile
-    from latcast.workgroups.gpu_interfaces import KernelSession
-    from latcast.workgroups.measuring import SweepPlan
     from latcast.workgroups.sizes import WorkGroup
-    from latcast.workgroups.sweep import Sweep
-    from latcast.workgroups.workloads import Workload
+    from latcast.workgroups.sweep import SizeSweep
+    from latcast.workgroups.workloads import Convolution
 
 Block = Annotated[str, Option("--block", metavar="X,Y,Z", help="Columns, rows and slices that a work item computes.")]
 WHICH_SIZES = ("all", "divisors", "shortlist")
 
 SHOWN = 10
-"""Best sizes that people are shown, besides the recommended ones."""
+"""Best sizes that are printed, besides the recommended ones."""
 
 
 @kept_when_interrupted("what was timed is kept: the same command goes on with it")
@@ -81,25 +78,36 @@ def measure(
       latcast workgroups measure conv:56x56x64,k3,s1,c128 --on opencl
       latcast workgroups measure mobilenet_v1 --on webgpu --sizes shortlist --budget 1
     """
-    from latcast.workgroups.exporting import limited
     from latcast.workgroups.gpu_interfaces import find_device
-    from latcast.workgroups.measuring import SweepPlan
+    from latcast.workgroups.kernel_tuner_cache import read_cache
+    from latcast.workgroups.measuring import SweepPlan, continue_sweep, divisor_sizes, sampled_sizes, shortlisted_sizes
+    from latcast.workgroups.rules import Situation
 
     interface, index, profile = find_device(on)
-    workloads = _workloads(what, block, shape)
-    paths = _paths(output, on, sizes, workloads)
+    workloads = _read_workloads(what, block, shape)
+    paths = _name_files(output, on, sizes, workloads)
     plan = SweepPlan(rounds, 60 * budget, seed)
-    measured: list[tuple[Sweep, Path]] = []
+    measured: list[tuple[SizeSweep, Path]] = []
     with StageProgress() as progress:
         for workload, path in zip(workloads, paths, strict=True):
             try:
                 session = interface.session(index, workload)
                 try:
                     workload = session.workload
-                    chosen = _chosen(workload, limited(profile, session.limits), sizes, max_sizes, seed)
+                    situation = Situation(workload.grid, workload.descriptor, profile.limited(session.limits))
+                    if sizes == "all":
+                        chosen = sampled_sizes(situation, max_sizes, seed)
+                    else:
+                        chosen = divisor_sizes(situation) if sizes == "divisors" else shortlisted_sizes(situation)
                     if session.default is not None and session.default not in chosen:
                         chosen = [session.default, *chosen]
-                    measured.append((_measured(session, profile, workload, chosen, plan, path, progress), path))
+                    if path.exists() and (kept := read_cache(path)[0].rounds) >= rounds:
+                        warn(f"{path} has {kept} rounds of an earlier run already; a larger --rounds adds to them")
+                    sweep = continue_sweep(
+                        path, session, profile, chosen, plan,
+                        lambda doing, share, workload=workload: progress.show(f"{workload}: {doing}", share),  # type: ignore[misc]
+                    )  # fmt: skip
+                    measured.append((sweep, path))
                 finally:
                     session.close()
             except MeasurementError as problem:
@@ -109,10 +117,10 @@ def measure(
     if not measured:
         raise MeasurementError(f"none of the {len(workloads)} convolutions of {what} could be measured on {profile.title}")
     if as_json:
-        print_json({"device": profile.to_json(), "sweeps": [described(sweep, path) for sweep, path in measured]})
+        print_json({"device": profile.to_json(), "sweeps": [_describe(sweep, path) for sweep, path in measured]})
     else:
         for sweep, path in measured:
-            summarise(sweep, path)
+            _print_sweep(sweep, path)
     refused = [sweep for sweep, _ in measured if not sweep.rankable]
     for sweep in refused:
         warn(sweep.why_not_rankable())
@@ -121,35 +129,17 @@ def measure(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _measured(
-    session: KernelSession, profile: DeviceProfile, workload: Workload, sizes: Sequence[WorkGroup], plan: SweepPlan,
-    path: Path, progress: StageProgress,
-) -> Sweep:  # fmt: skip
-    from latcast.workgroups.kernel_tuner_cache import read_cache
-    from latcast.workgroups.measuring import measure_sweep, save_sweep
-
-    earlier = read_cache(path)[0] if path.exists() else None
-    if earlier is not None and earlier.rounds >= plan.rounds:
-        warn(f"{path} has {earlier.rounds} rounds of an earlier run already; a larger --rounds adds to them")
-    return measure_sweep(
-        session, profile, workload, sizes, plan,
-        earlier=earlier,
-        save=lambda sweep: save_sweep(path, sweep),
-        watch=lambda doing, share: progress.show(f"{workload}: {doing}", share),
-    )  # fmt: skip
-
-
 def parse_block(text: str) -> tuple[int, int, int]:
-    """What ``--block`` says that a work item computes: columns, rows and slices."""
+    """Read ``--block``: columns, rows and slices that a work item computes."""
     parts = text.replace("x", ",").split(",")
     if len(parts) != 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"--block '{text}' is not of the form 2,1,1")
+        raise typer.BadParameter(f"--block '{text}' is not of the form X,Y,Z; expected three whole numbers from 1, such as 2,1,1")
     x, y, z = (int(part) for part in parts)
     return (x, y, z)
 
 
-def operator_workload(text: str, block: str) -> Workload:
-    """The work of an operator, where a work item computes what ``--block`` says."""
+def operator_workload(text: str, block: str) -> Convolution:
+    """Read an operator whose kernel has the block of ``--block``."""
     from latcast.workgroups.workloads import conv_kernel, parse_operator
 
     workload, shape = parse_operator(text), parse_block(block)
@@ -158,17 +148,17 @@ def operator_workload(text: str, block: str) -> Workload:
     return workload
 
 
-def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]:
-    """What is to be computed, equal convolutions of a model once."""
+def _read_workloads(what: str, block: str, shape: list[str] | None) -> list[Convolution]:
+    """Read the convolutions to measure, equal ones of a model once."""
     from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.operands import require_supported
-    from latcast.workgroups.workloads import is_operator, launches
+    from latcast.workgroups.workloads import find_launches, is_operator
 
     if is_operator(what):
         return [operator_workload(what, block)]
-    found: list[Workload] = []
+    found: list[Convolution] = []
     graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
-    for launch in launches(graph, None, parse_block(block), direct=True):
+    for launch in find_launches(graph, None, parse_block(block), direct=True):
         try:
             if launch.workload is None:
                 raise MeasurementError(launch.why)
@@ -182,8 +172,8 @@ def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]
     return list(dict.fromkeys(found))
 
 
-def _paths(output: Path | None, device: str, sizes: str, workloads: Sequence[Workload]) -> list[Path]:
-    """One file for each workload; all its rounds are found again there."""
+def _name_files(output: Path | None, device: str, sizes: str, workloads: Sequence[Convolution]) -> list[Path]:
+    """Return one file for each convolution, in which its rounds are found again."""
     from latcast.folders import measurements_folder
 
     if output is not None and output.suffix in (".json", ".gz"):
@@ -195,26 +185,23 @@ def _paths(output: Path | None, device: str, sizes: str, workloads: Sequence[Wor
     return [folder / f"{re.sub('[^A-Za-z0-9_.]+', '-', name)}.json" for name in names]
 
 
-def _chosen(workload: Workload, profile: DeviceProfile, sizes: str, most: int, seed: int) -> list[WorkGroup]:
-    from latcast.workgroups.measuring import divisor_sizes, sampled_sizes, shortlisted_sizes
-    from latcast.workgroups.rules import Situation
+def _describe(sweep: SizeSweep, path: Path) -> dict[str, Any]:
+    """Return a sweep for scripts; ``ranking`` and all that follows from it is null where the order of sizes is noise."""
+    from latcast.workgroups.strategies import follow_rules, recommend_sizes
 
-    situation = Situation(workload.grid, workload.descriptor, profile)
-    if sizes == "all":
-        return sampled_sizes(situation, most, seed)
-    return divisor_sizes(situation) if sizes == "divisors" else shortlisted_sizes(situation)
-
-
-def described(sweep: Sweep, path: Path) -> dict[str, Any]:
-    """For scripts; ``ranking`` and all that follows from it is null where the order of sizes is noise."""
-    from latcast.workgroups.strategies import recommended_choices, rules
-
-    ranking = None
+    ranking: list[dict[str, Any]] | None = None
+    choices: list[dict[str, Any]] | None = None
     if sweep.rankable:
         ranking = [
             {"size": list(sweep.sizes[row].shape), "latency_ms": sweep.latency_ms[row], "relative": sweep.relative[row]}
             for row in sweep.latency_ms.argsort(kind="stable")
         ]
+        choices = []
+        for name, size in recommend_sizes(sweep).items():
+            row = sweep.index_of(size)
+            rank = None if row is None else 1 + int((sweep.latency_ms < sweep.latency_ms[row]).sum())
+            relative = None if row is None else float(sweep.relative[row])
+            choices.append({"name": name, "size": list(size.shape), "rank": rank, "relative": relative})
     return {
         "operator": sweep.operator,
         "kernel": sweep.descriptor.name,
@@ -226,24 +213,23 @@ def described(sweep: Sweep, path: Path) -> dict[str, Any]:
         "why_not_ranked": sweep.why_not_rankable() or None,
         "worst_over_best": float(sweep.relative.max()),
         "ranking": ranking,
-        "choices": [choice.to_json() for choice in recommended_choices(sweep)] if sweep.rankable else None,
-        "rules_mean_relative": rules(sweep).relative if sweep.rankable else None,
+        "choices": choices,
+        "rules_mean_relative": follow_rules(sweep).relative if sweep.rankable else None,
         "cache": str(path),
     }
 
 
-def summarise(sweep: Sweep, path: Path) -> None:
-    """For people: the best sizes and the recommended ones, and how far the order can be trusted."""
-    from latcast.workgroups.strategies import recommended_choices, rules
+def _print_sweep(sweep: SizeSweep, path: Path) -> None:
+    """Print the best sizes and the recommended ones, and how far the order can be trusted."""
+    from latcast.workgroups.strategies import follow_rules, recommend_sizes
 
     print(f"{sweep.operator} on {sweep.device.title}: {len(sweep.sizes)} sizes of a {sweep.grid} grid, {sweep.rounds} rounds")
     for size, why in list(sweep.failed.items())[:3]:
         warn(f"{size} is left out: {why}")
     if sweep.rankable:
-        choices = recommended_choices(sweep)
-        whose: dict[WorkGroup, list[str]] = {choice.size: [] for choice in choices}
-        for choice in choices:
-            whose[choice.size].append(choice.name)
+        whose: dict[WorkGroup, list[str]] = {}
+        for name, size in recommend_sizes(sweep).items():
+            whose.setdefault(size, []).append(name)
         order = sweep.latency_ms.argsort(kind="stable").tolist()
         rows = [
             [str(rank), str(sweep.sizes[row]), milliseconds(sweep.latency_ms[row]), f"{sweep.relative[row]:.2f}",
@@ -252,7 +238,7 @@ def summarise(sweep: Sweep, path: Path) -> None:
             if rank <= SHOWN or rank == len(order) or sweep.sizes[row] in whose
         ]  # fmt: skip
         print_table("", ("rank", "size", "latency ms", "x best", "recommended by"), rows)
-        left = rules(sweep)
+        left = follow_rules(sweep)
         print(f"a size that the rules leave: {left.relative:.2f} x best on average, {left.worst:.2f} at worst ({left.why})")
     print(
         f"split-half rank correlation {decimal(sweep.repeatability, 2)} (each size's least of every other round against that of "

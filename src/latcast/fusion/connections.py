@@ -1,12 +1,12 @@
-"""Fusion where an operator reads several results, and where a result has several readers (nn-Meter §4.1, Fig. 4)."""
+"""Fusion of an operator that reads several results, and of a result with several readers (nn-Meter §4.1, Fig. 4)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 from latcast.fusion.decision import Answer
 from latcast.fusion.quantities import Quantity
@@ -27,24 +27,14 @@ PASSES = 3
 """How often undecided cases are timed."""
 
 UNTOLD_INBOUND = 4
-"""Which input's kernel takes an operator in where both might: the first. No timing tells, either saves the same."""
+"""An operator that both inputs' kernels might take in goes to the first: either saves the same time."""
 
 DEFAULT_INBOUND, DEFAULT_OUTBOUND = 3, 0
-"""Where nothing is known; the defaults of the rules' format."""
-
-
-class CaseTimer(Protocol):
-    """Times cases and decides them; :class:`latcast.fusion.detection.Detector` is one."""
-
-    def time(self, cases: Sequence[TestCase]) -> None:
-        """Times the networks of some cases."""
-
-    def decide(self, case: TestCase) -> Answer | None:
-        """Answer from the timings of a case."""
+"""Values where nothing is known; the defaults of the rules' format."""
 
 
 @dataclass(frozen=True)
-class Connections:
+class ConnectionRules:
     """Multi-inbound and multi-outbound rules with their evidence.
 
     Attributes:
@@ -62,46 +52,47 @@ class Connections:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self, quantity: Quantity) -> dict[str, Any]:
+        """Return the evidence for scripts."""
         return {
             "reasons": dict(self.reasons),
             "cases": {", ".join(question): answer.to_json(quantity) for question, answer in self.answers.items()},
         }
 
 
-def find_connections(timer: CaseTimer, surroundings: Surroundings, fused: Sequence[tuple[str, str]]) -> Connections:
-    """Tests the two connections with operators that are known to fuse.
+def find_connections(
+    time: Callable[[Sequence[TestCase]], None], decide: Callable[[TestCase], Answer | None], surroundings: Surroundings,
+    fused: Sequence[tuple[str, str]],
+) -> ConnectionRules:  # fmt: skip
+    """Test the two connections with operators that are known to fuse.
 
-    The plan whose time is closest to the measured one is chosen: a plan that fuses saves the shorter operator's time, one
-    that does not saves nothing, and half of it is the border.
+    The plan whose time is closest to the measured one is chosen: fusing saves the shorter operator's time, and half of it is
+    the border.
+
+    Args:
+        time: Times the networks of some cases.
+        decide: Returns the answer from the timings of a case.
+        surroundings: Settings for each pair.
+        fused: Pairs that are fused where the result has one reader.
     """
-    cases: dict[tuple[str, ...], TestCase] = {}
-    for first, join in product(HEADS, JOINS):
-        for setting in surroundings.choices(first, join)[:1]:
-            found = [inbound_case(first, join, side, setting) for side in (0, 1)]
-            cases |= {case.question: case for case in found}
-    for first, second in _single_input(fused):
-        for setting in surroundings.choices(first, second)[:1]:
-            found = [outbound_case(first, second, side, setting) for side in (0, 1)]
-            cases |= {case.question: case for case in found}
-    answers = _answers(timer, cases)
+    cases: list[TestCase] = []
+    for make, pairs in ((inbound_case, product(HEADS, JOINS)), (outbound_case, _single_input(fused))):
+        for first, second in pairs:
+            for setting in surroundings.choices(first, second)[:1]:
+                cases += [make(first, second, side, setting) for side in (0, 1)]
     for _ in range(PASSES):
-        waiting = [case for question, case in cases.items() if question not in answers or answers[question].yes is None]
+        waiting = [case for case in cases if (answer := decide(case)) is None or answer.yes is None]
         if waiting:
-            timer.time(waiting)
-            answers = _answers(timer, cases)
+            time(waiting)
+    answers = {case.question: answer for case in cases if (answer := decide(case)) is not None}
     yes = {question for question, answer in answers.items() if answer.yes}
     joined = tuple(dict.fromkeys((q[0], q[1]) for q in yes if q[2].endswith("input")))
     into, why_into = _inbound_rule(joined, yes, answers)
     out_of, why_out_of = _outbound_rule(answers)
-    return Connections(into, out_of, joined, answers, {"multi_inbound": why_into, "multi_outbound": why_out_of})
-
-
-def _answers(timer: CaseTimer, cases: Mapping[tuple[str, ...], TestCase]) -> dict[tuple[str, ...], Answer]:
-    return {question: answer for question, case in cases.items() if (answer := timer.decide(case)) is not None}
+    return ConnectionRules(into, out_of, joined, answers, {"multi_inbound": why_into, "multi_outbound": why_out_of})
 
 
 def _single_input(fused: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Fused pairs that can be given a second reader, of different first operators before further ones of the same."""
+    """Return fused pairs that can be given a second reader, of different first operators before further ones of the same."""
     seen: Counter[str] = Counter()
     ranked = []
     for first, second in fused:

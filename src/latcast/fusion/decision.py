@@ -1,8 +1,7 @@
 """From rounds of costs to an answer with a confidence: is something saved, and enough of it (Inequation 1)?
 
-A round times all networks of a case within a fraction of a second. What they have in common then is the host's state, which is
-divided out; differences are taken round by round. Ten rounds are too few to estimate their own standard deviation; it is
-pooled with that of all networks of the batch.
+A round times all networks of a case within a fraction of a second. The host's state, which they have in common then, is divided
+out; differences are taken round by round. A case's standard deviation is pooled with that of all networks of the batch.
 """
 
 from __future__ import annotations
@@ -20,26 +19,23 @@ ALPHA = 0.5
 """Part of the shorter operator's time that must be saved (nn-Meter §4.1): half-way between "separate" and "one kernel"."""
 
 FUSION_MARGIN = 0.1
-"""So much more than α must be saved for "fused". Few pairs are fused, and one kernel saves nearly all of the shorter operator's
-time: what saves a little more than half of it is rather a part of a layout's change."""
+"""So much more than α must be saved for "fused": a saving of little more than half is rather a part of a layout's change."""
 
 CONFIDENCE = 0.99
 """Probability that an answer must have to count."""
 
 PLAUSIBLE = (-1.0, 1.5)
-"""Range of plausible savings, as shares of the shorter operator's time. Separate operators save nothing, one kernel saves that
-time; anything far from both has another cause, a change of layout for instance."""
+"""Range of plausible savings, as shares of the shorter operator's time: far from 0 and 1 they have another cause."""
 
 VISIBLE_ERRORS = 2.0
 """An operator is visible where its own time is this many standard errors above 0."""
 
 VISIBLE_SHARE = 0.75
-"""Where all kernels cost the same, an operator that costs less than this part of one is not visible: of its kernels, one a block,
-some cost nothing."""
+"""Where all kernels cost the same, an operator that costs less than this part of one is not visible: some of its blocks cost
+nothing."""
 
 SESSION_NOISE = 0.006
-"""Relative standard deviation of a network's latency from one loading to the next, which no number of rounds brings down: where
-its memory happens to lie. Half of what networks loaded twice were seen to differ by, on four runtimes."""
+"""Relative standard deviation of a network's latency from one loading to the next, where memory lies elsewhere."""
 
 PRIOR_ROUNDS = 8
 """How many rounds the batch's common noise counts for beside a case's own."""
@@ -84,10 +80,7 @@ class TimedBatch:
 
 
 def aligned(batch: TimedBatch, levels: Mapping[str, float]) -> TimedBatch:
-    """The batch in the host's state of earlier ones: its costs divided by how much longer networks took that both hold.
-
-    For minutes, a host may be 1.5 times as fast as at another time.
-    """
+    """Return the batch in the host's state of earlier ones: costs divided by how much longer the shared networks took."""
     ratios = [level / levels[key] for key, level in batch.levels.items() if key in levels]
     if not ratios:
         return batch
@@ -104,7 +97,7 @@ class Estimate:
     degrees: float
 
     def probability_above(self, limit: float) -> float:
-        """How probable it is that the time is above a limit (Student's t)."""
+        """Return the probability that the cost is above a limit (Student's t)."""
         from scipy.special import stdtr
 
         if self.error == 0:
@@ -113,7 +106,7 @@ class Estimate:
 
 
 def estimate(combination: Combination, batches: Sequence[TimedBatch]) -> Estimate | None:
-    """The value of a sum of costs over all batches that hold its networks; None where none does.
+    """Return the value of a sum of costs over all batches that hold its networks; None where none does.
 
     Within a batch: the trimmed mean of the rounds with its standard error (Yuen), pooled with the error that the batch's common
     noise explains, and the error that all rounds of a loaded network have in common. Over batches: weighted by precision, and
@@ -156,10 +149,10 @@ class Answer:
     Attributes:
         yes: Whether time is saved; None where that is undecided.
         confidence: Probability of the likelier answer; of "fused", that :data:`FUSION_MARGIN` more than α is saved.
-        saved: What is saved.
-        share: What one kernel would save.
-        visible: Whether that time is long enough to be seen.
-        plausible: Whether what is saved can be told neither from nothing nor from that time, or lies near one of them.
+        saved: Cost that is saved.
+        share: Cost that one kernel would save.
+        visible: Whether that cost is large enough to be seen.
+        plausible: Whether the saving lies in the range of :data:`PLAUSIBLE`, or cannot be told from it.
         rounds: Rounds behind the answer.
         batches: Times that the networks were loaded for it.
     """
@@ -174,7 +167,7 @@ class Answer:
     plausible: bool = True
 
     def to_json(self, quantity: Quantity) -> dict[str, float | int | bool | None]:
-        """What was saved, and the margin as a share of what one kernel would save: 1 is all of it, 0 nothing."""
+        """Return what was saved, and the margin as a share of what one kernel would save."""
         share = self.share.value
         return {
             "fused": self.yes,
@@ -194,15 +187,15 @@ def decide(
     hidden_cost: float = 0.0,
     kernel: float = 0.0,
 ) -> Answer | None:
-    """Inequation 1 with its error: saved - α min(shares) is above 0, below 0, or cannot be told from it.
+    """Judge Inequation 1 with its error: saved - α min(shares) is above 0, below 0, or cannot be told from it.
 
     Args:
-        case: What is asked.
-        batches: What was timed.
+        case: The question.
+        batches: The measurements.
         alpha: Part of the shorter operator's time that must be saved.
         confidence: Probability that an answer must have.
-        hidden_cost: What may be saved without a fusion, by sharing a change of layout: "fused" must be sure beyond it.
-        kernel: What one kernel costs, where that is known: what a fusion saves, rather than the shortest share, which may hold
+        hidden_cost: Saving by a shared change of layout: "fused" must be sure beyond it.
+        kernel: Cost of one kernel, where that is known: what a fusion saves, rather than the shortest share, which may hold
             changes of layout. An operator that costs less is not visible.
 
     Returns:

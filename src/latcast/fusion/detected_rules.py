@@ -1,4 +1,4 @@
-"""Detects the fusion rules of a runtime on this machine, keeps them, and finds the rules that a command means."""
+"""Detected fusion rules of this machine's runtimes: detecting, keeping and finding them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latcast.fusion.detection import Detection, DetectionProgress, Detector
 from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
 from latcast.fusion.score import Score, score
 from latcast.fusion.stopwatch import WorkerStopwatch
-from latcast.fusion.test_cases import Setting, tested_operators
+from latcast.fusion.test_cases import ChainSetting, tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
 from latcast.measure.environment import cpu_description
 from latcast.measure.remote import open_measurer
@@ -26,18 +26,18 @@ from latcast.records import Platform
 from latcast.spaces.operator_pairs import WALL
 
 DETECTED = "detected"
-"""Name by which commands call the rules that ``latcast device fusion detect`` left for a platform."""
+"""Name in commands of the rules that ``latcast device fusion detect`` left for a platform."""
 
 SHIPPED = "shipped"
 
 
 def rules_path(platform: Platform | str) -> Path:
-    """Where the rules detected on a platform belong: one JSON file, named by the id with ``__`` for each slash."""
+    """Return the JSON file of the rules detected on a platform, named by the id with ``__`` for each slash."""
     return rules_folder() / f"{str(platform).replace('/', '__')}.json"
 
 
 def save_detected_rules(rules: FusionRules, path: Path) -> Path:
-    """Writes rules as JSON, in one step, so that a reader never sees half a file."""
+    """Write rules as JSON, in one step, so that a reader never sees half a file."""
     made(path.parent)
     with replacing(path) as draft:
         draft.write_text(json.dumps(rules.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -45,7 +45,7 @@ def save_detected_rules(rules: FusionRules, path: Path) -> Path:
 
 
 def detected_rules(platform: Platform | str) -> FusionRules:
-    """The rules that were detected on a platform.
+    """Return the rules that were detected on a platform.
 
     Args:
         platform: A platform, its id, or the name of a runtime. Of a runtime, and where a platform has none of its own (another
@@ -71,30 +71,26 @@ def detected_rules(platform: Platform | str) -> FusionRules:
 
 
 def _fits(path: Path, runtime: str, wanted: Platform | None) -> bool:
-    """Whether rules were detected on such a platform, or, where none is wanted, on this runtime without a cap."""
+    """Return whether rules were detected on such a platform, or, where none is wanted, on this runtime without a cap."""
     try:
         found = Platform.parse(path.stem.replace("__", "/"))
     except LatcastError:
         return False
+    # The qualifier of a unit is the highest instruction set that was used; empty where none was set.
+    cap = found.unit.partition("+")[2]
     if wanted is None:
-        return found.runtime == runtime and not _cap(found)
-    return (found.runtime, found.runtime_version, found.precision, _cap(found)) == (
-        wanted.runtime, wanted.runtime_version, wanted.precision, _cap(wanted),
-    )  # fmt: skip
-
-
-def _cap(platform: Platform) -> str:
-    """Qualifier of the unit: the highest instruction set that was used; empty where none was set."""
-    return platform.unit.partition("+")[2]
+        return found.runtime == runtime and not cap
+    same = (wanted.runtime, wanted.runtime_version, wanted.precision, wanted.unit.partition("+")[2])
+    return (found.runtime, found.runtime_version, found.precision, cap) == same
 
 
 def chosen_rules(source: FusionRules | str | None, of: Platform | WorkerSettings) -> FusionRules:
-    """The rules that an option ``--rules`` means.
+    """Return the rules that an option ``--rules`` names.
 
     Args:
         source: ``detected``, ``shipped``, the path of a rules file, or the name of shipped rules; None means ``shipped``. Rules
             stay as they are.
-        of: For which platform; settings are asked for theirs where it matters.
+        of: The platform, or settings that lead to one.
 
     Raises:
         UnknownNameError: There are no such rules.
@@ -121,7 +117,7 @@ ISA_VARIABLES = {"openvino": "ONEDNN_MAX_CPU_ISA"}
 
 
 def with_isa(settings: WorkerSettings, isa: str) -> WorkerSettings:
-    """Settings with a cap on the instruction sets, which qualifies the platform's unit (``cpu1+avx2``).
+    """Return settings with a cap on the instruction sets, which qualifies the platform's unit (``cpu1+avx2``).
 
     Raises:
         MeasurementError: The runtime has no such switch.
@@ -134,11 +130,8 @@ def with_isa(settings: WorkerSettings, isa: str) -> WorkerSettings:
             f"{settings.runtime} has no switch that caps its instruction sets; only {', '.join(ISA_VARIABLES)} has: "
             "leave --isa out"
         )
-    return replace(
-        settings,
-        qualifiers=(*settings.qualifiers, isa.lower()),
-        variables={**settings.variables, variable: isa.upper()},
-    )
+    qualifiers, variables = (*settings.qualifiers, isa.lower()), {**settings.variables, variable: isa.upper()}
+    return replace(settings, qualifiers=qualifiers, variables=variables)
 
 
 def detect_rules(
@@ -152,9 +145,9 @@ def detect_rules(
     check: bool = True,
     watch: Callable[[DetectionProgress], None] = lambda step: None,
 ) -> tuple[Detection, Score | None]:
-    """Detects the rules of a runtime on this machine; run again, it goes on with what is undecided.
+    """Detect the rules of a runtime on this machine; run again, it goes on with undecided pairs.
 
-    No probe runs between the networks: what the host does to one it does to all of a batch, and that is divided out.
+    No probe runs between the networks: the state of the host is common to a batch and divided out.
 
     Args:
         settings: Runtime, threads, precision, CPUs.
@@ -162,13 +155,12 @@ def detect_rules(
         isa: Highest instruction set to use; empty sets none.
         budget_s: Seconds of timing.
         alpha: Part of the shorter operator's time that a fusion must save.
-        profiler: Decide by the kernels that take time in the runtime's profiler, where it has one; by latencies from end to end
-            otherwise.
+        profiler: Decide by the kernels that take time in the runtime's profiler, where it has one; else by latencies.
         check: Score the answers by the kernels that the runtime says it executed.
         watch: Told at every step.
 
     Raises:
-        MeasurementError: The runtime has no switch for instruction sets, or nothing can be told apart in the noise.
+        MeasurementError: The runtime has no switch for instruction sets, or operators cannot be distinguished in the noise.
         MissingExtraError: A package of the extra ``local`` is not installed.
         RuntimeFailure: The runtime cannot be started.
     """
@@ -179,7 +171,7 @@ def detect_rules(
     with Store(location) as store, open_measurer(unprobed, store) as client:
         stored = list(store.measurements(platform=client.platform.id))
         stopwatch = WorkerStopwatch(client, store, stored, TIMED_KERNELS)
-        if not profiler or stopwatch.executed([Setting().network(WALL)]).failures:
+        if not profiler or stopwatch.executed([ChainSetting().network(WALL)]).failures:
             stopwatch = WorkerStopwatch(client, store, stored, LATENCY)
         found = Detector(stopwatch, budget_s=budget_s, operators=tested_operators(), alpha=alpha, watch=watch).run()
         judged = None

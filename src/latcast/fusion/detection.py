@@ -1,4 +1,4 @@
-"""Finds the fusion rules of a runtime by timing: time, decide, time again what is undecided, until the budget ends."""
+"""Detection of a runtime's fusion rules: time, decide, time undecided pairs again, until the budget ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from latcast.fusion.connections import Connections, find_connections
+from latcast.fusion.connections import ConnectionRules, find_connections
 from latcast.fusion.decision import ALPHA, Answer, TimedBatch, aligned, decide, estimate
 from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.surroundings import Surroundings, choose_surroundings
 from latcast.fusion.test_cases import (
     SHRINKING,
-    Setting,
+    ChainSetting,
     TestCase,
     connectable,
     distinct_networks,
@@ -32,19 +32,19 @@ from latcast.records import Platform
 from latcast.spaces.operator_pairs import MAP, TOKENS, operator
 
 MOST_NETWORKS = 100
-"""In a batch: more would lie further apart in time than the host stays the same."""
+"""Networks of a batch: more would lie further apart in time than the host stays the same."""
 
 SHARE_AFTER_PAIRS = 0.15
 """Part of the budget kept for connections, patterns and views, which build on the pairs."""
 
 PASSES_A_SETTING = 2
-"""How often an undecided pair is timed in one setting before the next one is tried."""
+"""Times that an undecided pair is timed in one setting before the next one is tried."""
 
 PATTERN_SETTINGS = 2
-"""In how many settings a pattern is tested until it is decided."""
+"""Settings in which a pattern is tested until it is decided."""
 
 MOST_PASSES = 8
-"""How often a pair is timed in all: what is not decided by then lies on the border, or cannot be seen."""
+"""Times that a pair is timed in all: if it is undecided then, it lies on the border or cannot be seen."""
 
 CONTRADICTION = "other walls give the opposite answer"
 
@@ -64,7 +64,7 @@ class PairAnswer:
 
     Attributes:
         case: The case by which it was decided, or the last one that was timed; None where none could be.
-        answer: What its timings say; None where there are none.
+        answer: From its timings; None where there are none.
         problem: Why there is no answer.
     """
 
@@ -79,17 +79,17 @@ class PairAnswer:
 
 @dataclass(frozen=True)
 class Detection:
-    """All that was found.
+    """The outcome of a detection.
 
     Attributes:
-        platform: On which platform.
-        quantity: By what of the test networks it was decided.
+        platform: The platform.
+        quantity: The cost of test networks by which it was decided.
         pairs: By first and second operator.
         patterns: By name.
         views: By operator.
-        connections: What happens at several inputs and several readers.
+        connections: Rules for several inputs and several readers.
         alpha: The threshold of Inequation 1.
-        seconds: How long it took.
+        seconds: Its duration.
         failures: Operators that the runtime cannot run, and why.
     """
 
@@ -98,7 +98,7 @@ class Detection:
     pairs: Mapping[tuple[str, str], PairAnswer]
     patterns: Mapping[str, PairAnswer]
     views: Mapping[str, ViewAnswer]
-    connections: Connections
+    connections: ConnectionRules
     alpha: float
     seconds: float
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Detection:
         return sum(1 for pair in self.pairs.values() if pair.fused is not None) / len(self.pairs)
 
     def rules(self) -> FusionRules:
-        """The rules, in the format that kernel search reads, with the evidence beside each."""
+        """Return the rules, in the format that kernel search reads, with the evidence beside each."""
         fused: dict[str, set[str]] = {}
         for (first, second), found in self.pairs.items():
             if found.fused:
@@ -131,7 +131,7 @@ class Detection:
         )
 
     def evidence(self) -> dict[str, Any]:
-        """Times, margin and confidence behind every answer, undecided ones too, as JSON values."""
+        """Return times, margin and confidence behind every answer, undecided ones too, as JSON values."""
         return {
             "platform": self.platform.id,
             "by": self.quantity.name,
@@ -151,28 +151,25 @@ class Detection:
         if found.case is not None:
             data |= asdict(found.case.setting)
         if found.answer.yes is None:
-            data["problem"] = found.problem or _why_undecided(found.answer)
+            why = "the time saved lies too near the threshold for its error"
+            if not found.answer.plausible:
+                why = "the time saved is neither nothing nor that of an operator: a layout may play a part"
+            if not found.answer.visible:
+                why = "an operator is too short to be seen between these walls"
+            data["problem"] = found.problem or why
         return data
-
-
-def _why_undecided(answer: Answer) -> str:
-    if not answer.visible:
-        return "an operator is too short to be seen between these walls"
-    if not answer.plausible:
-        return "what is saved is neither nothing nor the time of an operator: a layout may play a part"
-    return "the time saved lies too near the threshold for its error"
 
 
 class Detector:
     """One detection.
 
     Args:
-        stopwatch: What times.
+        stopwatch: Times the networks.
         budget_s: Seconds for everything.
         operators: Every ordered pair of these is tested; of :func:`tested_operators` where None.
         alpha: Part of the shorter operator's time that must be saved.
         watch: Told at every step.
-        clock: Seconds that pass; of a made-up runtime its own.
+        clock: Returns seconds.
     """
 
     def __init__(
@@ -193,16 +190,16 @@ class Detector:
         self._start_s = clock()
         self._levels: dict[str, float] = {}
         """Costs of networks in the state of the host in which they were first timed, by key."""
-        self._earlier = [self._taken(batch) for batch in stopwatch.remembered()]
-        self._batches: dict[tuple[tuple[str, ...], Setting], list[TimedBatch]] = {}
+        self._earlier = [self._align(batch) for batch in stopwatch.remembered()]
+        self._batches: dict[tuple[tuple[str, ...], ChainSetting], list[TimedBatch]] = {}
         """By question and setting, the batches that hold all its networks."""
-        self._answers: dict[tuple[tuple[str, ...], Setting], Answer | None] = {}
+        self._answers: dict[tuple[tuple[str, ...], ChainSetting], Answer | None] = {}
         self._surroundings: Surroundings | None = None
         self._failures: dict[str, str] = {}
         """Why a network could not be timed, by its key."""
 
     def run(self) -> Detection:
-        """Detects until everything is decided or the budget is spent.
+        """Detect until everything is decided or the budget is spent.
 
         Raises:
             MeasurementError: The runtime cannot be tested at all.
@@ -214,14 +211,14 @@ class Detector:
             self._stopwatch, [*self._operators, *sorted(members - set(self._operators))], self._earlier
         )
         self._surroundings = surroundings
-        self._earlier += [self._taken(batch) for batch in batches if batch not in self._earlier]
+        self._earlier += [self._align(batch) for batch in batches if batch not in self._earlier]
         runnable = [name for name in self._operators if name not in surroundings.failures]
         pairs = self._find_pairs(surroundings, [pair for pair in product(runnable, runnable) if connectable(*pair)])
         fused = [pair for pair, found in pairs.items() if found.fused]
         self._report("patterns")
         patterns = self._find_patterns(surroundings)
         self._report("connections")
-        connections = find_connections(self, surroundings, fused)
+        connections = find_connections(self._time, self._decide, surroundings, fused)
         self._report("views")
         views = find_views(self._stopwatch, surroundings)
         return Detection(
@@ -229,8 +226,8 @@ class Detector:
             self._clock() - self._start_s, surroundings.failures,
         )  # fmt: skip
 
-    def decide(self, case: TestCase) -> Answer | None:
-        """Answer from all timings so far."""
+    def _decide(self, case: TestCase) -> Answer | None:
+        """Return the answer from all timings so far."""
         key = (case.question, case.setting)
         if key not in self._answers:
             self._answers[key] = decide(
@@ -240,7 +237,7 @@ class Detector:
         return self._answers[key]
 
     def _hidden_cost(self, case: TestCase) -> float:
-        """Time that a pair may save by sharing a change of layout, where it is too much to be neglected."""
+        """Return the time that a pair may save by sharing a change of layout, where it is too much to be neglected."""
         found = self._surroundings
         if found is None or len(case.question) != 2 or len(case.elements) != 2:
             return 0.0
@@ -255,18 +252,13 @@ class Detector:
             self._batches[key] = [batch for batch in self._earlier if case.known(batch.costs)]
         return self._batches[key]
 
-    def time(self, cases: Sequence[TestCase], *, until: float = 1.0) -> None:
-        """Times the networks of some cases, those of a batch side by side, while the budget lasts.
-
-        Args:
-            cases: What is asked.
-            until: No batch is begun after this part of the budget.
-        """
+    def _time(self, cases: Sequence[TestCase], *, until: float = 1.0) -> None:
+        """Time the networks of some cases in batches; none is begun after this part of the budget."""
         for together in in_batches(cases, MOST_NETWORKS):
-            if self.spent_share() >= until:
+            if self._spent_share() >= until:
                 return
             networks = [r for r in distinct_networks(together) if r.key not in self._failures]
-            batch = self._taken(self._stopwatch.time(networks))
+            batch = self._align(self._stopwatch.time(networks))
             self._failures.update(batch.failures)
             for case in together:
                 if case.known(batch.costs):
@@ -274,23 +266,23 @@ class Detector:
                     self._answers.pop((case.question, case.setting), None)
             self._report("timing pairs", f"{together[0].question[0]}, {len(networks)} networks")
 
-    def _taken(self, batch: TimedBatch) -> TimedBatch:
-        """A batch in the same state of the host as all before it."""
+    def _align(self, batch: TimedBatch) -> TimedBatch:
+        """Return a batch in the same state of the host as all before it."""
         found = aligned(batch, self._levels)
         for key, level in found.levels.items():
             self._levels.setdefault(key, level)
         return found
 
-    def spent_share(self) -> float:
-        """Part of the budget that is spent."""
+    def _spent_share(self) -> float:
+        """Return the part of the budget that is spent."""
         return (self._clock() - self._start_s) / self._budget_s
 
     def _report(self, name: str, detail: str = "") -> None:
-        self._watch(DetectionProgress(name, min(self.spent_share(), 1.0), detail))
+        self._watch(DetectionProgress(name, min(self._spent_share(), 1.0), detail))
 
     def _find_pairs(self, surroundings: Surroundings, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairAnswer]:
         choices = {pair: [pair_case(*pair, setting) for setting in surroundings.choices(*pair)] for pair in pairs}
-        asked: Counter[tuple[str, str, Setting]] = Counter()
+        asked: Counter[tuple[str, str, ChainSetting]] = Counter()
         first_pass = True
         while True:
             found = {pair: self._answer(cases) for pair, cases in choices.items()}
@@ -299,22 +291,21 @@ class Detector:
                 for pair, cases in choices.items()
                 if not _settled(found[pair]) and (case := self._next_case(cases, asked)) is not None
             ]
-            if not waiting or self.spent_share() >= 1 - SHARE_AFTER_PAIRS:
+            if not waiting or self._spent_share() >= 1 - SHARE_AFTER_PAIRS:
                 return found
             if not first_pass:
                 self._stopwatch.renew()
             first_pass = False
             asked.update((case.elements[0], case.elements[1], case.setting) for case in waiting)
-            self.time(waiting, until=1 - SHARE_AFTER_PAIRS)
+            self._time(waiting, until=1 - SHARE_AFTER_PAIRS)
 
     def _answer(self, cases: Sequence[TestCase]) -> PairAnswer:
-        """The answer of the first setting that gives one; otherwise of the first in which both operators can be seen.
+        """Return the answer of the first setting that gives one; otherwise of the first in which both operators can be seen.
 
-        A runtime fuses a pair between any walls or between none. Where two sorts give opposite answers, one of them shows
-        something else, and there is no answer; but where kernels are counted, those that suit both operators go before walls that
-        change their layouts, in which other kernels run.
+        A runtime fuses a pair between any walls or between none: where two sorts give opposite answers, there is no answer. But
+        where kernels are counted, walls that suit both operators go before those that change their layouts.
         """
-        timed = [(case, answer) for case in cases if (answer := self.decide(case)) is not None]
+        timed = [(case, answer) for case in cases if (answer := self._decide(case)) is not None]
         decided = [(case, answer) for case, answer in timed if answer.yes is not None]
         visible = [(case, answer) for case, answer in timed if answer.visible]
         found = self._surroundings
@@ -327,28 +318,24 @@ class Detector:
             return PairAnswer(case, answer)
         if not cases:
             return PairAnswer(None, None, "the runtime cannot run both between walls of one sort")
-        return PairAnswer(cases[0], None, self._problem(cases[0]))
+        failed = next((self._failures[r.key] for r in cases[0].networks if r.key in self._failures), "")
+        return PairAnswer(cases[0], None, failed or "not timed within the budget")
 
-    def _next_case(self, cases: Sequence[TestCase], asked: Mapping[tuple[str, str, Setting], int]) -> TestCase | None:
-        """Where to time an undecided pair next; None where it cannot be timed anywhere.
+    def _next_case(self, cases: Sequence[TestCase], asked: Mapping[tuple[str, str, ChainSetting], int]) -> TestCase | None:
+        """Return the case with which to time an undecided pair next; None where it cannot be timed anywhere.
 
-        In the same setting while noise is all that stands between it and an answer, for so many passes; else in the next one;
-        after the last, in the one that was timed least.
+        In the same setting while only noise prevents an answer, for :data:`PASSES_A_SETTING`; else in the next one; after the
+        last, in the one that was timed least.
         """
         usable = [case for case in cases if not any(reference.key in self._failures for reference in case.networks)]
         counts = [asked.get((case.elements[0], case.elements[1], case.setting), 0) for case in usable]
         if sum(counts) >= MOST_PASSES:
             return None
         for case, count in zip(usable, counts, strict=True):
-            answer = self.decide(case)
+            answer = self._decide(case)
             if answer is None or answer.yes or (answer.visible and answer.plausible and count < PASSES_A_SETTING):
                 return case
         return min(zip(counts, range(len(usable)), usable, strict=True))[2] if usable else None
-
-    def _problem(self, case: TestCase) -> str:
-        """Why a case has no timings."""
-        failed = next((self._failures[r.key] for r in case.networks if r.key in self._failures), "")
-        return failed or "not timed within the budget"
 
     def _find_patterns(self, surroundings: Surroundings) -> dict[str, PairAnswer]:
         cases: dict[str, list[TestCase]] = {}
@@ -359,10 +346,10 @@ class Detector:
         for index in range(PATTERN_SETTINGS):
             for _ in range(PASSES_A_SETTING):
                 open_cases = [c[index] for c in cases.values() if len(c) > index and self._answer(c).fused is None]
-                self.time(open_cases)
+                self._time(open_cases)
         return {pattern: self._answer(found) for pattern, found in cases.items()}
 
 
 def _settled(found: PairAnswer) -> bool:
-    """Whether a pair need not be timed again. Few pairs are fused, so one that seems to be is timed by a second process."""
+    """Return whether a pair need not be timed again; a fused one, which is rare, is timed by a second process."""
     return found.fused is False or (found.fused is True and found.answer is not None and found.answer.batches > 1)

@@ -1,4 +1,4 @@
-"""How well detected rules agree with the kernels that the runtime says it executed."""
+"""Agreement of detected rules with the kernels that the runtime says it executed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from latcast.fusion.detection import Detection, PairAnswer
-from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.test_cases import TestCase, pair_case, pattern_case, tested_patterns
 from latcast.records import ExecutedKernel, decimal
@@ -23,7 +22,7 @@ class Disagreement:
     Attributes:
         question: The pair, or the pattern.
         detected: Whether timing says "fused".
-        explanation: What the times and the kernels are.
+        explanation: The times and the kernels.
     """
 
     question: tuple[str, ...]
@@ -31,12 +30,11 @@ class Disagreement:
     explanation: str
 
     def to_json(self) -> dict[str, Any]:
+        """Return the disagreement for scripts."""
         return {
-            "operators": list(self.question),
-            "detected": self.detected,
-            "executed": not self.detected,
+            "operators": list(self.question), "detected": self.detected, "executed": not self.detected,
             "explanation": self.explanation,
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Score:
     disagreements: tuple[Disagreement, ...]
 
     def _pairs(self) -> list[tuple[bool, bool]]:
-        """(detected, executed) of every pair that was decided and of which the runtime tells."""
+        """Return (detected, executed) of every pair that was decided and of which the runtime tells."""
         return [
             (answer, bool(self.truths[question].fused))
             for question, answer in self.answers.items()
@@ -69,8 +67,7 @@ class Score:
     @property
     def agreement(self) -> float | None:
         """Share of them in which timing and kernels agree."""
-        pairs = self._pairs()
-        return sum(detected == executed for detected, executed in pairs) / len(pairs) if pairs else None
+        return _share(detected == executed for detected, executed in self._pairs())
 
     @property
     def precision(self) -> float | None:
@@ -94,12 +91,10 @@ def _share(values: Iterable[bool]) -> float | None:
 
 
 def score(detection: Detection, stopwatch: Stopwatch, watch: Callable[[float], None] = lambda share: None) -> Score:
-    """Asks the runtime what it executed of the networks behind every decided answer.
-
-    One block tells as much as several. Nothing here has any influence on the answers.
+    """Compare every decided answer with the kernels that the runtime executes for its networks, of one block each.
 
     Args:
-        detection: What was found by timing.
+        detection: The answers by timing.
         stopwatch: Of the same runtime.
         watch: Told the share that is done.
     """
@@ -118,29 +113,21 @@ def score(detection: Detection, stopwatch: Stopwatch, watch: Callable[[float], N
         kernels |= stopwatch.executed(networks[start : start + NETWORKS_AT_ONCE]).kernels
     truths = {question: executed_truth(case, kernels) for question, (case, _) in decided.items()}
     answers = {question: bool(found.fused) for question, (_, found) in decided.items()}
-    disagreements = [
-        Disagreement(question, answers[question], _explained(found, truths[question], detection.quantity))
-        for question, (_, found) in decided.items()
-        if truths[question].fused is not None and truths[question].fused != answers[question]
-    ]
+    disagreements = []
+    scale, unit = detection.quantity.scale, detection.quantity.unit.replace("us", "µs")
+    for question, (_, found) in decided.items():
+        truth, answer = truths[question], found.answer
+        if answer is None or truth.fused is None or truth.fused == answers[question]:
+            continue
+        what = "one kernel that costs as much as separate ones" if truth.fused else "separate kernels that cost as much as one"
+        saved, error, own = (scale * cost for cost in (answer.saved.value, answer.saved.error, answer.share.value))
+        why = f"{what}: {decimal(saved, 2)} ± {error:.2f} of {own:.2f} {unit} are saved ({truth.reason})"
+        disagreements.append(Disagreement(question, answers[question], why))
     return Score(truths, answers, tuple(disagreements))
-
-
-def _explained(found: PairAnswer, truth: Truth, quantity: Quantity) -> str:
-    assert found.answer is not None
-    saved, error, own = (
-        quantity.scale * cost for cost in (found.answer.saved.value, found.answer.saved.error, found.answer.share.value)
-    )
-    unit = quantity.unit.replace("us", "µs")
-    kernels = "one kernel that costs as much as separate ones" if truth.fused else "separate kernels that cost as much as one"
-    return f"{kernels}: {decimal(saved, 2)} ± {error:.2f} of {own:.2f} {unit} are saved ({truth.reason})"
 
 
 LAYOUT_WORDS = ("reorder", "copy", "convert", "memorydata", "split", "reshape", "transpose", "concat")
 """Words in the kinds of kernels that runtimes insert to change layouts; such a kernel computes no operator."""
-
-Kernels = Mapping[str, Sequence[ExecutedKernel]]
-"""Network key to what was executed of it."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +143,14 @@ class Truth:
     reason: str
 
 
-def executed_truth(case: TestCase, kernels: Kernels) -> Truth:
-    """Whether the operators of a case ran as one kernel.
+def executed_truth(case: TestCase, kernels: Mapping[str, Sequence[ExecutedKernel]]) -> Truth:
+    """Return whether the operators of a case ran as one kernel, from the executed kernels by network key.
 
-    Two things must agree. The names: the first operator and all of the second stand in one executed kernel, in every block.
-    The number: the kernels of the networks, put into the case's sum in place of their costs, show one saved. Names are
-    read from what the runtime calls its kernels, and where an optimiser has moved or split operators they can be wrong. Of
-    patterns the names alone count: operators that stand for their members need not run as these do.
+    1. The names: the first operator and all of the second stand in one executed kernel, in every block.
+    2. The number: the kernels of the networks, put into the case's sum in place of their costs, show one saved.
+
+    Both must agree, since names can be wrong where an optimiser has moved or split operators. Of patterns the names alone
+    count: operators that stand for their members need not run as these do.
     """
     together = case.together
     if together.key not in kernels or not all(reference.key in kernels for reference in case.saved.networks):
@@ -175,41 +163,32 @@ def executed_truth(case: TestCase, kernels: Kernels) -> Truth:
     if named is None:
         return Truth(None, f"the runtime names no kernel of one of the operators: {kinds}")
     if len(case.elements) > 1 and named != (saved > 0.5):
-        return Truth(None, f"the kernels' names say {_word(named)} and their number says {_word(not named)}: {kinds}")
+        said, counted = ("fused", "apart") if named else ("apart", "fused")
+        return Truth(None, f"the kernels' names say {said} and their number says {counted}: {kinds}")
     return Truth(named, kinds)
 
 
-def _word(fused: bool) -> str:
-    return "fused" if fused else "apart"
-
-
 def _computing(found: Sequence[ExecutedKernel]) -> int:
-    """Number of kernels, less those that a runtime inserted to change a layout."""
+    """Return the number of kernels, less those that a runtime inserted to change a layout."""
     inserted = sum(1 for kernel in found if not kernel.nodes and any(word in kernel.kind.lower() for word in LAYOUT_WORDS))
     return len(found) - inserted
 
 
 def _named_together(case: TestCase, found: Sequence[ExecutedKernel]) -> bool | None:
-    """Whether the operators stand in one kernel, in every block; None where one of them stands in none."""
+    """Return whether the operators stand in one kernel, in every block; None where one of them stands in none."""
     steps = chain_network(**case.together.parameters).steps
     kernel_of = {name: index for index, kernel in enumerate(found) for name in kernel.nodes}
     votes = []
     for block in range(case.setting.blocks):
-        ran = [kernel_of.get(name) for name in _questioned(case, [step for step in steps if step.block == block])]
+        waiting = [step for step in steps if step.block == block]
+        asked: list[ChainStep] = []
+        for element in case.elements:
+            asked.append(next(step for step in waiting if step.element == element))
+            waiting.remove(asked[-1])
+        # One kernel would hold all of a pattern; of a pair the first's last node and all of the second.
+        names = [name for step in asked for name in step.nodes]
+        ran = [kernel_of.get(name) for name in (names if len(asked) == 1 else names[len(asked[0].nodes) - 1 :])]
         if None in ran:
             return None
         votes.append(len(set(ran)) == 1)
     return all(votes)
-
-
-def _questioned(case: TestCase, steps: Sequence[ChainStep]) -> list[str]:
-    """The nodes of a block that one kernel would hold: all of a pattern; of a pair the first's last and all of the second."""
-    waiting = list(steps)
-    found: list[ChainStep] = []
-    for element in case.elements:
-        step = next(step for step in waiting if step.element == element)
-        waiting.remove(step)
-        found.append(step)
-    if len(found) == 1:
-        return list(found[0].nodes)
-    return [found[0].nodes[-1], *(name for step in found[1:] for name in step.nodes)]

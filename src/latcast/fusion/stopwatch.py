@@ -20,10 +20,10 @@ from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces.operator_pairs import NAME
 
 BATCH = "batch"
-"""Key in a measurement's moment: which networks were timed side by side."""
+"""Key in a measurement's moment: tag of the networks that were timed in the same rounds."""
 
 EXECUTED_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=50, profile=True, profiled_runs=1)
-"""For asking a runtime what it executed."""
+"""One profiled run, which tells the kernels that a runtime executes."""
 
 
 @dataclass(frozen=True)
@@ -35,48 +35,42 @@ class Execution:
 
 
 class Sink(Protocol):
-    """Where records are kept; :class:`latcast.datasets.store.Store` is one."""
+    """A place for records; :class:`latcast.datasets.store.Store` is one."""
 
     def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commits many records at once."""
+        """Commit many records at once."""
 
 
 class Stopwatch(Protocol):
-    """Measures test networks: a runtime on this machine, or a made-up one in tests."""
+    """A means to measure test networks: a runtime on this machine, or a made-up one in tests."""
 
     platform: Platform
     quantity: Quantity
 
     def time(self, networks: Sequence[Reference]) -> TimedBatch:
-        """The costs of networks, taken in the same rounds."""
+        """Measure the costs of networks in the same rounds."""
 
     def remembered(self) -> list[TimedBatch]:
-        """Batches of earlier calls of the program."""
+        """Return the batches of earlier calls of the program."""
 
     def executed(self, networks: Sequence[Reference]) -> Execution:
-        """Kernels that the runtime says it executed, by network."""
+        """Ask the runtime for the kernels that it executes, by network."""
 
     def renew(self) -> None:
-        """Goes on in a new process, where memory lies elsewhere."""
+        """Go on in a new process, where memory lies elsewhere."""
 
 
 class WorkerStopwatch:
-    """Measures in a worker process and commits the records of each batch at once: a batch without some of them is of little use.
+    """A worker process; the records of each batch are committed at once.
 
     Args:
         client: The worker's other end.
         sink: Takes the records.
         stored: Earlier records of the platform, whose batches are remembered.
-        quantity: What is measured of a network.
+        quantity: The cost that is measured of a network.
     """
 
-    def __init__(
-        self,
-        client: Measurer,
-        sink: Sink,
-        stored: Iterable[Measurement] = (),
-        quantity: Quantity = LATENCY,
-    ) -> None:
+    def __init__(self, client: Measurer, sink: Sink, stored: Iterable[Measurement] = (), quantity: Quantity = LATENCY) -> None:
         self.platform = client.platform
         self.quantity = quantity
         self._client = client
@@ -127,7 +121,7 @@ class WorkerStopwatch:
 
 
 def _batch(costs: Mapping[str, np.ndarray], workers: set[str], failures: Mapping[str, str] = MappingProxyType({})) -> TimedBatch:
-    """Networks with the same number of rounds; those that lost some in a crash are left out, they are timed again."""
+    """Return the networks with the most rounds; others lost some in a crash and are timed again."""
     most = max((len(rounds) for rounds in costs.values()), default=0)
     whole = {key: rounds for key, rounds in costs.items() if len(rounds) == most}
     return TimedBatch(whole, next(iter(workers)) if len(workers) == 1 else "", failures)
@@ -136,7 +130,7 @@ def _batch(costs: Mapping[str, np.ndarray], workers: set[str], failures: Mapping
 def _earlier_records(
     stored: Iterable[Measurement], quantity: Quantity
 ) -> tuple[list[TimedBatch], dict[str, tuple[ExecutedKernel, ...]]]:
-    """Batches of a quantity and executed kernels of earlier records."""
+    """Return the batches of a quantity and the executed kernels of earlier records."""
     batches: dict[str, dict[str, np.ndarray]] = {}
     workers: dict[str, set[str]] = {}
     executed: dict[str, tuple[ExecutedKernel, ...]] = {}

@@ -1,7 +1,7 @@
-"""Test cases: the operators that detection asks about, the networks timed to answer, and how the answer follows from costs.
+"""Test cases: the operators that detection asks about, the networks timed to answer, and the sums of costs that answer.
 
-Every quantity (what an operator takes by itself, what two of them save by being neighbours) is a sum of costs of networks
-with coefficients. Inequation 1 of nn-Meter §4.1, T(1) + T(2) - T(1, 2) > α min(T(1), T(2)), is two such sums.
+Every quantity (the cost of an operator by itself, the saving of two neighbours) is a sum of costs of networks with coefficients.
+Inequation 1 of nn-Meter §4.1, T(1) + T(2) - T(1, 2) > α min(T(1), T(2)), is two such sums.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Combination:
 
     @classmethod
     def of(cls, blocks: float, *terms: tuple[float, Reference]) -> Combination:
-        """The sum divided by the number of blocks; equal networks are put together and those that cancel left out."""
+        """Return the sum divided by the number of blocks; equal networks are put together, those that cancel left out."""
         coefficients: dict[str, float] = {}
         references: dict[str, Reference] = {}
         for coefficient, reference in terms:
@@ -50,21 +50,21 @@ class Combination:
         return tuple(reference for reference, _ in self.terms)
 
     def known(self, costs: Mapping[str, Any]) -> bool:
-        """Whether all its networks are among those measured."""
+        """Return whether all its networks are among those measured."""
         return all(reference.key in costs for reference, _ in self.terms)
 
     def value(self, costs: Costs) -> np.ndarray:
-        """The sum in each round."""
+        """Return the sum in each round."""
         return np.sum([coefficient * costs[reference.key] for reference, coefficient in self.terms], axis=0)
 
     def standard_deviation(self, levels: Mapping[str, float], noise: float) -> float:
-        """Standard deviation of the sum in one round, if every cost had this relative noise of its own."""
+        """Return the standard deviation of the sum in one round, if every cost had this relative noise of its own."""
         return noise * sum((coefficient * levels[r.key]) ** 2 for r, coefficient in self.terms) ** 0.5
 
 
 @dataclass(frozen=True)
-class Setting:
-    """In what surroundings operators are tested; see :func:`latcast.spaces.operator_pairs.chain_network`."""
+class ChainSetting:
+    """Surroundings in which operators are tested; see :func:`latcast.spaces.operator_pairs.chain_network`."""
 
     wall: str = "average_pool"
     form: str = MAP
@@ -73,7 +73,7 @@ class Setting:
     channels: int = 16
 
     def network(self, *chain: Element, operand: bool = False) -> Reference:
-        """The reference of a network in these surroundings."""
+        """Return the reference of a network in these surroundings."""
         parameters: dict[str, Any] = {
             "wall": self.wall, "form": self.form, "blocks": self.blocks, "size": self.size, "channels": self.channels,
         }  # fmt: skip
@@ -85,18 +85,18 @@ class TestCase:
     """A question whose answer is whether a time is saved.
 
     Attributes:
-        question: What is asked: ``("conv", "relu")``, or the name of a pattern.
+        question: ``("conv", "relu")``, or the name of a pattern.
         setting: The surroundings.
         elements: The elements of the chain that it is about, in order.
         together: The network in which they may become one kernel.
         saved: The time that is saved where the answer is yes; 0 otherwise.
-        shares: Times of which the smallest is what a fusion saves (min(T1, T2) of Inequation 1).
+        shares: Times of which a fusion saves the smallest (min(T1, T2) of Inequation 1).
     """
 
-    __test__ = False  # no class of tests
+    __test__ = False  # pytest would collect it
 
     question: tuple[str, ...]
-    setting: Setting
+    setting: ChainSetting
     elements: tuple[str, ...]
     together: Reference
     saved: Combination
@@ -108,16 +108,17 @@ class TestCase:
         object.__setattr__(self, "networks", tuple(found.values()))
 
     def known(self, costs: Mapping[str, Any]) -> bool:
+        """Return whether all its networks are among those measured."""
         return all(reference.key in costs for reference in self.networks)
 
 
-def wall_time(setting: Setting) -> Combination:
-    """Cost of one more wall."""
+def wall_time(setting: ChainSetting) -> Combination:
+    """Return the cost of one more wall."""
     return Combination.of(setting.blocks, (1, setting.network(WALL, WALL)), (-1, setting.network(WALL)))
 
 
-def own_time(name: str, setting: Setting) -> Combination:
-    """Cost of an operator between two walls; where it changes the shape, with the operators that restore it, less a wall."""
+def own_time(name: str, setting: ChainSetting) -> Combination:
+    """Return the cost of an operator between two walls; with those that restore the shape, less a wall, if it changes it."""
     found = operator(name)
     base = setting.network(WALL, operand=found.two_inputs)
     if found.keeps_shape:
@@ -126,8 +127,8 @@ def own_time(name: str, setting: Setting) -> Combination:
     return Combination.of(setting.blocks, (2, once), (-1, twice), (-1, base))
 
 
-def pair_case(first: str, second: str, setting: Setting) -> TestCase:
-    """Whether two operators run as one kernel when the second reads the first's result (single in- and outbound).
+def pair_case(first: str, second: str, setting: ChainSetting) -> TestCase:
+    """Ask whether two operators run as one kernel when the second reads the first's result (single in- and outbound).
 
     Where the first keeps the shape, the two are timed apart and together: T(1) + T(2) - T(1, 2), each between walls.
     Where it does not, the second is timed on the shape that it makes, behind a wall and directly.
@@ -149,11 +150,8 @@ def pair_case(first: str, second: str, setting: Setting) -> TestCase:
     return TestCase((first, second), setting, (first, second), together, saved, shares)
 
 
-def pattern_case(pattern: str, spelling: str, setting: Setting) -> TestCase:
-    """Whether the operators of a pattern run as one kernel: the sum of what they take apart, less what they take together.
-
-    One kernel saves at least all but the longest of them.
-    """
+def pattern_case(pattern: str, spelling: str, setting: ChainSetting) -> TestCase:
+    """Ask whether the operators of a pattern run as one kernel, which saves at least all but the longest of them."""
     apart = [own_time(name, setting) for name in operator(spelling).members]
     whole = Combination(())
     for part in apart:
@@ -163,8 +161,8 @@ def pattern_case(pattern: str, spelling: str, setting: Setting) -> TestCase:
     return TestCase((pattern,), setting, (spelling,), together, saved, shares)
 
 
-def inbound_case(first: str, join: str, side: int, setting: Setting) -> TestCase:
-    """Whether an operator with two inputs is fused into the kernel of its first (0) or last (1) input; the other is a wall."""
+def inbound_case(first: str, join: str, side: int, setting: ChainSetting) -> TestCase:
+    """Ask whether an operator with two inputs is fused into its first (0) or last (1) input's kernel; the other is a wall."""
 
     def network(*branch: str) -> Reference:
         branches = (list(branch), [WALL])
@@ -178,8 +176,8 @@ def inbound_case(first: str, join: str, side: int, setting: Setting) -> TestCase
     return TestCase(question, setting, (first, join), joined, saved, shares)
 
 
-def outbound_case(first: str, second: str, side: int, setting: Setting) -> TestCase:
-    """Whether an operator whose result has two readers takes the first (0) or last (1) of them in; the other is a wall."""
+def outbound_case(first: str, second: str, side: int, setting: ChainSetting) -> TestCase:
+    """Ask whether an operator whose result has two readers takes the first (0) or last (1) in; the other is a wall."""
     branches = ([second, WALL], [WALL])
     readers = ["add", *(branches if side == 0 else branches[::-1])]
     together = setting.network(first, readers, WALL)
@@ -190,8 +188,8 @@ def outbound_case(first: str, second: str, side: int, setting: Setting) -> TestC
     return TestCase(question, setting, (first, second), together, saved, shares)
 
 
-def view_time(name: str, setting: Setting) -> Combination:
-    """Cost of a view; all but identity and dropout come in twos, there and back."""
+def view_time(name: str, setting: ChainSetting) -> Combination:
+    """Return the cost of a view; all but identity and dropout come in twos, there and back."""
     network, blocks = setting.network, setting.blocks
     if not operator(name).keeps_shape:
         # The shape is restored by another view, behind a wall of its own.
@@ -201,18 +199,16 @@ def view_time(name: str, setting: Setting) -> Combination:
 
 
 def distinct_networks(cases: Iterable[TestCase]) -> list[Reference]:
-    """The networks of several cases, each once."""
+    """Return the networks of several cases, each once."""
     return list({reference.key: reference for case in cases for reference in case.networks}.values())
 
 
 def in_batches(cases: Sequence[TestCase], most: int) -> list[list[TestCase]]:
-    """Cases in groups that share networks and have at most so many (unless one case alone has more)."""
-    ordered = sorted(range(len(cases)), key=lambda i: (cases[i].setting.form, cases[i].setting.wall, i))
+    """Group cases that share networks, with at most so many in a group (unless one case alone has more)."""
     batches: list[list[TestCase]] = []
     keys: set[str] = set()
-    setting: Setting | None = None
-    for index in ordered:
-        case = cases[index]
+    setting: ChainSetting | None = None
+    for case in sorted(cases, key=lambda case: (case.setting.form, case.setting.wall)):
         new = {reference.key for reference in case.networks}
         if not batches or case.setting != setting or len(keys | new) > most:
             batches.append([])
@@ -231,37 +227,33 @@ OPERATORS = (
 """Every ordered pair of these is a test case; those of real networks first, because a budget may end early."""
 
 PATTERNS: Mapping[str, str] = {
-    "silu": "silu",
-    "gelu": "gelu",
+    **{name: name for name in ("silu", "gelu")},
     "hard_swish": "decomposed_hard_swish",
     "hard_sigmoid": "decomposed_hard_sigmoid",
-    "mish": "mish",
-    "layer_norm": "layer_norm",
-    "channel_shuffle": "channel_shuffle",
-    "unscaled_attention": "unscaled_attention",
+    **{name: name for name in ("mish", "layer_norm", "channel_shuffle", "unscaled_attention")},
 }
-"""Pattern of several operators (:mod:`latcast.graph.idioms`) to the element of a chain that is made of them. Not tested:
-``attention``, ``squeeze_excite`` and ``scaled_matmul``; where a runtime has a kernel for one, its rules are edited by hand."""
+"""Pattern of several operators (:mod:`latcast.graph.idioms`) to the element of a chain that consists of them; ``attention``,
+``squeeze_excite`` and ``scaled_matmul`` are not tested."""
 
 VIEWS = ("reshape", "flatten", "squeeze", "identity", "dropout")
 """Operators that may cost nothing; ``squeeze`` stands for ``unsqueeze`` too."""
 
 SHRINKING = ("global_average_pool", "reduce_mean", "split", "slice")
-"""Operators whose result has fewer elements than what they read."""
+"""Operators whose result has fewer elements than their input."""
 
 
 def tested_operators() -> tuple[str, ...]:
-    """:data:`OPERATORS`, and the single operators that other distributions add to test networks."""
+    """Return :data:`OPERATORS`, and the single operators that other distributions add to test networks."""
     return (*OPERATORS, *(name for name in operator_pairs.OPERATORS.plugged() if not operator(name).members))
 
 
 def tested_patterns() -> Mapping[str, str]:
-    """:data:`PATTERNS`, and those of other distributions, whose elements have their names."""
+    """Return :data:`PATTERNS`, and those of other distributions, whose elements have their names."""
     return {**PATTERNS, **{name: name for name in operator_pairs.OPERATORS.plugged() if operator(name).members}}
 
 
 def forms(first: str, second: str) -> tuple[str, ...]:
-    """The forms of tensors on which a pair is tested, the preferred one first; empty where they never meet.
+    """Return the forms of tensors on which a pair is tested, the preferred one first; empty where they never meet.
 
     Maps where both work on them. A linear layer multiplies rows; where the next operator adds its bias, it multiplies
     tokens and has no bias of its own, as exporters write it. A runtime without a batch axis takes tokens for rows.
@@ -275,7 +267,7 @@ def forms(first: str, second: str) -> tuple[str, ...]:
 
 
 def connectable(first: str, second: str) -> bool:
-    """Whether the second can read the result of the first."""
+    """Return whether the second can read the result of the first."""
     if first == "reduce_mean" and second == "matmul":
         return False  # a column has no square second factor
     return bool(forms(first, second))

@@ -1,4 +1,4 @@
-"""Which kernel configurations to measure next."""
+"""Samplers, which choose the kernel configurations to measure next."""
 
 from latcast.registry import Registry
 from latcast.samplers.sampler import Sampler, SamplerMaker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, isnan
 from random import Random
 
@@ -12,22 +12,20 @@ from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 CHANNEL_RANGE = (0.4, 1.2)
-"""Fine-grained samples have each number of channels between these parts of what it is at the inaccurate point (Algorithm 2,
-line 3)."""
+"""Range of channels of fine-grained samples, relative to the inaccurate point (Algorithm 2, line 3)."""
 
 SAMPLES_PER_POINT = 3
-"""``M`` of Algorithm 2. The paper has 10 in rounds of thousands; in rounds of some tens, fewer samples around more points did
-better on a made-up device."""
+"""``M`` of Algorithm 2; the paper has 10, for rounds of thousands instead of tens."""
 
 LARGE_ERROR = 0.1
-"""Relative error from which on a point is inaccurate: what the paper's accuracy within ±10 % counts as a miss."""
+"""Relative error from which on a point is inaccurate: a miss of the paper's accuracy within ±10 %."""
 
 
 class AdaptiveSampler:
-    """Draws from the prior until errors are known, then around the points with the largest ones.
+    """A sampler that draws from the prior until errors are known, then around the points with the largest ones.
 
-    The errors are those of a fixed test set, which whoever fits the predictor observes once a round. Around each point the
-    grid's dimensions (HW, K, S) stay and channels are drawn evenly. Where no error is large, the prior goes on.
+    The errors are those of a fixed test set, observed once a round. Around each point the grid's dimensions (HW, K, S) stay and
+    channels are drawn evenly. Where no error is large, the prior goes on.
 
     Args:
         space: Valid configurations.
@@ -38,14 +36,9 @@ class AdaptiveSampler:
     """
 
     def __init__(
-        self,
-        space: KernelSpace,
-        listed: ConfigurationCounts,
-        seed: int,
-        *,
-        samples_per_point: int = SAMPLES_PER_POINT,
+        self, space: KernelSpace, listed: ConfigurationCounts, seed: int, *, samples_per_point: int = SAMPLES_PER_POINT,
         large_error: float = LARGE_ERROR,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._space = space
         self._seed = seed
         self._samples_per_point = samples_per_point
@@ -79,18 +72,16 @@ class AdaptiveSampler:
     def _fine_grained(self, count: int) -> list[Configuration]:
         large = [(error, point) for point, error in self._errors.items() if error > self._large_error]
         points = [point for _, point in sorted(large, reverse=True)[: ceil(count / self._samples_per_point)]]
-        # From what is known alone, so that a sampler made anew goes on as this one would.
+        # From the known points alone, so that a new sampler with the same observations goes on as this one would.
         rng = Random(f"adaptive/{self._space.name}/{self._seed}/{len(self._seen)}")
+        low, high = CHANNEL_RANGE
         found: list[Configuration] = []
         for point in points:
-            wanted = min(self._samples_per_point, count - len(found))
-            found += draw_distinct(lambda point=point: self._near(point, rng), wanted, self._seen)  # type: ignore[misc]
-        return found
+            spans = self._space.spans(point)
 
-    def _near(self, point: Configuration, rng: Random) -> Configuration | None:
-        low, high = CHANNEL_RANGE
-        channels = {
-            name: rng.randint(max(int(low * value), 1), max(int(high * value), 1))
-            for name, value in self._space.spans(point).items()
-        }
-        return self._space.moved(point, channels)
+            def draw(point: Configuration = point, spans: Mapping[str, int] = spans) -> Configuration | None:
+                channels = {n: rng.randint(max(int(low * value), 1), max(int(high * value), 1)) for n, value in spans.items()}
+                return self._space.moved(point, channels)
+
+            found += draw_distinct(draw, min(self._samples_per_point, count - len(found)), self._seen)
+        return found

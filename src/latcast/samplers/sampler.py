@@ -1,4 +1,4 @@
-"""What chooses the kernels to measure next, and the two samplers that learn nothing from measurements: random and prior."""
+"""The protocol of samplers, and the two that learn nothing from measurements: random and prior."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 
 class Sampler(Protocol):
-    """Chooses configurations of one kernel type.
+    """A chooser of configurations of one kernel type.
 
-    A sampler's state is its seed and what it was told by :meth:`observe`: one that is made anew and told the same measurements
-    suggests nothing that was measured, so that a campaign needs no other memory than its store.
+    Its state is its seed and its observations: a new one with the same observations suggests nothing that was measured, so that
+    a campaign needs no other memory than its store.
     """
 
     def suggest(self, count: int) -> list[Configuration]:
-        """Up to ``count`` valid configurations, none of them suggested or observed before; fewer only where hardly any are
-        left."""
+        """Return ``count`` valid configurations, none suggested or observed before; fewer only where hardly any are left."""
 
     def observe(
         self,
@@ -30,31 +29,30 @@ class Sampler(Protocol):
         latency_ms: Sequence[float] | None = None,
         errors: Sequence[float] | None = None,
     ) -> None:
-        """Takes note of configurations that are known from now on.
+        """Note configurations that are known from now on.
 
         Args:
             configurations: Of the sampler's kernel type.
-            latency_ms: What each took; NaN where it could not be measured.
-            errors: How far the present predictor is off on each, as a part of what was measured (0.1 is 10 %). Later errors
-                of a configuration replace earlier ones.
+            latency_ms: Of each; NaN where it could not be measured.
+            errors: Relative error of the present predictor on each (0.1 is 10 %); later errors replace earlier ones.
         """
 
 
 class SamplerMaker(Protocol):
-    """How samplers are made, whatever they learn from: the classes of samplers fulfil it."""
+    """A maker of samplers: the classes of samplers are."""
 
     def __call__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> Sampler:
-        """A sampler.
+        """Return a sampler.
 
         Args:
             space: Valid configurations of the kernel type.
-            listed: Configurations as networks have them, with their numbers; what a prior is learned from.
+            listed: Configurations of networks, with their numbers, for a prior.
             seed: Of every random choice; same seed and same observations, same suggestions.
         """
 
 
 class _Distinct:
-    """What random and prior sampling share: drawing, never the same twice, whatever came of it."""
+    """A base of random and prior sampling: draws, never the same twice."""
 
     _seen: set[Configuration]
 
@@ -75,7 +73,7 @@ class _Distinct:
 
 
 class RandomSampler(_Distinct):
-    """Draws evenly: every choice on the grid alike, channels over their range (nn-Meter §7.3 compares with it)."""
+    """A sampler that draws evenly: choices on the grid, channels over their range (nn-Meter §7.3 compares with it)."""
 
     def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
         self._space = space
@@ -90,14 +88,14 @@ BEYOND_SHARE = 0.5
 """Part of the draws that lie between listed configurations."""
 
 LONE_FACTORS = (0.8, 1.25)
-"""Scale of the channels of a configuration that has no neighbour."""
+"""Range of the scale of the channels of a configuration that has no neighbour."""
 
 GRAIN = 8
-"""Widths of networks are multiples of this, of 4 or of 2, or of none."""
+"""Widths of networks are multiples of this, of 4 or of 2, or odd."""
 
 
 class PriorSampler(_Distinct):
-    """Draws as networks have configurations; evenly where no network has a kernel of the type.
+    """A sampler that draws configurations as networks have them; evenly where no network has a kernel of the type.
 
     nn-Meter §5.2, with whole configurations in place of one distribution a dimension. Half of the draws are configurations that
     networks have, each as often as they have it. The others lie between those: of two configurations that agree in everything
@@ -138,7 +136,7 @@ class PriorSampler(_Distinct):
         return self._space.moved(self._rows[index], self._between(index, rng.choice(self._group[index])))
 
     def _between(self, index: int, other: int) -> dict[str, int]:
-        """Channels between those of two listed configurations, or about those of one."""
+        """Return channels between those of two listed configurations, or about those of one."""
         a, b = self._spans[index], self._spans[other]
         if a == b:
             low, high = LONE_FACTORS
@@ -149,7 +147,7 @@ class PriorSampler(_Distinct):
 
 
 def grain(*values: int) -> int:
-    """The largest of 8, 4, 2 and 1 that divides all values."""
+    """Return the largest of 8, 4, 2 and 1 that divides all values."""
     found = GRAIN
     while any(value % found for value in values):
         found //= 2
@@ -157,20 +155,20 @@ def grain(*values: int) -> int:
 
 
 def on_grain(value: float, grain: int) -> int:
-    """The nearest multiple, at least one."""
+    """Return the nearest multiple, at least one."""
     return max(round(value / grain) * grain, grain)
 
 
 FRUITLESS = 400
-"""Draws in a row that bring nothing new, after which a space counts as exhausted."""
+"""Draws in a row without a new configuration, after which a space counts as exhausted."""
 
 
 def draw_distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
-    """Draws configurations that are not in ``seen`` and adds them to it.
+    """Draw configurations that are not in ``seen`` and add them to it.
 
     Args:
         draw: One draw; None where it failed.
-        count: How many are wanted; fewer come back where :data:`FRUITLESS` draws in a row bring none.
+        count: Of configurations; fewer are returned after :data:`FRUITLESS` draws in a row without one.
         seen: Configurations not to be drawn.
     """
     found: list[Configuration] = []

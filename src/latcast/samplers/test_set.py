@@ -13,14 +13,14 @@ from latcast.spaces.kernel_zoo import ConfigurationCounts
 from latcast.spaces.parametrisations import CODES
 
 NEAREST = 20
-"""A combination takes its channels from one of at least this many configurations that are nearest to it on the grid."""
+"""A combination takes its channels from one of at least this many nearest configurations on the grid."""
 
 CELL_DRAWS = 20
 """Draws of channels for a combination that has none yet: those of a small map may be too many for a large one."""
 
 
 def fixed_test_set(space: KernelSpace, listed: ConfigurationCounts, count: int, seed: int) -> list[Configuration]:
-    """Configurations that predictors are judged on, the same ones in every round.
+    """Return the configurations that predictors are judged on, the same in every round.
 
     Each pass goes over all combinations (HW, K, S) in an order drawn from the seed and gives each the rest of a configuration
     of networks, channels above all, that is near to it on the grid; so any beginning is spread over the grid, and a smaller
@@ -35,39 +35,30 @@ def fixed_test_set(space: KernelSpace, listed: ConfigurationCounts, count: int, 
     rng = Random(f"test set/{space.name}/{seed}")
     order = list(space.cells)
     rng.shuffle(order)
-    channels = _Channels(space, listed)
+    rows = [row for row in listed if space.within_limits(row)]
+    dimensions = [space.dimensions(row) for row in rows]
+    # A kernel of networks may be described otherwise than the grid is: by the padding of each axis instead of one for all.
+    known = set(space.cells[0]).intersection(*dimensions) - CODES
+    names = [name for name in space.cells[0] if name in known]
+    places = np.array([[float(np.log2(found[name] + 1)) for name in names] for found in dimensions])
+
+    def draw(cell: Mapping[str, int]) -> Configuration | None:
+        """Return a configuration at a place on the grid with the channels of a listed one that is near."""
+        if not rows:
+            drawn = space.draw(rng)
+            return None if drawn is None else space.moved(drawn, cell)
+        distance = np.abs(places - np.array([float(np.log2(cell[name] + 1)) for name in names])).sum(axis=1)
+        # All that are as near as the last of the nearest, so that the order of networks does not matter.
+        reach = np.sort(distance)[min(NEAREST, len(distance)) - 1]
+        return space.moved(rows[int(rng.choice(np.flatnonzero(distance <= reach)))], cell)
+
     found: dict[Configuration, None] = {}
     before = -1
     while before < len(found) < count:
         before = len(found)
         for cell in order:
-            draws = (channels.draw(cell, rng) for _ in range(CELL_DRAWS))
+            draws = (draw(cell) for _ in range(CELL_DRAWS))
             new = next((row for row in draws if row is not None and row not in found), None)
             if new is not None:
                 found[new] = None
     return list(found)[:count]
-
-
-class _Channels:
-    """ConfigurationCounts configurations by their place on the grid."""
-
-    def __init__(self, space: KernelSpace, listed: ConfigurationCounts) -> None:
-        self._space = space
-        self._rows = [row for row in listed if space.within_limits(row)]
-        listed_dimensions = [space.dimensions(row) for row in self._rows]
-        # A kernel of networks may be described otherwise than the grid is: by the padding of each axis instead of one for all.
-        known = set(space.cells[0]).intersection(*listed_dimensions) - CODES
-        self._names = [name for name in space.cells[0] if name in known]
-        self._places = np.array([self._place(dimensions) for dimensions in listed_dimensions])
-
-    def _place(self, dimensions: Mapping[str, int]) -> list[float]:
-        return [float(np.log2(dimensions[name] + 1)) for name in self._names]
-
-    def draw(self, cell: Mapping[str, int], rng: Random) -> Configuration | None:
-        if not self._rows:
-            drawn = self._space.draw(rng)
-            return None if drawn is None else self._space.moved(drawn, cell)
-        distance = np.abs(self._places - np.array(self._place(cell))).sum(axis=1)
-        # All that are as near as the last of the nearest, so that the order of networks does not matter.
-        reach = np.sort(distance)[min(NEAREST, len(distance)) - 1]
-        return self._space.moved(self._rows[int(rng.choice(np.flatnonzero(distance <= reach)))], cell)

@@ -1,11 +1,10 @@
 """LitePred's sampler (§4.2): a variational autoencoder learns how the dimensions of kernels in networks go together, and
 draws new ones from that distribution.
 
-What it learns from are the kernels of networks in logarithms of their dimensions, each between 0 and 1. What its decoder gives
-is rounded to the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to multiples
-of 8, 4 or 2 as the nearest kernel of networks has them, since an odd width costs more than its neighbours. Where a draw is no
-kernel, or one that is known, another is drawn; a space that is exhausted in this way is gone on with by the prior sampler, and
-so is a type of which networks have too few kernels to learn from.
+It learns from the kernels of networks in logarithms of their dimensions, each between 0 and 1. A decoded vector is rounded to
+the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to multiples of 8, 4 or 2 as
+the nearest kernel of networks has them, since an odd width costs more. Where a space is exhausted, or networks have too few
+kernels of a type, the prior sampler goes on.
 """
 
 from __future__ import annotations
@@ -28,33 +27,30 @@ from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 LATENT, HIDDEN, LAYERS = 16, 96, 5
-"""The paper has 128 and 256. Kernels have at most a dozen dimensions, and a budget of minutes pays for what is trained."""
+"""Sizes of the networks; the paper has 128 and 256, but kernels have at most a dozen dimensions and the budget is minutes."""
 
 BATCH = 28
-"""The paper has 16, and many more steps."""
+"""Kernels of a gradient step; the paper has 16, and many more steps."""
 
 LEARNING_RATE = 3e-3
-"""The paper has 1e-3 (§6). At this one convolutions are decoded with no larger error than 256 hidden units and 128 latent
-dimensions leave at the paper's, in an eighth of the time."""
+"""Of the first step; the paper has 1e-3 (§6), for larger networks and more steps."""
 
 WARM_UP = 0.6
-"""Part of the steps over which the divergence's weight rises to 1: with all of it from the start, most latent dimensions collapse
-before the decoder has learned to use them."""
+"""Part of the steps over which the divergence's weight rises to 1, so that latent dimensions do not collapse at the start."""
 
 LOG_VARIANCES = (-12.0, 6.0)
-"""Limits of the encoder's, so that no step overflows."""
+"""Limits of the encoder's logarithms of variances, so that no step overflows."""
 
 STEPS_PER_ROW, LEAST_STEPS, MOST_STEPS = 10, 400, 2_000
-"""Gradient steps. The paper makes 2,000 passes over 2,000 kernels, 250,000 steps, which is hours of one core."""
+"""Gradient steps; the paper makes 250,000, which is hours of one core."""
 
 DECODER_NOISE = 0.02
-"""Standard deviation of what the decoder leaves open, of a dimension's whole range; it weighs the error against the
-divergence. With 1, as where the two are simply added, all latent dimensions collapse."""
+"""Standard deviation of the decoder's noise, of a dimension's range; it weighs the error against the divergence."""
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """From latent vectors to kernels in normalised dimensions.
+    """A map from latent vectors to kernels in normalised dimensions.
 
     Attributes:
         weights: (inputs, outputs) of each layer.
@@ -68,16 +64,16 @@ class Decoder:
     deviations: np.ndarray
 
     def draw(self, count: int, importance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """New kernels, (count, dimensions), each like one of those learned, which are chosen with these probabilities."""
+        """Return new kernels, (count, dimensions), each near a learned one, which are chosen with these probabilities."""
         like = rng.choice(len(self.means), size=count, p=importance / importance.sum())
         return self.decode(self.means[like] + self.deviations[like] * rng.standard_normal((count, LATENT)))
 
     def decode(self, latent: np.ndarray) -> np.ndarray:
-        """(kernels, LATENT) to (kernels, dimensions), each between 0 and 1."""
+        """Decode (kernels, LATENT) to (kernels, dimensions), each between 0 and 1."""
         return _logistic(forward(self.weights, self.biases, latent)[-1])
 
     def save(self, path: Path) -> None:
-        """Writes a checkpoint (safetensors)."""
+        """Write a checkpoint (safetensors)."""
         from safetensors.numpy import save
 
         arrays = {f"weight_{index}": weight for index, weight in enumerate(self.weights)}
@@ -89,7 +85,7 @@ class Decoder:
 
     @classmethod
     def load(cls, path: Path) -> Decoder:
-        """Reads a checkpoint.
+        """Read a checkpoint.
 
         Raises:
             BundleError: The file is damaged, or of other layers.
@@ -107,7 +103,7 @@ class Decoder:
 
 
 def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
-    """A decoder that learned kernels: from this process's memory, from the cache's file, or trained now.
+    """Return a decoder that learned kernels: from this process's memory, from the cache's file, or trained now.
 
     Args:
         name: The kernel type, for the file's name.
@@ -133,8 +129,7 @@ def _decoder(name: str, shape: tuple[int, int], data: bytes, seed: int) -> Decod
 
 
 def kl_divergence(mean: np.ndarray, log_variance: np.ndarray) -> float:
-    """Of N(mean, exp(log_variance)) from N(0, I): two (batch, latent) to one number, summed over latent dimensions and averaged
-    over the batch."""
+    """Return the divergence of N(mean, exp(log_variance)), (batch, latent) each, from N(0, I); averaged over the batch."""
     return float(-0.5 * (1 + log_variance - mean**2 - np.exp(log_variance)).sum(axis=1).mean())
 
 
@@ -158,12 +153,12 @@ class _Autoencoder:
             part.start(rng, lambda weight: len(weight) ** -0.5)
 
     def encode(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(kernels, dimensions) to means and logarithms of variances, (kernels, LATENT) each."""
+        """Encode (kernels, dimensions) to means and logarithms of variances, (kernels, LATENT) each."""
         mean, log_variance = np.split(self.encoder.forward(x), 2, axis=1)
         return mean, np.clip(log_variance, *LOG_VARIANCES)
 
     def loss(self, x: np.ndarray, noise: np.ndarray, warmth: float) -> float:
-        """The loss on a batch, (batch, dimensions), with noise (batch, LATENT); its gradient is in :attr:`gradient`."""
+        """Return the loss on a batch, (batch, dimensions), with noise (batch, LATENT); its gradient is in :attr:`gradient`."""
         mean, log_variance = self.encode(x)
         deviation = np.exp(0.5 * log_variance)
         decoded = _logistic(self.decoder.forward(mean + deviation * noise))
@@ -179,18 +174,16 @@ class _Autoencoder:
 
 
 def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
-    """Trains encoder and decoder and keeps the decoder, and where the encoder puts the kernels.
+    """Train encoder and decoder and keep the decoder, with the encoder's distribution of each kernel.
 
     Encoder and decoder (Fig. 4) have five layers each. The loss is the evidence bound of Kingma and Welling: half the squared
     error over the variance of the decoder's noise, and the divergence of the encoder's normal distribution from the standard one,
 
         KL = -1/2 Σ (1 + log σ² - μ² - σ²),
 
-    summed over the latent dimensions and averaged over the batch. The released code has the 1/2 inside the sum, before the 1
-    alone; what it trains towards is N(0, ½ I), so that draws from N(0, I) lie √2 too far out.
-
-    New kernels are decoded from where the encoder puts the known ones, with its own noise, not from all of N(0, I): what it gives
-    for a few thousand kernels leaves much of that ball empty, and what is decoded from there resembles no kernel.
+    summed over the latent dimensions and averaged over the batch. (The released code has the 1/2 before the 1 alone, which trains
+    towards N(0, ½ I).) New kernels are decoded from the encoder's distributions of known ones, not from all of N(0, I): a few
+    thousand kernels leave much of that ball empty.
 
     Args:
         rows: (kernels, dimensions), each between 0 and 1.
@@ -218,17 +211,16 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
 
 
 FEWEST_ROWS = 10
-"""Kernels in networks below which nothing is learned."""
+"""Least kernels in networks to learn from."""
 
 FEWEST_WANTED = 20
-"""Kernels of a type, known and asked for, from which on a decoder is trained: measuring so many takes some seconds, training a
-second. So a short campaign trains those of few types, and none before it needs it."""
+"""Kernels of a type, known and asked for, from which on a decoder is trained: training takes a second, measuring them more."""
 
 DRAWN_AT_ONCE = 256
 
 
 class VaeSampler:
-    """Draws kernels as a variational autoencoder decodes them.
+    """A sampler that draws kernels as a variational autoencoder decodes them.
 
     Args:
         space: Valid configurations.
@@ -248,7 +240,7 @@ class VaeSampler:
         self._counts = np.array([listed[row] for row in self._rows], dtype=np.float64)
 
     def suggest(self, count: int) -> list[Configuration]:
-        # By what is known and asked for alone, so that a sampler made anew goes on as this one would.
+        # By the known and the asked kernels alone, so that a new sampler with the same observations goes on as this one would.
         learned = len(self._seen) + count >= FEWEST_WANTED and len(self._rows) >= FEWEST_ROWS and self._names
         found = draw_distinct(self._draw, count, self._seen) if learned else []
         if len(found) < count:
@@ -268,8 +260,6 @@ class VaeSampler:
     def _note(self, configurations: Sequence[Configuration]) -> None:
         self._seen.update(configurations)
         self._prior.observe(configurations)
-
-    # What it learns from
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -298,8 +288,8 @@ class VaeSampler:
 
     @cached_property
     def _importance(self) -> np.ndarray:
-        """How often training sees each kernel, (kernels,), summing to 1: half by how often networks have it, half by what it
-        computes and moves, because the few large kernels make up much of a network's latency (§4.2)."""
+        """Share of each kernel in training, (kernels,): half by how often networks have it, half by what it computes and moves,
+        because the few large kernels make up much of a network's latency (§4.2)."""
         kind = self._space.kernel_type
         q = kind.quantities(kind.columns(np.array(self._rows)))
         flops, moved = q.flops, q.input_elements + q.output_elements + q.weight_elements
@@ -307,28 +297,26 @@ class VaeSampler:
         frequency = self._counts / self._counts.sum()
         return np.asarray(0.5 * frequency + 0.5 * cost / cost.sum())
 
-    # What it gives
-
     def _draw(self) -> Configuration | None:
         if not self._drawn:
             self._drawn = list(self._decoder.draw(DRAWN_AT_ONCE, self._importance, self._rng))
         return self._nearest_valid(self._drawn.pop())
 
     def _nearest_valid(self, decoded: np.ndarray) -> Configuration | None:
-        """The kernel nearest to what was decoded, (dimensions,) from 0 to 1; None where there is none near."""
+        """Return the kernel nearest to a decoded vector, (dimensions,) from 0 to 1; None where there is none near."""
         low = self._logs.min(axis=0)
         values = 2.0 ** (low + decoded * (self._logs.max(axis=0) - low)) - 1.0
         wanted = dict(zip(self._names, values.tolist(), strict=True))
         free = set(self._spans)
         place = [index for index, name in enumerate(self._names) if name not in free]
-        # The nearest kernel of networks gives whatever is no channel, all of it at once: windows and their padding go together.
+        # All dimensions but channels come from the nearest kernel of networks: windows and their padding go together.
         distance = ((self._normalised[:, place] - decoded[place]) ** 2).sum(axis=1)
         own = ((self._normalised - decoded) ** 2).sum(axis=1)
         nearest = int(np.lexsort((own, distance))[0])
         channels = {name: on_grain(wanted[name], grain(self._dimensions[nearest][name])) for name in self._spans}
         tried = (int(np.flatnonzero(distance == distance[nearest])[0]), *channels.values())
         if tried in self._tried:
-            return None  # building it once more, to learn that it is known, takes a hundred times as long as drawing
+            return None  # building it once more takes a hundred times as long as drawing
         self._tried.add(tried)
         return self._space.moved(self._rows[nearest], channels)
 

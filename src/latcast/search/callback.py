@@ -1,4 +1,4 @@
-"""Predicted latency inside a search or pruning loop of one's own."""
+"""Predicted latency inside the caller's search or pruning loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 
 
 class LatencyCallback:
-    """Latencies of candidates on a platform, for whoever calls it: encodings, JSON parameters, or models.
+    """A function of candidates to their latencies on a platform: encodings, JSON parameters, or models.
 
     Example:
         >>> import latcast
@@ -33,12 +33,7 @@ class LatencyCallback:
     """
 
     def __init__(
-        self,
-        on: On,
-        space: str | Supernet | None = None,
-        *,
-        confident: bool = False,
-        example_inputs: object = None,
+        self, on: On, space: str | Supernet | None = None, *, confident: bool = False, example_inputs: object = None
     ) -> None:
         self.predictor = load(on)
         self.confident = confident
@@ -47,7 +42,7 @@ class LatencyCallback:
         self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
 
     def __call__(self, candidates: np.ndarray | Sequence[object]) -> np.ndarray:
-        """Milliseconds, (candidates,).
+        """Return milliseconds, (candidates,).
 
         Args:
             candidates: Encodings, (networks, columns); or a list of JSON parameters; or a list of models.
@@ -58,7 +53,7 @@ class LatencyCallback:
         parameters = [each for each in candidates if isinstance(each, Mapping)] if isinstance(candidates, list | tuple) else None
         if isinstance(candidates, np.ndarray) or (parameters is not None and len(parameters) == len(candidates)):
             if self.encoded is None:
-                raise LatcastError("encodings and parameters are of a search space; name it: LatencyCallback(platform, space)")
+                raise LatcastError("encodings or parameters without a search space; name it: LatencyCallback(platform, space)")
             if not len(candidates):
                 return np.zeros(0)
             if not isinstance(candidates, np.ndarray):
@@ -69,5 +64,5 @@ class LatencyCallback:
         return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
 
     def excess(self, candidates: np.ndarray | Sequence[object], max_latency_ms: float) -> np.ndarray:
-        """How far candidates are beyond a limit, relative to it, (candidates,); 0 within it. A penalty for a loss or a reward."""
+        """Return how far candidates are beyond a limit, relative to it, (candidates,); 0 within it: a penalty for a loss."""
         return np.maximum(self(candidates) / max_latency_ms - 1, 0)

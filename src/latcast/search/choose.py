@@ -1,4 +1,4 @@
-"""Which network to take: accuracy against latency on one or several platforms, and which fit a budget, with what certainty."""
+"""A choice of networks: accuracy against latency on one or several platforms, and the certainty that each fits a budget."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 CERTAINTY = 0.9
 
 LEAST_COVERED = 0.9
-"""Share of a latency that predictors trained on the like must give before a network can be said to fit."""
+"""Least share of a latency that must come from predictors trained on similar kernels for a network to fit."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class CandidateLatency:
     Attributes:
         platform: Its id.
         latency_ms, low_ms, high_ms: Predicted, with the platform's interval.
-        kept_ms: The latency that it keeps to with the certainty asked for.
-        probability: That it takes at most the limit, from 0 to 1; None without a limit.
-        level: Percent of networks whose latency should lie in the interval; None where nobody calibrated it.
-        covered: Share of the latency, from 0 to 1, that predictors trained on the like gave.
+        kept_ms: The latency that it does not exceed with the certainty asked for.
+        probability: Of taking at most the limit, from 0 to 1; None without a limit.
+        level: Percent of networks whose latency should lie in the interval; None where it is not calibrated.
+        covered: Share of the latency, from 0 to 1, from predictors trained on similar kernels.
     """
 
     platform: str
@@ -58,7 +58,7 @@ class CandidateLatency:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ModelCandidate:
     """A network to choose or not.
 
     Attributes:
@@ -66,9 +66,9 @@ class Candidate:
         accuracy: Percent, of the weights as published; None where none is known.
         macs, parameters: Multiply-accumulates and learned values.
         memory_bytes: Weights, and what is held for activations, on the platform where that is most.
-        fits: Whether it keeps to all limits, to that of latency with the certainty asked for on each platform; None without any.
-        on_front: Whether no other is at least as accurate and keeps to as low a latency on every platform, of those that are
-            covered and keep to the limit of memory.
+        fits: Whether it meets all limits, that of latency with the certainty asked for on each platform; None without limits.
+        on_front: Whether none of those that are covered and within the limit of memory is at least as accurate and as fast on
+            every platform.
         latencies: One a platform.
     """
 
@@ -83,11 +83,11 @@ class Candidate:
 
     @property
     def decisive(self) -> CandidateLatency:
-        """Where it is least likely to keep to the limit; where it takes longest without one."""
+        """The platform on which it is least likely to meet the limit; on which it takes longest without one."""
         return min(self.latencies, key=lambda each: (1.0 if each.probability is None else each.probability, -each.kept_ms))
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form that scripts rely on; probabilities and coverage are from 0 to 100."""
+        """Return the JSON form that scripts rely on; probabilities and coverage are from 0 to 100."""
         decisive = self.decisive
         return {
             "name": self.name, "latency_ms": decisive.latency_ms, "low_ms": decisive.low_ms, "high_ms": decisive.high_ms,
@@ -106,33 +106,33 @@ def _percent(share: float | None) -> float | None:
 
 @dataclass(frozen=True, repr=False)
 class Choice:
-    """What there is to choose from.
+    """Networks to choose from.
 
     Attributes:
         platforms: Their ids.
         max_ms, max_memory_mb: The limits; None where there is none.
-        certainty: With which the limit of latency is to be kept, from 0 to 1.
+        certainty: With which the limit of latency is to be met, from 0 to 1.
         candidates: Within the limits of size, the most accurate first, then the fastest.
-        warnings: What the user should know, a sentence each.
+        warnings: A sentence each.
     """
 
     platforms: tuple[str, ...]
     max_ms: float | None
     max_memory_mb: float | None
     certainty: float
-    candidates: tuple[Candidate, ...] = field(hash=False)
+    candidates: tuple[ModelCandidate, ...] = field(hash=False)
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))
 
     @property
-    def front(self) -> tuple[Candidate, ...]:
+    def front(self) -> tuple[ModelCandidate, ...]:
         """The candidates of which none is both slower and less accurate than another."""
         return tuple(each for each in self.candidates if each.on_front)
 
     @property
-    def pick(self) -> Candidate | None:
+    def pick(self) -> ModelCandidate | None:
         """The most accurate that fits; without accuracies the fastest that does. None where none does."""
         return next((each for each in self.candidates if each.fits), None)
 
@@ -141,7 +141,7 @@ class Choice:
         return f"<Choice of {len(self.candidates)} networks on {', '.join(self.platforms)}: {chosen}>"
 
     def to_json(self, *, everything: bool = False) -> dict[str, Any]:
-        """The JSON form that scripts rely on: the front, or all candidates."""
+        """Return the JSON form that scripts rely on: the front, or all candidates."""
         return {
             "platforms": list(self.platforms), "max_ms": self.max_ms, "max_memory_mb": self.max_memory_mb,
             "certainty": 100 * self.certainty, "candidates": len(self.candidates), "pick": self.pick and self.pick.name,
@@ -150,7 +150,7 @@ class Choice:
         }  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draws latency against accuracy, the front with its intervals and the limit; of several platforms the decisive ones.
+        """Draw latency against accuracy, the front with its intervals and the limit; of several platforms the decisive ones.
 
         Args:
             path: A PNG, or another format by its suffix; nothing is written where None.
@@ -188,7 +188,7 @@ def choose(
     trust: bool = False,
     watch: Watch = lambda *_: None,
 ) -> Choice:
-    """The networks that are accurate for their latency, and which of them fit a budget.
+    """Find the networks that are accurate for their latency, and those that fit a budget.
 
     Args:
         on: A platform, or a list of them: a network is to fit on each.
@@ -198,12 +198,12 @@ def choose(
         accuracies: Name of a candidate, as given or its file's name, to its accuracy in percent.
         max_parameters: Learned values that it may have.
         max_memory_mb: Megabytes that its weights and activations may take, see :func:`latcast.memory`.
-        certainty: With which the limit of latency is to be kept, between 0 and 1.
+        certainty: With which the limit of latency is to be met, between 0 and 1.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         watch: Told how many named networks are done, and of how many, where their kernels are found for the first time.
 
     Raises:
-        LatcastError: No candidate is within the limits of size; or the certainty is none.
+        LatcastError: No candidate is within the limits of size; or the certainty is not between 0 and 1.
         ModelError: A model cannot be read.
         UnknownPlatformError: See :func:`latcast.load`.
 
@@ -216,9 +216,11 @@ def choose(
     if not 0 < certainty < 1:
         raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
     predictors = load_all(on)
-    given = dict(accuracies or {})
     graphs = None if models is None else read_models(listed_candidates(models), ModelOptions(trust=trust))
-    columns = [_Column.of_named(each, watch) for each in predictors] if graphs is None else _own(graphs, predictors, given)
+    if graphs is None:
+        columns = [_Column.of_named(each, watch) for each in predictors]
+    else:
+        columns = _own_columns(graphs, predictors, dict(accuracies or {}))
     allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
     if not allowed.any():
         raise LatcastError(f"none of {len(allowed)} candidates has at most {max_parameters:g} parameters; the fewest: "
@@ -244,7 +246,7 @@ class _Column:
     high_ms: np.ndarray
     covered: np.ndarray
     level: float | None
-    """Percent of the interval, None where nobody calibrated it: it is then taken for one of 90 %."""
+    """Percent of the interval; None where it is not calibrated, then taken for 90 %."""
 
     @property
     def deviations(self) -> float:
@@ -276,13 +278,13 @@ class _Column:
         )  # fmt: skip
 
     def kept_ms(self, certainty: float) -> np.ndarray:
-        """The latency that each keeps to with a certainty: its logarithm is taken for normal on either side of the prediction."""
+        """Return the latency that each does not exceed with a certainty: its logarithm is normal on either side."""
         score = NormalDist().inv_cdf(certainty)
         reach = np.log(self.high_ms / self.latency_ms) if score > 0 else np.log(self.latency_ms / self.low_ms)
         return np.asarray(self.latency_ms * np.exp(score * reach / self.deviations))
 
     def probability(self, max_ms: float) -> np.ndarray:
-        """That each takes at most so long."""
+        """Return the probability that each latency is at most ``max_ms``."""
         distance = log(max_ms) - np.log(self.latency_ms)
         reach = np.where(distance > 0, np.log(self.high_ms / self.latency_ms), np.log(self.latency_ms / self.low_ms))
         score = self.deviations * distance / np.maximum(reach, 1e-9)
@@ -290,12 +292,17 @@ class _Column:
         return np.array([normal.cdf(each) for each in np.clip(score, -8, 8).tolist()])
 
 
-def _own(graphs: Sequence[Graph], predictors: Sequence[PlatformPredictor], accuracies: Mapping[str, float]) -> list[_Column]:
-    """Columns of the user's own candidates."""
+def _own_columns(
+    graphs: Sequence[Graph], predictors: Sequence[PlatformPredictor], accuracies: Mapping[str, float]
+) -> list[_Column]:
+    """Return the columns of the user's own candidates."""
     if not graphs:
         raise ModelError(f"found no candidates; expected model files ({', '.join(MODEL_SUFFIXES)}), folders of them, or names")
-    accuracy = np.array([_accuracy_of(graph.name, accuracies) for graph in graphs])
-    macs, parameters = (np.array([float(size(graph)) for graph in graphs]) for size in (graph_macs, _parameters))
+    names = [graph.name for graph in graphs]
+    # An accuracy stands under the name, or the file's name with or without suffix.
+    spelled = [(name, Path(name).name, Path(name).stem) for name in names]
+    accuracy = np.array([next((accuracies[text] for text in each if text in accuracies), np.nan) for each in spelled])
+    macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
     columns = []
     for each in predictors:
         kernels = [find_kernels(graph, each.rules) for graph in graphs]
@@ -303,17 +310,12 @@ def _own(graphs: Sequence[Graph], predictors: Sequence[PlatformPredictor], accur
             memory_of(graph, each.rules, each.platform.precision, found).total_bytes
             for graph, found in zip(graphs, kernels, strict=True)
         ]
-        names = [graph.name for graph in graphs]
         columns.append(_Column.of_table(each, KernelTable.of(kernels), names, accuracy, macs, parameters, np.array(memory)))
     return columns
 
 
-def _parameters(graph: Graph) -> int:
-    return graph.parameter_count
-
-
 def listed_candidates(models: Iterable[Model]) -> list[Model]:
-    """Candidates as given, but for folders: each stands for the model files in it, sorted by name.
+    """Return candidates as given, but for folders: each stands for the model files in it, sorted by name.
 
     Raises:
         ModelError: A folder holds no model file.
@@ -332,17 +334,9 @@ def listed_candidates(models: Iterable[Model]) -> list[Model]:
     return listed
 
 
-def _accuracy_of(name: str, accuracies: Mapping[str, float]) -> float:
-    """Under its name, its file's name with or without suffix, or as published."""
-    for known in (name, Path(name).name, Path(name).stem):
-        if known in accuracies:
-            return accuracies[known]
-    return np.nan
-
-
 def _candidates(
     columns: Sequence[_Column], rows: np.ndarray, max_ms: float | None, max_memory_mb: float | None, certainty: float
-) -> tuple[Candidate, ...]:
+) -> tuple[ModelCandidate, ...]:
     first = columns[0]
     kept_ms = np.stack([each.kept_ms(certainty) for each in columns], axis=1)
     covered = np.stack([each.covered for each in columns], axis=1)
@@ -367,7 +361,7 @@ def _candidates(
             for place, (each, chance) in enumerate(zip(columns, chances, strict=True))
         )  # fmt: skip
         found.append(
-            Candidate(
+            ModelCandidate(
                 first.names[row], None if np.isnan(accuracy) else accuracy, float(first.macs[row]), float(first.parameters[row]),
                 int(memory[row]), bool(fits[row]) if limited else None, on_front, latencies,
             )
@@ -376,10 +370,10 @@ def _candidates(
 
 
 def read_accuracies(path: Path) -> dict[str, float]:
-    """Accuracies in percent from a CSV file with the header ``model,accuracy``.
+    """Read accuracies in percent from a CSV file with the header ``model,accuracy``.
 
     Raises:
-        DatasetError: The file cannot be read, has another header, or a line is none; the message gives the line.
+        DatasetError: The file cannot be read, has another header, or a line is malformed; the message gives the line.
     """
     (_, header), *rows = read_csv(path, error=DatasetError) or [(1, ())]
     if [name.strip() for name in header] != ["model", "accuracy"]:
@@ -397,12 +391,12 @@ def read_accuracies(path: Path) -> dict[str, float]:
 
 
 def front_of(quality: np.ndarray, cost: np.ndarray, able: np.ndarray | None = None) -> np.ndarray:
-    """Which rows no other is at least as good as at no more cost in any column, and better in one; (rows,) booleans.
+    """Return the rows that no other beats: at least as good, at no more cost in any column, and better in one; (rows,) booleans.
 
     Args:
         quality: (rows,) more is better.
         cost: (rows, columns) less is better.
-        able: (rows,) which can beat others; all where None.
+        able: (rows,) those that can beat others; all where None.
 
     >>> front_of(np.array([70.0, 75.0, 72.0]), np.array([[1.0], [2.0], [3.0]])).tolist()
     [True, True, False]
@@ -414,7 +408,7 @@ def front_of(quality: np.ndarray, cost: np.ndarray, able: np.ndarray | None = No
 
 
 def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: Sequence[Graph] | None) -> list[str]:
-    """What platforms' delegates leave of the pick to the CPU, a sentence each; the other candidates are not looked at."""
+    """Return a sentence for each platform whose delegate leaves a part of the pick to the CPU."""
     pick = found.pick
     delegates = [(each.platform.id, delegate_of(each.platform)) for each in predictors]
     if pick is None or all(delegate is None for _, delegate in delegates):
@@ -425,12 +419,12 @@ def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: S
 
 
 def _warnings(predictors: Sequence[PlatformPredictor], *, published: bool) -> tuple[str, ...]:
-    """What is to be known of platforms, and of published accuracies on them."""
+    """Return warnings of intervals that are not calibrated, and of published accuracies at 8 bits."""
     found = [
-        f"{each.platform}: nobody calibrated this bundle's interval, so that the certainty is not known"
+        f"{each.platform}: this bundle's interval is not calibrated, so that the certainty is not known"
         for each in predictors
         if each.interval.level is None
     ]
     if published and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
-        found.append("accuracies are those of the published weights; what quantising to 8 bits costs is not in them")
+        found.append("accuracies are those of the published weights, before quantising to 8 bits")
     return tuple(found)

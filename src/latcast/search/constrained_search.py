@@ -1,6 +1,6 @@
 """The best objective under a latency limit: all members are looked at where they are few, else NSGA-II searches (pymoo).
 
-An interrupted search goes on from a file: its population, its front, and objective values that were costly to get.
+An interrupted search goes on from a file that holds its population, its front, and costly objective values.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from latcast.records import SCHEMA_VERSION
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import Accuracy, CallableObjective, Objective, objective_named
 from latcast.search.proxies import PROXIES
-from latcast.search.result import Evaluated, SearchResult, nothing, pareto_front
+from latcast.search.result import Evaluated, SearchResult, no_networks, pareto_front
 from latcast.spaces.nas.member_kernels import SMALL_SPACE, keep_table
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 
 TOLD = 250
-"""Networks between two words of progress."""
+"""Networks between two reports of progress."""
 
 POPULATION = 200
 EVALUATIONS = 20_000
 
 PROXY_POPULATION = 40
 PROXY_EVALUATIONS = 400
-"""Where a zero-cost proxy takes a tenth of a second or more for each network."""
+"""By a zero-cost proxy, which takes a tenth of a second or more for each network."""
 
 
 class NothingWithinLimitError(LatcastError):
-    """A limit that no network that was looked at meets."""
+    """A latency limit that no network meets."""
 
 
 Watch = Callable[[float], None]
@@ -49,7 +49,7 @@ Watch = Callable[[float], None]
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How to search.
+    """Limit and effort of a search.
 
     Attributes:
         max_latency_ms: The limit.
@@ -79,14 +79,14 @@ def search(
     state: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
 ) -> SearchResult:
-    """The best networks of a search space under a latency limit.
+    """Return the best networks of a search space under a latency limit.
 
     Args:
         space: Its name: "ofa_mobilenet_v3", "nas_bench_201", ...
         on: A platform id, the beginning of one, a bundle's path, or a predictor.
         max_latency_ms: The limit.
-        objective: What to maximise: a function of a network's JSON parameters, or what
-            :func:`latcast.search.objective.objective_named` takes.
+        objective: To maximise: a function of a network's JSON parameters, or a text for
+            :func:`latcast.search.objective.objective_named`.
         confident: Whether the limit is for the upper bound of the interval instead of the prediction, which networks exceed more
             often than not.
         evaluations: Networks to look at; 20,000 where None, 400 by a zero-cost proxy.
@@ -133,11 +133,11 @@ def search_encodings(
     state_path: Path | None = None,
     watch: Watch | None = None,
 ) -> SearchResult:
-    """Searches a space for a platform.
+    """Search a space for a platform.
 
     Args:
         predictor: Of the platform and the space.
-        objective: What to maximise.
+        objective: To maximise.
         plan: Limit and effort.
         state_path: Where an interrupted search is kept after each generation, and gone on with; None keeps nothing. The file
             is removed at the end.
@@ -150,15 +150,14 @@ def search_encodings(
     watch = watch or (lambda share: None)
     members = objective.members
     if members is None and not objective.costly and predictor.supernet.size <= SMALL_SPACE:
-        members = _all_members(predictor, watch)
-    evaluations = 0
+        members = _list_members(predictor, watch)
     if members is not None:
-        found = _evaluated(predictor, objective, members)
-        evaluations, within = len(found), found.take(found.limited_ms(confident=plan.confident) <= plan.max_latency_ms)
-        fastest_ms = float(found.limited_ms(confident=plan.confident).min())
-        front = pareto_front(within)
+        found = _evaluate(predictor, objective, members)
+        limited_ms = found.limited_ms(confident=plan.confident)
+        evaluations, fastest_ms = len(found), float(limited_ms.min())
+        front = pareto_front(found.take(limited_ms <= plan.max_latency_ms))
     else:
-        front, evaluations, fastest_ms = _evolved(predictor, objective, plan, state_path, watch)
+        front, evaluations, fastest_ms = _evolve(predictor, objective, plan, state_path, watch)
     if not len(front):
         raise NothingWithinLimitError(
             f"no network of {predictor.supernet.name} within {plan.max_latency_ms:g} ms was found; the fastest of {evaluations} "
@@ -169,8 +168,8 @@ def search_encodings(
     )  # fmt: skip
 
 
-def _all_members(predictor: EncodingPredictor, watch: Watch) -> np.ndarray:
-    """Every network of a small space; where their kernels stand in no table yet, they are found and kept for the next time."""
+def _list_members(predictor: EncodingPredictor, watch: Watch) -> np.ndarray:
+    """Return every network of a small space; their kernels are found once and kept in a table."""
     kernels = predictor.kernels
     members = predictor.supernet.all_members()
     if isinstance(kernels, SegmentKernels):
@@ -181,24 +180,25 @@ def _all_members(predictor: EncodingPredictor, watch: Watch) -> np.ndarray:
     return members
 
 
-def _evaluated(predictor: EncodingPredictor, objective: Objective, encodings: np.ndarray) -> Evaluated:
+def _evaluate(predictor: EncodingPredictor, objective: Objective, encodings: np.ndarray) -> Evaluated:
     latencies = predictor.predict_many(encodings)
     return Evaluated(encodings, objective.values(encodings), latencies.latency_ms, latencies.low_ms, latencies.high_ms)
 
 
-def _evolved(
+def _evolve(
     predictor: EncodingPredictor, objective: Objective, plan: SearchPlan, state_path: Path | None, watch: Watch
 ) -> tuple[Evaluated, int, float]:
-    """Front, networks looked at, and the least latency seen."""
+    """Return the front, the number of networks looked at, and the least latency seen."""
     require("searching a large space", "pymoo")
     supernet = predictor.supernet
-    settings = _settings(predictor, objective, plan)
+    platform = predictor.predictor.platform.id
+    settings = {"space": supernet.name, "platform": platform, "objective": objective.name, **vars(plan)}
     state = (read_state(state_path, settings) if state_path is not None else None) or SearchState(settings)
     if isinstance(objective, CallableObjective):
         objective.known.update({tuple(encoding): value for encoding, value in state.known})
-    front, fastest_ms = nothing(len(supernet.choices)), np.inf
+    front, fastest_ms = no_networks(len(supernet.choices)), np.inf
     if state.front:
-        front = _evaluated(predictor, objective, np.array(state.front, dtype=np.int16))
+        front = _evaluate(predictor, objective, np.array(state.front, dtype=np.int16))
     start = np.array(state.population, dtype=np.int16) if state.population else None
     done = state.evaluations
     for generation in _generations(predictor, objective, plan, start, done):
@@ -218,24 +218,16 @@ def _evolved(
     return front, done, fastest_ms
 
 
-def _settings(predictor: EncodingPredictor, objective: Objective, plan: SearchPlan) -> dict[str, Any]:
-    return {
-        "space": predictor.supernet.name, "platform": predictor.predictor.platform.id, "objective": objective.name, **vars(plan),
-    }  # fmt: skip
-
-
 def _generations(
     predictor: EncodingPredictor, objective: Objective, plan: SearchPlan, start: np.ndarray | None, done: int
 ) -> Iterator[Evaluated]:
-    """Evaluated generations of NSGA-II (Deb et al., 2002) until the evaluations are used up."""
+    """Yield evaluated generations of NSGA-II (Deb et al., 2002) until the evaluations are used up."""
     from pymoo.algorithms.moo.nsga2 import NSGA2
     from pymoo.config import Config
     from pymoo.core.evaluator import Evaluator
     from pymoo.core.problem import Problem
     from pymoo.operators.crossover.ux import UniformCrossover
     from pymoo.problems.static import StaticProblem
-
-    from latcast.search.constrained_search import choice_mutation
 
     Config.warnings["not_compiled"] = False  # a hint on standard output, where JSON belongs
     supernet = predictor.supernet
@@ -253,9 +245,9 @@ def _generations(
     while done < plan.evaluations:
         asked = algorithm.ask()
         if asked is None or not len(asked):
-            return  # nothing new can be made of the population
+            return  # the population yields no new network
         encodings = supernet.canonical(np.rint(np.asarray(asked.get("X"), dtype=np.float64)).astype(np.int16))
-        generation = _evaluated(predictor, objective, encodings)
+        generation = _evaluate(predictor, objective, encodings)
         asked.set("X", encodings.astype(np.int64))
         limited = generation.limited_ms(confident=plan.confident)
         columns = {
@@ -269,15 +261,15 @@ def _generations(
 
 
 CHANGES = 2.0
-"""Choices of a network that change, on average."""
+"""Choices of a network that a mutation changes, on average."""
 
 
 def choice_mutation(choices: np.ndarray) -> Any:
-    """A mutation operator of pymoo for columns with so many choices each."""
+    """Return a mutation operator of pymoo for columns with so many choices each."""
     from pymoo.core.mutation import Mutation
 
     class ChoiceMutation(Mutation):  # type: ignore[misc]
-        """Draws each column anew with a small probability."""
+        """A mutation that draws each column again with a small probability."""
 
         def _do(self, problem: Any, X: np.ndarray, *, random_state: np.random.Generator, **options: Any) -> np.ndarray:
             changes = random_state.random(X.shape) < min(0.5, CHANGES / len(choices))
@@ -288,12 +280,14 @@ def choice_mutation(choices: np.ndarray) -> Any:
 
 @dataclass
 class SearchState:
-    """Attributes:
-    settings: What the search is; a state of other settings is not gone on with.
-    evaluations: Networks looked at so far.
-    population: Encodings of the last generation.
-    front: Encodings of the best so far.
-    known: Encodings and the costly values of their objective.
+    """An interrupted search.
+
+    Attributes:
+        settings: Of the search; a state of other settings is refused.
+        evaluations: Networks looked at so far.
+        population: Encodings of the last generation.
+        front: Encodings of the best so far.
+        known: Encodings and the costly values of their objective.
     """
 
     settings: dict[str, Any]
@@ -304,13 +298,13 @@ class SearchState:
 
 
 def default_state_path(settings: dict[str, Any]) -> Path:
-    """In the user's cache, named by the settings."""
+    """Return a file in the user's cache, named by the settings."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     return cache_folder() / "searches" / f"{digest}.json"
 
 
 def read_state(path: Path, settings: dict[str, Any]) -> SearchState | None:
-    """The state of an interrupted search, or None where there is none.
+    """Read the state of an interrupted search; None where there is no file.
 
     Raises:
         LatcastError: The file is not a state, or that of another search.
@@ -333,7 +327,7 @@ def read_state(path: Path, settings: dict[str, Any]) -> SearchState | None:
 
 
 def write_state(path: Path, state: SearchState) -> None:
-    """Replaces the file whole, so that it is never half written.
+    """Replace the file whole, so that it is never half written.
 
     Raises:
         LatcastError: The folder cannot be written to.

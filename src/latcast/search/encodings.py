@@ -7,7 +7,7 @@ rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ class EncodingPredictor:
     Attributes:
         predictor: Of the platform.
         supernet: The space.
-        kernels: What is known of the space's kernels; grows with what is asked for.
+        kernels: The known kernels of the space; grows with each query.
     """
 
     def __init__(self, predictor: PlatformPredictor, supernet: Supernet | str, kernels: SpaceKernels | None = None) -> None:
@@ -51,7 +51,7 @@ class EncodingPredictor:
         """(segments in context, columns): see :class:`latcast.predictors.platform_predictor.Estimates`."""
 
     def predict_many(self, encodings: np.ndarray, *, watch: Callable[[int], None] | None = None) -> EncodedLatencies:
-        """Latencies of encodings.
+        """Predict the latencies of encodings.
 
         Args:
             encodings: (networks, columns) indices of choices.
@@ -60,43 +60,27 @@ class EncodingPredictor:
         Raises:
             LatcastError: The encodings are not of this space.
         """
-        total = len(encodings)
-        sums = np.zeros((self.predictor.sum_columns, total))
-        done = 0
-        for part in self._chunks(encodings):
-            sums[:, done : done + part.shape[1]] = part
-            done += part.shape[1]
+        sums = np.zeros((self.predictor.sum_columns, len(encodings)))
+        for start in range(0, len(encodings), AT_ONCE):
+            chunk = encodings[start : start + AT_ONCE]
+            places = self.kernels.lookup(chunk)  # (segments, networks)
+            first = len(self._sums_ms)
+            if first < self.kernels.segments:
+                estimates = self.predictor.estimate_table(self.kernels.segment_table(first))
+                self._sums_ms = np.concatenate([self._sums_ms, estimates.sums_ms])
+            for column, values in enumerate(self._sums_ms.T):
+                for place in places:
+                    sums[column, start : start + len(chunk)] += values[place]
             if watch is not None:
-                watch(done)
+                watch(start + len(chunk))
         found = self.predictor.network_estimates(sums.T)
         low_ms, high_ms = self.predictor.bounds_ms(found)
         return EncodedLatencies(found.latency_ms, low_ms, high_ms, found.covered_share)
 
     def latencies_ms(self, encodings: np.ndarray) -> np.ndarray:
-        """Point predictions alone, (networks,)."""
+        """Return the point predictions alone, (networks,)."""
         return self.predict_many(encodings).latency_ms
 
     def sizes(self, encodings: np.ndarray) -> SegmentSizes:
-        """Multiply-accumulates and learned values, each (networks,)."""
+        """Return multiply-accumulates and learned values, each (networks,)."""
         return self.kernels.sizes(encodings)
-
-    def _chunks(self, encodings: np.ndarray) -> Iterator[np.ndarray]:
-        """Sums of the networks of one chunk after the other, each (columns, networks of the chunk)."""
-        for start in range(0, len(encodings), AT_ONCE):
-            found = self.kernels.lookup(encodings[start : start + AT_ONCE])
-            self._estimate_new()
-            yield np.stack([_sum_of_places(self._sums_ms[:, column], found) for column in range(self.predictor.sum_columns)])
-
-    def _estimate_new(self) -> None:
-        """Estimates the segments that were found since the last time."""
-        first = len(self._sums_ms)
-        if first < self.kernels.segments:
-            estimates = self.predictor.estimate_table(self.kernels.segment_table(first))
-            self._sums_ms = np.concatenate([self._sums_ms, estimates.sums_ms])
-
-
-def _sum_of_places(values: np.ndarray, found: np.ndarray) -> np.ndarray:
-    total = np.zeros(found.shape[1])
-    for place in found:
-        total += values[place]
-    return total

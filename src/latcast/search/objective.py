@@ -1,7 +1,6 @@
-"""What a search maximises: accuracy from a function or a table, or a substitute without training: a size, a zero-cost proxy.
+"""Objectives of a search: accuracy from a function or a table, or a stand-in without training: a size, a zero-cost proxy.
 
-Stand-ins are no accuracy. Within one space larger members tend to be better, and that is all that "macs" and "parameters" say;
-what proxies say is in :mod:`latcast.search.proxies`.
+Stand-ins are not accuracies: "macs" and "parameters" say only that larger members of a space tend to be better.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Accuracy = Callable[[Mapping[str, Any]], float]
 
 
 class Objective(Protocol):
-    """What is maximised.
+    """A quantity to maximise.
 
     Attributes:
         name: For people and for JSON.
@@ -44,7 +43,7 @@ class Objective(Protocol):
     members: np.ndarray | None
 
     def values(self, encodings: np.ndarray) -> np.ndarray:
-        """(networks,), more is better."""
+        """Return values, (networks,); more is better."""
 
 
 class SizeObjective:
@@ -58,7 +57,7 @@ class SizeObjective:
         self._predictor = predictor
 
     def values(self, encodings: np.ndarray) -> np.ndarray:
-        """See :class:`Objective`."""
+        """Return values; see :class:`Objective`."""
         sizes = self._predictor.sizes(encodings)
         return (sizes.macs if self.name == "macs" else sizes.parameters) / 1e6
 
@@ -83,7 +82,7 @@ class CallableObjective:
         """See :class:`Objective`.
 
         Raises:
-            LatcastError: The function returned something that is no number.
+            LatcastError: The function returned something else than a finite number.
         """
         found = []
         for encoding in encodings.tolist():
@@ -116,12 +115,12 @@ class TableObjective:
         self._known = {tuple(row): value for row, value in zip(members.tolist(), values.tolist(), strict=True)}
 
     def values(self, encodings: np.ndarray) -> np.ndarray:
-        """See :class:`Objective`."""
+        """Return values; see :class:`Objective`."""
         return np.array([self._known[tuple(row)] for row in encodings.tolist()])
 
 
 def proxy_objective(name: str, supernet: Supernet, seed: int = 0) -> CallableObjective:
-    """A zero-cost proxy of members on small images; each member is looked at once.
+    """Return a zero-cost proxy of members on small images; each member is looked at once.
 
     Args:
         name: In :data:`latcast.search.proxies.PROXIES`.
@@ -133,13 +132,13 @@ def proxy_objective(name: str, supernet: Supernet, seed: int = 0) -> CallableObj
 
 
 def objective_named(text: str, predictor: EncodingPredictor, seed: int = 0) -> Objective:
-    """An objective as the command line names it.
+    """Return the objective that the command line names.
 
     Args:
         text: "macs" or "parameters"; a zero-cost proxy; "package.module:function", called with a member's JSON parameters; or
             the path of a table (.csv, .json) of members with a column "accuracy" (another column: "table.csv:top1").
         predictor: Of the space.
-        seed: Of what a proxy draws.
+        seed: Of weights, images and labels of a proxy.
 
     Raises:
         UnknownNameError: None of these.
@@ -163,19 +162,19 @@ def objective_named(text: str, predictor: EncodingPredictor, seed: int = 0) -> O
     except (ImportError, AttributeError) as problem:
         raise UnknownNameError(f"the objective '{text}' cannot be imported: {problem}") from problem
     if not callable(function):
-        raise UnknownNameError(f"the objective '{text}' is no function")
+        raise UnknownNameError(f"the objective '{text}' is a {type(function).__name__}; expected a function")
     return CallableObjective(text, function, predictor.supernet)
 
 
 def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) -> TableObjective:
-    """A table of members and their values.
+    """Read a table of members and their values.
 
     A JSON table is a list of objects, a CSV table has a header; every column but that of the value is one of the member's JSON
     parameters (in CSV as JSON text, or as plain text); a JSON object may have them under "parameters" instead. Columns that
     are no parameters of the space are passed over.
 
     Raises:
-        DatasetError: The file cannot be read, has no members, or a line is none of this space; the message gives the line.
+        DatasetError: The file cannot be read, has no members, or a line is not of this space; the message gives the line.
     """
     rows = []
     for number, record in _records(path):
@@ -196,7 +195,7 @@ def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) 
 
 
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows of a table with their lines, or places in a JSON list."""
+    """Yield the rows of a table with their lines, or places in a JSON list."""
     if path.suffix == ".json":
         found = read_json(path, error=DatasetError)
         if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
@@ -207,10 +206,10 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for line, cells in rows:
         if len(cells) != len(header):
             raise DatasetError(f"{path}, line {line}: found {len(cells)} cells, expected {len(header)} as in the header")
-        yield line, {name: _parsed(text) for name, text in zip(header, cells, strict=True)}
+        yield line, {name: _parse(text) for name, text in zip(header, cells, strict=True)}
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return parse_json(text, "cell", error=DatasetError)
     except DatasetError:

@@ -1,4 +1,4 @@
-"""Zero-cost proxies: what can be told of a network from a few passes through it at random weights, without training (torch).
+"""Zero-cost proxies: scores of a network from a few passes through it at random weights, without training (torch).
 
 A member of a space becomes a graph (:func:`small_graph`), the graph a differentiable function
 (:mod:`latcast.search.torch_network`), and a proxy (:class:`Proxy`) a number of it. No proxy is an accuracy: they rank networks,
@@ -19,7 +19,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.registry import Registry
-from latcast.search.torch_network import TorchNetwork
+from latcast.search.torch_network import Operator, TorchNetwork
 from latcast.spaces.nas.supernet import Row, Supernet
 
 if TYPE_CHECKING:
@@ -29,18 +29,16 @@ BATCH = 16
 """Random images that a proxy looks at."""
 
 WORST = -1e7
-"""Of a network that passes nothing on from its input to its output, whose logarithms would be infinite."""
+"""Score of a network that passes nothing on from its input to its output, whose logarithms would be infinite."""
 
 
 class Proxy(Protocol):
-    """Attributes:
-    name: As the command line knows it.
-    """
+    """A score of networks; ``name`` is its name on the command line."""
 
     name: str
 
     def score(self, graph: Graph, seed: int) -> float:
-        """How promising a network is; more is better, the scale is the proxy's own.
+        """Return how promising a network is; more is better, the scale is the proxy's own.
 
         Args:
             graph: One input, one output; its batch axis may be run with any size.
@@ -67,7 +65,7 @@ PROXIES: Registry[Proxy] = Registry(
 
 
 def log_score(value: float) -> float:
-    """Logarithm (base 10) of a score that spans orders of magnitude, :data:`WORST` of none."""
+    """Return the logarithm (base 10) of a score that spans orders of magnitude, or :data:`WORST`."""
     return math.log10(value) if value > 0 and math.isfinite(value) else WORST
 
 
@@ -76,7 +74,7 @@ DIVISOR, LEAST_SIDE = 4, 32
 
 
 def small_graph(supernet: Supernet, parameters: Mapping[str, Any]) -> Graph:
-    """A member on images of a quarter of its side; which of two members has the larger images stays as it is.
+    """Return a member on images of a quarter of its side; members keep their order by size of images.
 
     Only the first segment decides that: convolutions take any size. Where a segment counts tokens, there are fewer of them.
 
@@ -105,7 +103,7 @@ class GradientProxy:
 
     Attributes:
         name: As the command line knows it.
-        of_weight: From a weight and its gradient to what is summed.
+        of_weight: From a weight and its gradient to a term of the sum.
     """
 
     name: str
@@ -119,13 +117,18 @@ class GradientProxy:
         output = network(network.images(BATCH, seed))
         labels = torch.tensor(np.random.default_rng([seed, 1]).integers(0, output.shape[1], BATCH))
         loss = torch.nn.functional.cross_entropy(output, labels)
-        gradients = torch.autograd.grad(loss, network.matrices, allow_unused=True)
-        parts = [
-            float(self.of_weight(weight.detach(), gradient))
-            for weight, gradient in zip(network.matrices, gradients, strict=True)
-            if gradient is not None
-        ]
-        return log_score(sum(parts))
+        return _score_gradients(network, loss, self.of_weight)
+
+
+def _score_gradients(
+    network: TorchNetwork, value: torch.Tensor, of_weight: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> float:
+    """Return the logarithm of a sum over filters and matrices, from the gradient of a value."""
+    import torch
+
+    gradients = torch.autograd.grad(value, network.matrices, allow_unused=True)
+    pairs = zip(network.matrices, gradients, strict=True)
+    return log_score(sum(float(of_weight(weight.detach(), gradient)) for weight, gradient in pairs if gradient is not None))
 
 
 GRADIENT_NORM = GradientProxy("grad_norm", lambda weight, gradient: gradient.norm())
@@ -151,7 +154,7 @@ class JacobianCovariance:
     name = "jacob_cov"
 
     def score(self, graph: Graph, seed: int) -> float:
-        """In units of its own, at most minus the number of images; batch normalisation uses the batch's statistics."""
+        """Return at most minus the number of images; batch normalisation uses the batch's statistics."""
         network = TorchNetwork(graph, seed=seed, batch_statistics=True)
         import torch
 
@@ -161,7 +164,7 @@ class JacobianCovariance:
 
 
 def independence(gradients: np.ndarray) -> float:
-    """The score of gradients, (images, values)."""
+    """Return the score of gradients, (images, values)."""
     centred = gradients - gradients.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1))
     if not norms.min() > 0:
@@ -189,7 +192,7 @@ class ActivationCodes:
     name = "naswot"
 
     def score(self, graph: Graph, seed: int) -> float:
-        """Natural logarithm of the determinant; batch normalisation uses the batch's statistics."""
+        """Return the natural logarithm of the determinant; batch normalisation uses the batch's statistics."""
         network = TorchNetwork(graph, seed=seed, batch_statistics=True)
         import torch
 
@@ -203,7 +206,7 @@ class ActivationCodes:
 
 
 def log_determinant(kernel: np.ndarray) -> float:
-    """Of a matrix that is positive definite, or :data:`WORST`: images that no rectifier tells apart."""
+    """Return that of a positive definite matrix, or :data:`WORST`: no rectifier separates the images."""
     sign, logarithm = np.linalg.slogdet(kernel)
     return float(logarithm) if sign > 0 and np.isfinite(logarithm) else WORST
 
@@ -226,18 +229,14 @@ class SynapticFlow:
     name = "synflow"
 
     def score(self, graph: Graph, seed: int) -> float:
-        """Decimal logarithm of the flow; no overflow below some hundred layers."""
-        network = TorchNetwork(
-            graph,
-            seed=seed,
-            double=True,
-            replaced={
-                "BatchNormalization": lambda call: call.inputs[0],
-                "LayerNormalization": lambda call: call.inputs[0],
-                "Clip": lambda call: call.inputs[0].clamp(min=0),
-                "Softmax": lambda call: 0 * call.inputs[0].detach() + 1 / call.inputs[0].shape[-1],
-            },
-        )
+        """Return the decimal logarithm of the flow; no overflow below some hundred layers."""
+        replaced: dict[str, Operator] = {
+            "BatchNormalization": lambda call: call.inputs[0],
+            "LayerNormalization": lambda call: call.inputs[0],
+            "Clip": lambda call: call.inputs[0].clamp(min=0),
+            "Softmax": lambda call: 0 * call.inputs[0].detach() + 1 / call.inputs[0].shape[-1],
+        }
+        network = TorchNetwork(graph, seed=seed, double=True, replaced=replaced)
         import torch
 
         with torch.no_grad():
@@ -246,13 +245,7 @@ class SynapticFlow:
         flow = network(network.tensor(np.ones((1, *graph.shape(graph.inputs[0])[1:])))).sum()
         if not flow.requires_grad:
             return log_score(0.0)
-        gradients = torch.autograd.grad(flow, network.matrices, allow_unused=True)
-        parts = [
-            float((weight.detach() * gradient).sum())
-            for weight, gradient in zip(network.matrices, gradients, strict=True)
-            if gradient is not None
-        ]
-        return log_score(sum(parts))
+        return _score_gradients(network, flow, lambda weight, gradient: (weight * gradient).sum())
 
 
 SYNAPTIC_FLOW = SynapticFlow()

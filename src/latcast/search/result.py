@@ -1,4 +1,4 @@
-"""What a search found: networks of which none is both slower and worse than another; measured here, and as a picture."""
+"""The outcome of a search: networks of which none is both slower and worse than another; measured here, and drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from latcast.spaces import build
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Networks with what the search knows of them, arrays by network.
+    """Networks with their objective and latency, arrays by network.
 
     Attributes:
         encodings: (networks, columns).
@@ -42,27 +42,27 @@ class Evaluated:
         return len(self.encodings)
 
     def take(self, rows: np.ndarray) -> Evaluated:
-        """Some of them, by index or by booleans."""
+        """Return some of them, by index or by booleans."""
         return Evaluated(*(values[rows] for values in vars(self).values()))
 
     def joined(self, other: Evaluated) -> Evaluated:
-        """These and others."""
+        """Return both as one."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Evaluated(*(np.concatenate(pair) for pair in pairs))
 
     def limited_ms(self, *, confident: bool) -> np.ndarray:
-        """The latency that the limit is for: the upper bound where the search is to be confident."""
+        """Return the latency that is limited: the upper bound where the search is to be confident."""
         return self.high_ms if confident else self.latency_ms
 
 
-def nothing(columns: int) -> Evaluated:
-    """No networks."""
+def no_networks(columns: int) -> Evaluated:
+    """Return an empty set of networks."""
     empty = np.zeros(0)
     return Evaluated(np.zeros((0, columns), dtype=np.int16), empty, empty, empty, empty)
 
 
 def pareto_front(found: Evaluated) -> Evaluated:
-    """Those of which no other is at least as good and as fast, best objective first; equal ones once."""
+    """Return the networks of which no other is at least as good and as fast, best objective first; equal ones once."""
     order = np.lexsort((-found.objective, found.latency_ms))
     objective = found.objective[order]
     best_before = np.concatenate([[-np.inf], np.maximum.accumulate(objective)[:-1]])
@@ -86,24 +86,20 @@ class FoundNetwork:
     high_ms: float
 
     def to_json(self) -> dict[str, Any]:
+        """Return the network for scripts."""
         return {
-            "name": self.reference.name,
-            "space": self.reference.space,
-            "parameters": dict(self.reference.parameters),
-            "objective": self.objective,
-            "latency_ms": self.latency_ms,
-            "low_ms": self.low_ms,
-            "high_ms": self.high_ms,
-        }
+            "name": self.reference.name, "space": self.reference.space, "parameters": dict(self.reference.parameters),
+            "objective": self.objective, "latency_ms": self.latency_ms, "low_ms": self.low_ms, "high_ms": self.high_ms,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The outcome of a search.
 
     Attributes:
         predictor: Of the platform and the space.
-        objective: What the networks were searched by.
+        objective: Name of the objective.
         max_latency_ms: The limit.
         confident: Whether the limit is for the upper bound of the interval.
         evaluations: Networks looked at.
@@ -126,7 +122,7 @@ class SearchResult:
         )
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, measured_ms: np.ndarray | None = None) -> Any:
-        """Draws predicted latency with its interval against the objective, the limit, and measured picks as crosses.
+        """Draw predicted latency with its interval against the objective, the limit, and measured picks as crosses.
 
         Args:
             path: A PNG, or another format by its suffix; nothing is written where None.
@@ -149,7 +145,7 @@ class SearchResult:
 
     @property
     def space(self) -> str:
-        """What was searched."""
+        """Name of the space."""
         return self.predictor.supernet.name
 
     @property
@@ -158,7 +154,7 @@ class SearchResult:
         return self.predictor.predictor.platform.id
 
     def networks(self, count: int | None = None) -> list[FoundNetwork]:
-        """The best networks of the front, best first; all of it where None."""
+        """Return the best networks of the front, best first; all of it where None."""
         best = self.front.take(np.arange(len(self.front))[:count])
         figures = zip(*(values.tolist() for values in (best.objective, best.latency_ms, best.low_ms, best.high_ms)), strict=True)
         return [
@@ -167,7 +163,7 @@ class SearchResult:
         ]
 
     def export(self, folder: str | os.PathLike[str], count: int | None = None) -> list[Path]:
-        """Writes the best networks as ONNX files with made-up weights, to be trained, measured or opened elsewhere.
+        """Write the best networks as ONNX files with made-up weights, to be trained, measured or opened elsewhere.
 
         Args:
             folder: Made where there is none; files of the same names are replaced.
@@ -193,17 +189,17 @@ class SearchResult:
         return found
 
     def to_json(self, picks: int) -> dict[str, Any]:
-        """Settings, the front, and the first so many of it as picks."""
+        """Return settings, the front, and the first so many of it as picks."""
         front = [found.to_json() for found in self.networks()]
         names = ("space", "platform", "objective", "max_latency_ms", "confident", "evaluations", "exhaustive")
         return {**{name: getattr(self, name) for name in names}, "picks": front[:picks], "front": front}
 
 
 def check_measurable(platform: Platform) -> None:
-    """Refuses platforms that cannot be measured on this machine.
+    """Raise if a platform cannot be measured on this machine.
 
     Raises:
-        LatcastError: The platform's runtime or unit is none of those that run here, or the runtime is not installed.
+        LatcastError: The platform's runtime or unit does not run here, or the runtime is not installed.
     """
     unit = platform.unit.partition("+")[0]
     if platform.runtime not in RUNTIMES or unit != f"cpu{platform.threads}":
@@ -217,10 +213,10 @@ def check_measurable(platform: Platform) -> None:
 def measure_found(
     networks: Sequence[FoundNetwork], settings: WorkerSettings, *, watch: Callable[[float], None] | None = None
 ) -> list[Measurement]:
-    """Measures networks one after the other, each in a process of its own; a failed one is a record with its error.
+    """Measure networks one after the other, each in its own process; a failed one is a record with its error.
 
     Args:
-        networks: What a search found.
+        networks: To measure.
         settings: Runtime, threads and precision of the platform; CPUs and priority.
         watch: Called before each with the share that is done.
     """
@@ -233,6 +229,6 @@ def measure_found(
 
 
 def share_within(measurements: Sequence[Measurement], limit_ms: float) -> float | None:
-    """Share, 0 to 1, of the measured networks that met a limit; None where none could be measured."""
+    """Return the share, 0 to 1, of the measured networks that met a limit; None where none could be measured."""
     measured = np.array([found.latency_ms for found in measurements if found.ok], dtype=np.float64)
     return float((measured <= limit_ms).mean()) if len(measured) else None

@@ -1,7 +1,7 @@
 """A differentiable stand-in for the predictor over one search space, for searches by gradient (torch).
 
 A small network learns the logarithm of predicted latencies from one-hot choices. Fed with probabilities instead, it gives a
-latency that gradients flow through. What it learns from costs nothing: hundred thousands of estimated encodings a second.
+latency that gradients flow through. Training data cost nothing: encodings are estimated, not measured.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ TEST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Attributes:
-    module: From (networks, sum of the numbers of choices), one-hot or probabilities, to (networks,) milliseconds.
-    choices: Number of choices of each column of an encoding.
-    mape: Mean absolute percentage error against the predictor, on encodings that were not trained on.
+    """A trained stand-in for the predictor.
+
+    Attributes:
+        module: From (networks, sum of the numbers of choices), one-hot or probabilities, to (networks,) milliseconds.
+        choices: Number of choices of each column of an encoding.
+        mape: Mean absolute percentage error against the predictor, on encodings that were not trained on.
     """
 
     module: torch.nn.Module
@@ -34,14 +36,14 @@ class Surrogate:
     mape: float
 
     def one_hot(self, encodings: np.ndarray) -> torch.Tensor:
-        """Encodings as the module takes them, float32."""
+        """Return encodings as the module takes them, float32."""
         import torch
 
-        return torch.from_numpy(one_hot(encodings, self.choices))
+        return torch.from_numpy(_one_hot(encodings, self.choices))
 
 
-def one_hot(encodings: np.ndarray, choices: np.ndarray) -> np.ndarray:
-    """Choices as zeros and a one, (networks, sum of ``choices``), float32."""
+def _one_hot(encodings: np.ndarray, choices: np.ndarray) -> np.ndarray:
+    """Return choices as zeros and a one, (networks, sum of ``choices``), float32."""
     starts = np.cumsum(choices) - choices
     hot = np.zeros((len(encodings), int(choices.sum())), dtype=np.float32)
     hot[np.arange(len(encodings))[:, None], starts + encodings] = 1
@@ -49,7 +51,7 @@ def one_hot(encodings: np.ndarray, choices: np.ndarray) -> np.ndarray:
 
 
 def fit_surrogate(predictor: EncodingPredictor, *, networks: int = 20_000, epochs: int = 30, seed: int = 0) -> Surrogate:
-    """Trains a surrogate on random encodings.
+    """Train a surrogate on random encodings.
 
     Args:
         predictor: Of the platform and the space.
@@ -85,7 +87,7 @@ def fit_surrogate(predictor: EncodingPredictor, *, networks: int = 20_000, epoch
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = LogLatency()
-        inputs = torch.from_numpy(one_hot(encodings, supernet.choices))
+        inputs = torch.from_numpy(_one_hot(encodings, supernet.choices))
         targets = torch.from_numpy(np.exp(logs).astype(np.float32))
         optimiser = torch.optim.Adam(module.parameters(), lr=2e-3)
         batches = max(1, (networks - held_out) // 256)

@@ -36,22 +36,23 @@ class OperatorCall:
     batch_statistics: bool = False
 
     def attribute(self, name: str, default: Any) -> Any:
+        """Return an attribute of the operator."""
         return self.node.attributes.get(name, default)
 
     def ints(self, place: int) -> list[int]:
-        """A constant input as integers."""
+        """Return a constant input as integers."""
         return [int(value) for value in cast(np.ndarray, self.constants[place]).reshape(-1)]
 
     def number(self, place: int) -> float:
-        """A constant input as one number."""
+        """Return a constant input as one number."""
         return float(cast(np.ndarray, self.constants[place]).reshape(-1)[0])
 
     def weight(self, place: int) -> Any:
-        """An input that may be left out."""
+        """Return an input that may be left out."""
         return self.inputs[place] if place < len(self.inputs) else None
 
     def padding(self) -> tuple[int, int]:
-        """Equal padding at both ends of both axes.
+        """Return equal padding at both ends of both axes.
 
         Raises:
             UnsupportedOperatorError: The ends differ.
@@ -64,15 +65,11 @@ class OperatorCall:
         return top, left
 
     def window(self) -> dict[str, Any]:
-        """Of a pooling."""
+        """Return the arguments of a pooling."""
         kernel = tuple(self.attribute("kernel_shape", ()))
         stride = tuple(self.attribute("strides", (1,) * len(kernel)))
-        return {
-            "kernel_size": kernel,
-            "stride": stride,
-            "padding": self.padding(),
-            "ceil_mode": bool(self.attribute("ceil_mode", 0)),
-        }
+        ceil_mode = bool(self.attribute("ceil_mode", 0))
+        return {"kernel_size": kernel, "stride": stride, "padding": self.padding(), "ceil_mode": ceil_mode}
 
 
 Operator = Callable[[OperatorCall], Any]
@@ -81,12 +78,12 @@ Operator = Callable[[OperatorCall], Any]
 
 @cache
 def operators() -> Mapping[str, Operator]:
-    """ONNX operator to what computes it."""
+    """Return the functions that compute ONNX operators."""
     import torch
     from torch.nn import functional
 
     def operand(call: OperatorCall, place: int) -> Any:
-        """An activation, a weight, or a constant number."""
+        """Return an activation, a weight, or a constant number."""
         found = call.inputs[place]
         return call.number(place) if found is None else found
 
@@ -155,17 +152,14 @@ def operators() -> Mapping[str, Operator]:
     }
 
 
-MIXES_SAMPLES = "BatchNormalization"
-
-
 class TorchNetwork:
-    """Runs a graph, whose batch axis has size 1, on a batch of any size.
+    """A graph, whose batch axis has size 1, as a function of a batch of any size.
 
     Networks with batch normalisation are run on the batch at once; in others no sample sees another one, and they are run sample
     by sample (``torch.vmap``), since reshapes of transformers hold the batch size as a number.
 
     Attributes:
-        graph: What is run.
+        graph: The network.
         weights: Tensor's name to its values, differentiable: those of :func:`latcast.graph.weights.synthetic_weights`.
 
     Args:
@@ -181,14 +175,9 @@ class TorchNetwork:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        *,
-        seed: int = 0,
-        batch_statistics: bool = False,
-        double: bool = False,
+        self, graph: Graph, *, seed: int = 0, batch_statistics: bool = False, double: bool = False,
         replaced: Mapping[str, Operator] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         require("running a network for a zero-cost proxy", "torch")
         import torch
 
@@ -213,26 +202,25 @@ class TorchNetwork:
         return [values for values in self.weights.values() if values.ndim >= 2]
 
     def images(self, count: int, seed: int) -> torch.Tensor:
-        """Standard normal images, (count, channels, height, width)."""
+        """Return standard normal images, (count, channels, height, width)."""
         shape = self.graph.shape(self.graph.inputs[0])[1:]
-        drawn = np.random.default_rng(seed).standard_normal((count, *shape))
-        return self.tensor(drawn)
+        return self.tensor(np.random.default_rng(seed).standard_normal((count, *shape)))
 
     def tensor(self, values: np.ndarray) -> torch.Tensor:
-        """An array in the precision of the network."""
+        """Return an array in the precision of the network."""
         import torch
 
         return torch.tensor(values, dtype=self._dtype)
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """The output, (images, classes)."""
+        """Return the output, (images, classes)."""
         return self.observed(images, ())[0]
 
     def observed(self, images: torch.Tensor, op_types: Collection[str]) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The output, and what enters every operator of some types, in the order of the graph; each (images, ...)."""
+        """Return the output, and the input of every operator of some types in the order of the graph; each (images, ...)."""
         import torch
 
-        if any(node.op_type == MIXES_SAMPLES for node in self.graph.nodes):
+        if any(node.op_type == "BatchNormalization" for node in self.graph.nodes):
             return self._run(images, op_types)
         one: Callable[[torch.Tensor], Any] = lambda image: self._run(image[None], op_types)  # noqa: E731
         output, entering = torch.vmap(one)(images)

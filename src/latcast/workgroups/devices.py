@@ -1,8 +1,8 @@
-"""What is known of a GPU: profiles queried from OpenCL or WebGPU, or read from TOML; the paper's four phones are at hand."""
+"""Profiles of GPUs: queried from OpenCL or WebGPU, or read from TOML; the paper's four phones come with latcast."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,28 +13,25 @@ from latcast.registry import nearest_names
 from latcast.workgroups.sizes import SizeLimits
 
 MOST_ITEMS = 65_536
-"""Work items in a group, beyond any device; all sizes up to there can be listed."""
+"""Work items in a group; more than any device launches, and few enough for all sizes to be listed."""
 
 _PROFILES = resources.files("latcast.workgroups").joinpath("profiles")
 
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """A GPU as the rules see it. What is not known is None and makes a rule say so.
+    """A GPU as the rules see it; an unknown number is None, and the rules that need it judge nothing.
 
     Attributes:
         name: Short, for files and options ("hikey970").
         title: For people ("HiSilicon HiKey 970, Mali-G72").
         max_work_group_size: Work items in a group at most, the paper's C_t.
-        max_x: Along x at most, C_x.
-        max_y: Along y at most, C_y.
-        max_z: Along z at most.
+        max_x, max_y, max_z: Along each dimension at most; C_x and C_y.
         compute_units: Shader cores, N_sc.
-        simultaneous_items: Work items that a shader core executes at once, K_ac. Public interfaces tell it only through the
-            preferred work-group size multiple, and it depends on the kernel's registers too.
-        cache_line_bytes: Of the cache next to memory, W_cache.
-        source: Where these numbers are from.
-        family: TFLite's GPU family for kernel deduction ("adreno6xx"), where it is one.
+        simultaneous_items: Work items that a shader core executes at once, K_ac; drivers tell only the preferred multiple.
+        cache_line_bytes: Line of the cache next to memory, W_cache.
+        source: Origin of these numbers.
+        family: TFLite's GPU family for kernel deduction ("adreno6xx").
     """
 
     name: str
@@ -61,11 +58,16 @@ class DeviceProfile:
 
     @property
     def limits(self) -> SizeLimits:
-        """Which sizes can be launched."""
+        """The sizes that it launches."""
         return SizeLimits(self.max_work_group_size, self.max_x, self.max_y, self.max_z)
 
+    def limited(self, limits: SizeLimits) -> DeviceProfile:
+        """Return the device as a kernel with limits of its own sees it."""
+        most = {"max_work_group_size": limits.most_items, "max_x": limits.most_x, "max_y": limits.most_y, "max_z": limits.most_z}
+        return replace(self, **most)  # type: ignore[arg-type]
+
     def to_json(self) -> dict[str, Any]:
-        """For scripts; what is not known is null."""
+        """Return the profile for scripts; unknown numbers are null."""
         return asdict(self)
 
 
@@ -75,15 +77,12 @@ _TEXT = ("title", "source", "family")
 
 
 def profile_names() -> list[str]:
-    """Profiles that come with latcast, sorted."""
+    """Return the names of the profiles that come with latcast, sorted."""
     return sorted(item.name.removesuffix(".toml") for item in _PROFILES.iterdir() if item.name.endswith(".toml"))
 
 
 def load_profile(name_or_path: str | Path) -> DeviceProfile:
-    """A profile by its name, or from a TOML file.
-
-    Args:
-        name_or_path: One of :func:`profile_names`, or a path that ends in ``.toml``.
+    """Return a profile by its name, or read it from a path that ends in ``.toml``.
 
     Raises:
         UnknownNameError: No profile of this name.
@@ -102,12 +101,7 @@ def load_profile(name_or_path: str | Path) -> DeviceProfile:
 
 
 def parse_profile(content: bytes, name: str, where: str) -> DeviceProfile:
-    """A profile from TOML.
-
-    Args:
-        content: Of the file: the fields of :class:`DeviceProfile`; a missing one is not known.
-        name: The profile's name.
-        where: The file, for messages.
+    """Read a profile from TOML, whose keys are fields of :class:`DeviceProfile`; ``where`` names the file in messages.
 
     Raises:
         LatcastError: It is not TOML, or a field is missing, unknown or of the wrong kind.

@@ -1,4 +1,4 @@
-"""Ways to run a kernel on a GPU, or on a CPU that plays one: OpenCL, WebGPU and LiteRT's delegate, behind one protocol."""
+"""OpenCL, WebGPU and LiteRT's delegate behind one protocol: each runs a kernel with one work-group size after another."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from latcast.errors import MeasurementError
 from latcast.registry import Registry
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 
 
 class KernelSession(Protocol):
-    """A workload's kernel on a device, ready to be launched with one work-group size after another."""
+    """A convolution's kernel on a device, ready to be launched with one work-group size after another."""
 
     @property
-    def workload(self) -> Workload:
-        """What is computed, with the kernel that is really launched: an engine has kernels of its own."""
+    def workload(self) -> Convolution:
+        """The convolution, with the kernel that is really launched: an engine has kernels of its own."""
 
     @property
     def limits(self) -> SizeLimits:
@@ -27,55 +27,52 @@ class KernelSession(Protocol):
 
     @property
     def default(self) -> WorkGroup | None:
-        """The size that the engine launches by itself; None where the kernel is no engine's."""
+        """The size that the engine launches by itself; None for latcast's own kernels."""
 
     def prepare(self, size: WorkGroup) -> None:
-        """Compiles for a size, so that no timed launch does.
+        """Compile for a size, so that no timed launch does.
 
         Raises:
             MeasurementError: The device refuses the size.
         """
 
     def run(self, size: WorkGroup) -> float:
-        """Launches once and waits.
-
-        Returns:
-            Milliseconds that the device worked on it, by the device's own clock.
+        """Launch once, wait, and return the milliseconds by the device's own clock.
 
         Raises:
             MeasurementError: The launch failed.
         """
 
     def result(self) -> np.ndarray:
-        """What the last launch wrote, (out slices, out_h, out_w, 4), float32."""
+        """Return what the last launch wrote, (out slices, out_h, out_w, 4), float32."""
 
     def clear(self) -> None:
-        """Overwrites the result, so that the next one cannot be an old one."""
+        """Overwrite the result, so that the next one cannot be an old one."""
 
     def close(self) -> None:
-        """Frees the device's memory."""
+        """Free the device's memory."""
 
 
 class GpuInterface(Protocol):
-    """OpenCL, WebGPU, LiteRT's delegate."""
+    """A way to run kernels on the devices of this machine."""
 
     def profiles(self) -> Sequence[DeviceProfile]:
-        """The devices here as far as the interface tells, best first; none where there is no driver.
+        """Return the devices here, best first; none where there is no driver.
 
         Raises:
             MissingExtraError: Its Python package is not installed.
         """
 
-    def session(self, device: int, workload: Workload) -> KernelSession:
-        """A workload on the device of this index in :meth:`profiles`.
+    def session(self, device: int, workload: Convolution) -> KernelSession:
+        """Open a convolution on the device of this index in :meth:`profiles`.
 
         Raises:
             MissingExtraError: Its Python package is not installed.
-            MeasurementError: The kernels here do not compute the workload, or the device refuses them.
+            MeasurementError: The kernels do not compute the convolution, or the device refuses them.
         """
 
     def missing_driver(self) -> str:
-        """What to install where there is no device."""
+        """Return what to install where there is no device."""
 
 
 GPU_INTERFACES: Registry[GpuInterface] = Registry(
@@ -90,19 +87,16 @@ GPU_INTERFACES: Registry[GpuInterface] = Registry(
 
 
 def is_queried(device: str) -> bool:
-    """Whether an option names a device that is here ("opencl", "webgpu:1") rather than a profile."""
+    """Return whether an option names a device of this machine ("opencl", "webgpu:1") rather than a profile."""
     return device.partition(":")[0] in GPU_INTERFACES
 
 
 def find_device(device: str) -> tuple[GpuInterface, int, DeviceProfile]:
-    """The device that an option names.
+    """Return the interface, the index there and the profile of the device that an option names.
 
     Args:
         device: ``opencl``, ``webgpu`` or ``litert``, for the first of its devices; ``opencl:1`` or ``opencl:mali`` for the second
             one, or the first whose title has this in it.
-
-    Returns:
-        Its interface, its index there, and its profile.
 
     Raises:
         UnknownNameError: No interface of this name.

@@ -1,8 +1,7 @@
 """LiteRT's GPU delegate: its own convolutions with one work-group size after another, by way of its program cache.
 
-What is launched is what an application launches: the delegate chooses the kernel and how much an item computes, and takes the
-size from :mod:`latcast.workgroups.program_cache`. Its clock is not to be had: a latency is one run from outside, without copying
-the input, with reading the output; see :func:`clock_of`.
+As in an application the delegate chooses the kernel and how much an item computes, and takes the size from its program cache. It
+has no clock of its own: a latency is one run from outside, without copying the input, with reading the output.
 """
 
 from __future__ import annotations
@@ -25,22 +24,15 @@ from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.operands import VECTOR, Operands, make_operands
 from latcast.workgroups.program_cache import SUFFIX, ProgramCache, read_program_cache
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 
 _PURPOSE = "timing LiteRT's GPU delegate"
 
 KEY = "latcast"
 
-_PADDINGS = {"SAME": 0, "VALID": 1}
-
 
 def write_program_cache(data: bytes, folder: Path, key: str = KEY) -> ProgramCache:
-    """Has LiteRT make a network ready for the GPU here, and returns what it keeps of it.
-
-    Args:
-        data: The ``.tflite`` file.
-        folder: Where the program cache goes, as ``KEY_mldrift_program_cache.bin``.
-        key: As in LiteRT's option ``model_cache_key``.
+    """Prepare a ``.tflite`` file for the GPU here with LiteRT, and return the cache that it keeps in ``folder`` under ``key``.
 
     Raises:
         RuntimeFailure: No GPU, another version of LiteRT, or it refused the network.
@@ -56,22 +48,22 @@ def write_program_cache(data: bytes, folder: Path, key: str = KEY) -> ProgramCac
 
 
 def clock_of(device_is_cpu: bool) -> Callable[[], int]:
-    """What runs are timed with, in ns.
+    """Return the clock that runs are timed with, in ns.
 
-    On a driver that computes on one CPU, to which the process is pinned, it is the time that this CPU worked for the process: the
-    same as by the wall on an idle machine, and not longer where others work too.
+    On a driver that computes on one CPU, to which the process is pinned, it is that CPU's time, which other processes do not
+    lengthen; else the time by the wall.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     return process_time_ns if device_is_cpu and affinity is not None and len(affinity(0)) == 1 else perf_counter_ns
 
 
 def load_resized(data: bytes, cache: bytes, folder: Path) -> GpuModel:
-    """A network that LiteRT starts from a program cache.
+    """Start a network in LiteRT from a program cache.
 
     Args:
         data: The ``.tflite`` file.
         cache: The program cache's content.
-        folder: Where the cache is put; nothing else is there.
+        folder: An empty folder for the cache.
 
     Raises:
         RuntimeFailure: LiteRT did not take the cache: it is of another network, device or version.
@@ -79,21 +71,21 @@ def load_resized(data: bytes, cache: bytes, folder: Path) -> GpuModel:
     path = folder / f"{KEY}{SUFFIX}"
     path.write_bytes(cache)
     model = GpuModel(data, folder, KEY)
-    # Where LiteRT does not take a cache it starts from the network and writes the cache anew.
+    # Where LiteRT does not take a cache it starts from the network and overwrites the file.
     if path.read_bytes() != cache:
         model.close()
         raise RuntimeFailure(
             f"LiteRT did not take the program cache {path.name} and wrote its own; a cache is of one network, device and "
-            "version: make it anew"
+            "version: make one for these"
         )
     return model
 
 
-class LiteRtSession:
+class DelegateSession:
     """See :class:`latcast.workgroups.gpu_interfaces.KernelSession`; each size is a network of one convolution.
 
     Args:
-        workload: What to compute; the kernel that it names is replaced by the delegate's.
+        workload: The convolution; the kernel that it names is replaced by the delegate's.
         limits: Of the device.
         clock_ns: See :func:`clock_of`.
 
@@ -101,17 +93,18 @@ class LiteRtSession:
         MeasurementError: The delegate does not run it as one kernel whose size can be changed, or cannot be given its input.
     """
 
-    def __init__(self, workload: Workload, limits: SizeLimits, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
+    def __init__(self, workload: Convolution, limits: SizeLimits, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._clock_ns = clock_ns
         if workload.in_channels % VECTOR:
-            # Seen with LiteRT 2.3: what fills the last slice of a network's input is not cleared and may get into the result.
+            # LiteRT 2.3 does not clear the rest of the last slice of a network's input, which may get into the result.
             raise MeasurementError(
                 f"LiteRT's GPU delegate may compute wrong results from an input of {workload.in_channels} channels: give "
                 f"{workload} a multiple of {VECTOR}"
             )
         operands = make_operands(workload)
         self._shape = operands.expected.shape
-        self._input = _pixels(operands.source)[..., : workload.in_channels]
+        pixels = operands.source.transpose(1, 2, 0, 3).reshape(1, workload.in_h, workload.in_w, -1)
+        self._input = np.ascontiguousarray(pixels)
         self._data = one_convolution(workload, operands)
         self._folder = tempfile.TemporaryDirectory(prefix="latcast-litert-")
         self._models: dict[WorkGroup, GpuModel] = {}
@@ -126,7 +119,7 @@ class LiteRtSession:
             self.close()
             names = ", ".join(kernel.name for kernel in self._cache.kernels)
             raise MeasurementError(f"LiteRT runs {workload} as {names}; expected one kernel whose work-group size can be changed")
-        self._number = kernels[0]
+        (self._number,) = kernels
         kernel = self._cache.kernels[self._number]
         self.workload = replace(workload, descriptor=kernel.descriptor)
         self._limits = kernel.limits(limits)
@@ -179,7 +172,7 @@ class LiteRtInterface:
     """See :class:`latcast.workgroups.gpu_interfaces.GpuInterface`."""
 
     def profiles(self) -> Sequence[DeviceProfile]:
-        """The first device of WebGPU, which LiteRT takes too; it tells nothing of the device by itself."""
+        """Return the first device of WebGPU, which LiteRT takes too and tells nothing of by itself."""
         from latcast.workgroups.webgpu import INTERFACE as WEBGPU
 
         require(_PURPOSE, "ai_edge_litert")
@@ -188,14 +181,14 @@ class LiteRtInterface:
         name = f"LiteRT {installed_version('ai-edge-litert')}"
         return [replace(found, name="litert", title=f"{name} on {found.title}") for found in WEBGPU.profiles()[:1]]
 
-    def session(self, device: int, workload: Workload) -> LiteRtSession:
-        """A session on the only device."""
+    def session(self, device: int, workload: Convolution) -> DelegateSession:
+        """Open a session on the only device."""
         from latcast.workgroups.webgpu import INTERFACE as WEBGPU
 
-        return LiteRtSession(workload, self.profiles()[device].limits, clock_of(WEBGPU.is_cpu(device)))
+        return DelegateSession(workload, self.profiles()[device].limits, clock_of(WEBGPU.is_cpu(device)))
 
     def missing_driver(self) -> str:
-        """What to install."""
+        """Return what to install."""
         return (
             "LiteRT's GPU delegate comes with the wheels of ai-edge-litert for Linux on x86_64 and needs a Vulkan driver with "
             "dynamic indexing of images: a GPU's, Mesa 25's lavapipe or SwiftShader"
@@ -205,8 +198,8 @@ class LiteRtInterface:
 INTERFACE = LiteRtInterface()
 
 
-def one_convolution(workload: Workload, operands: Operands) -> bytes:
-    """A ``.tflite`` file of a workload alone, with the weights of its operands.
+def one_convolution(workload: Convolution, operands: Operands) -> bytes:
+    """Return a ``.tflite`` file of one convolution, with the weights of its operands.
 
     Raises:
         MeasurementError: Its padding is neither TFLite's SAME nor VALID.
@@ -214,17 +207,18 @@ def one_convolution(workload: Workload, operands: Operands) -> bytes:
     w = workload
     sides = ((w.in_h, w.out_h, w.kernel_h, w.stride_h), (w.in_w, w.out_w, w.kernel_w, w.stride_w))
     if all(out == -(-size // stride) for size, out, _, stride in sides):
-        padding = "SAME"
+        padding = 0  # SAME
     elif all(out == -(-(size - kernel + 1) // stride) for size, out, kernel, stride in sides):
-        padding = "VALID"
+        padding = 1  # VALID
     else:
-        raise MeasurementError(f"{w} makes {w.out_h}x{w.out_w} pixels, which is neither TFLite's padding SAME nor VALID")
+        raise MeasurementError(f"{w} makes {w.out_h}x{w.out_w} pixels; expected those of TFLite's padding SAME or VALID")
     slices = operands.expected.shape[0]
-    options = {"padding": _PADDINGS[padding], "stride_w": w.stride_w, "stride_h": w.stride_h}
+    options = {"padding": padding, "stride_w": w.stride_w, "stride_h": w.stride_h}
     if w.kind == "conv":
         builtin = "CONV_2D"
         # (out slices, kernel_h, kernel_w, in slices, 4 in, 4 out) to (out, kernel_h, kernel_w, in).
-        weights = operands.weights[:slices].transpose(0, 5, 1, 2, 3, 4).reshape(-1, w.kernel_h, w.kernel_w, _whole(w.in_channels))
+        weights = operands.weights[:slices].transpose(0, 5, 1, 2, 3, 4)
+        weights = weights.reshape(-1, w.kernel_h, w.kernel_w, 4 * operands.source.shape[0])
         weights = weights[: w.out_channels, ..., : w.in_channels]
     else:
         builtin = "DEPTHWISE_CONV_2D"
@@ -242,13 +236,3 @@ def one_convolution(workload: Workload, operands: Operands) -> bytes:
     model.operators.append(TfliteOperator(builtin, (source, filters, added), (result,), options))
     model.inputs, model.outputs = (source,), (result,)
     return serialise(model)
-
-
-def _whole(channels: int) -> int:
-    return -(-channels // VECTOR) * VECTOR
-
-
-def _pixels(slices: np.ndarray) -> np.ndarray:
-    """(slices, height, width, 4) to (1, height, width, channels)."""
-    count, height, width, _ = slices.shape
-    return np.ascontiguousarray(slices.transpose(1, 2, 0, 3).reshape(1, height, width, count * VECTOR))

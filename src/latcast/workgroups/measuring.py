@@ -1,8 +1,8 @@
 """Timing a kernel with many work-group sizes so that their order means something, even on a noisy machine.
 
-One sweep after another over all sizes tells nothing there: two such sweeps hardly agree. Instead every round launches each size
-once, in an order of its own, so that a disturbance meets all sizes alike, and a size's latency is the least of its rounds. How
-far that can be trusted is told by the two halves of the rounds: see :attr:`latcast.workgroups.sweep.Sweep.repeatability`.
+Every round launches each size once, in an order of its own, so that a disturbance meets all sizes equally, and a size's latency
+is the least of its rounds. The two halves of the rounds tell how far that can be trusted: see
+:attr:`latcast.workgroups.sweep.SizeSweep.repeatability`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +20,11 @@ from latcast.folders import made
 from latcast.workgroups.advice import FIXED, kfast
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.gpu_interfaces import KernelSession
-from latcast.workgroups.kernel_tuner_cache import FAILURES, write_cache
+from latcast.workgroups.kernel_tuner_cache import FAILURES, read_cache, write_cache
 from latcast.workgroups.operands import make_operands
 from latcast.workgroups.rules import Situation, rank
-from latcast.workgroups.sizes import WorkGroup, candidate_sizes, exact_divisors
-from latcast.workgroups.sweep import Sweep
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.sizes import WorkGroup, candidate_array, candidate_sizes, exact_divisors
+from latcast.workgroups.sweep import SizeSweep
 
 LEAST_ROUNDS = 2
 """Rounds that are run even when the time is up: with fewer there are no two halves to compare."""
@@ -39,7 +38,7 @@ Watch = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """How long to measure.
+    """Effort of a sweep.
 
     Attributes:
         rounds: Launches of each size in the end, those of an earlier sweep included.
@@ -52,76 +51,58 @@ class SweepPlan:
     seed: int = 0
 
 
-@dataclass
-class _Prepared:
-    """Attributes:
-    sizes: Those that run.
-    spent_ms: What compiling each of them and running it for the first time took.
-    failed: The others, and why.
-    """
-
-    sizes: list[WorkGroup] = field(default_factory=list)
-    spent_ms: list[float] = field(default_factory=list)
-    failed: dict[WorkGroup, str] = field(default_factory=dict)
+DEFAULT_PLAN = SweepPlan()
 
 
 def shortlisted_sizes(situation: Situation, count: int = SHORTLIST) -> list[WorkGroup]:
-    """The sizes that somebody recommends: the rules' first ones, TFLite's default and the fixed one.
-
-    Args:
-        situation: Grid, kernel and device.
-        count: Of the rules' sizes.
-    """
-    return _recommended(candidate_sizes(situation.grid, situation.device.limits), situation, count)
+    """Return the recommended sizes: the rules' first ``count``, TFLite's default and the fixed one."""
+    grid, limits = situation.grid, situation.device.limits
+    chosen = rank(candidate_array(grid, limits), situation).shortlist(count)
+    return list(dict.fromkeys(chosen + [size for size in (kfast(grid, situation.kernel, limits), FIXED) if limits.allow(size)]))
 
 
 def divisor_sizes(situation: Situation) -> list[WorkGroup]:
-    """The sizes that TFLite's exhaustive tuning tries; none of them pads the grid."""
+    """Return the sizes that TFLite's exhaustive tuning tries; none of them pads the grid."""
     return exact_divisors(candidate_sizes(situation.grid, situation.device.limits), situation.grid)
 
 
 def sampled_sizes(situation: Situation, most: int, seed: int = 0) -> list[WorkGroup]:
-    """All sizes that the device allows, or as many of them as there is time for.
-
-    Args:
-        situation: Grid, kernel and device.
-        most: Sizes at most; where there are more, the recommended ones and a uniform sample of the others.
-        seed: Of the sample.
-    """
+    """Return all sizes that the device allows; where there are more than ``most``, recommended ones and a random sample."""
     candidates = candidate_sizes(situation.grid, situation.device.limits)
     if len(candidates) <= most:
         return candidates
-    chosen = _recommended(candidates, situation, min(SHORTLIST, most))[:most]
+    chosen = shortlisted_sizes(situation, min(SHORTLIST, most))[:most]
     others = sorted(set(candidates) - set(chosen))
     drawn = np.random.default_rng(seed).choice(len(others), most - len(chosen), replace=False)
     return chosen + [others[row] for row in sorted(drawn)]
 
 
-def _recommended(candidates: Sequence[WorkGroup], situation: Situation, count: int) -> list[WorkGroup]:
-    limits = situation.device.limits
-    known = [kfast(situation.grid, situation.kernel, limits), FIXED]
-    chosen = rank(candidates, situation).shortlist(count) + [size for size in known if limits.allow(size)]
-    return list(dict.fromkeys(chosen))
+def continue_sweep(
+    path: Path, session: KernelSession, device: DeviceProfile, sizes: Sequence[WorkGroup], plan: SweepPlan, watch: Watch
+) -> SizeSweep:
+    """Measure a sweep that is kept in a file: go on with its rounds, and keep every new one; see :func:`measure_sweep`."""
+    earlier = read_cache(path)[0] if path.exists() else None
+    return measure_sweep(session, device, sizes, plan, earlier=earlier, save=lambda sweep: save_sweep(path, sweep), watch=watch)
 
 
 def measure_sweep(
     session: KernelSession,
     device: DeviceProfile,
-    workload: Workload,
     sizes: Sequence[WorkGroup],
-    plan: SweepPlan | None = None,
+    plan: SweepPlan = DEFAULT_PLAN,
     *,
-    earlier: Sweep | None = None,
-    save: Callable[[Sweep], None] = lambda sweep: None,
+    earlier: SizeSweep | None = None,
+    save: Callable[[SizeSweep], None] = lambda sweep: None,
     watch: Watch = lambda what, share: None,
     clock: Callable[[], float] = time.monotonic,
-) -> Sweep:
-    """Times a workload with each size, round after round.
+) -> SizeSweep:
+    """Time a session's convolution with each size, round after round.
+
+    At least one round more than there are is run, and at least :data:`LEAST_ROUNDS` in all.
 
     Args:
-        session: The workload on the device; it stays open.
-        device: What is known of it.
-        workload: What is computed.
+        session: The convolution on the device; it stays open.
+        device: The GPU.
         sizes: To try, at least two.
         plan: How long.
         earlier: Rounds of the same sizes, to go on with.
@@ -132,92 +113,84 @@ def measure_sweep(
     Raises:
         MeasurementError: A size computes a wrong result, fewer than two run, or ``earlier`` is of something else.
     """
-    plan = plan or SweepPlan()
     deadline_s = clock() + plan.budget_s
+    workload = session.workload
     if earlier is not None:
-        _require_same(earlier, device, workload, sizes)
+        _require_same(earlier, session, device, sizes)
         if earlier.rounds >= plan.rounds:
             return earlier
         sizes = earlier.sizes
-    # Compiled again in any case; drivers mostly keep what they compiled, so only the first time says what tuning costs.
-    ready = _prepare(session, workload, sizes, watch)
-    if earlier is not None and ready.failed:
-        lost = next(iter(ready.failed))
-        raise MeasurementError(f"{workload} with {lost} ran before and does not now; start anew with another output file")
-    if len(ready.sizes) < 2:
+    spent_ms, failed = _compile_sizes(session, sizes, watch)
+    if earlier is not None and failed:
+        lost = next(iter(failed))
+        raise MeasurementError(f"{workload} with {lost} ran before and does not now; start again with another output file")
+    if len(spent_ms) < 2:
         raise MeasurementError(
-            f"{len(ready.sizes)} of {len(sizes)} work-group sizes run {workload} on {device.title}; expected at least two"
+            f"{len(spent_ms)} of {len(sizes)} work-group sizes run {workload} on {device.title}; expected at least two"
         )
-    return _time_rounds(session, device, workload, ready, plan, earlier, deadline_s, save, watch, clock)
+    sizes, compiling_ms = tuple(spent_ms), np.array(list(spent_ms.values()))
+    rounds: list[np.ndarray] = []
+    if earlier is not None:
+        rounds, failed = list(earlier.times_ms.T), dict(earlier.failed)
+        # Drivers mostly keep compiled kernels, so only the first time says how long compiling takes.
+        if earlier.tuning_ms is not None:
+            compiling_ms = earlier.tuning_ms - earlier.times_ms.sum(axis=1)
+    least = max(LEAST_ROUNDS, len(rounds) + 1)
+    while True:
+        watch(f"timing {len(sizes)} sizes", len(rounds) / plan.rounds)
+        taken_ms = np.empty(len(sizes))
+        for row in np.random.default_rng((plan.seed, len(rounds))).permutation(len(sizes)):
+            taken_ms[row] = session.run(sizes[row])
+            if not taken_ms[row] > 0:
+                raise MeasurementError(
+                    f"the device's clock says that {workload} with {sizes[row]} took {taken_ms[row]:g} ms; its steps are too "
+                    "coarse for so small an operator: measure a larger one"
+                )
+        rounds.append(taken_ms)
+        times_ms = np.column_stack(rounds)
+        sweep = SizeSweep(
+            device, str(workload), workload.descriptor, workload.grid, sizes, times_ms, interleaved=True,
+            tuning_ms=compiling_ms + times_ms.sum(axis=1), failed=failed, filter_size=(workload.kernel_h, workload.kernel_w),
+        )  # fmt: skip
+        save(sweep)
+        if len(rounds) >= least and (len(rounds) >= plan.rounds or clock() >= deadline_s):
+            return sweep
 
 
-def _prepare(session: KernelSession, workload: Workload, sizes: Sequence[WorkGroup], watch: Watch) -> _Prepared:
-    """Compiles every size and checks what it computes, so that no round is the first."""
-    operands = make_operands(workload)
-    ready = _Prepared()
+def _compile_sizes(
+    session: KernelSession, sizes: Sequence[WorkGroup], watch: Watch
+) -> tuple[dict[WorkGroup, float], dict[WorkGroup, str]]:
+    """Compile every size and check its result, so that no round is the first.
+
+    Returns:
+        Sizes that run to the milliseconds of compiling each, and the others to why they do not.
+    """
+    operands = make_operands(session.workload)
+    spent_ms: dict[WorkGroup, float] = {}
+    failed: dict[WorkGroup, str] = {}
     for index, size in enumerate(sizes):
         watch(f"compiling {len(sizes)} sizes", index / len(sizes))
         if not session.limits.allow(size):
-            ready.failed[size] = FAILURES["InvalidConfig"]
+            failed[size] = FAILURES["InvalidConfig"]
             continue
         begin_s = time.perf_counter()
         try:
             session.prepare(size)
-            spent_ms = 1e3 * (time.perf_counter() - begin_s)
+            prepared_s = time.perf_counter()
             session.clear()
             session.run(size)
         except MeasurementError:
-            ready.failed[size] = FAILURES["RuntimeFailedConfig"]
+            failed[size] = FAILURES["RuntimeFailedConfig"]
             continue
-        operands.check(session.result(), f"{workload} with {size}")
-        ready.sizes.append(size)
-        ready.spent_ms.append(spent_ms)
-    return ready
+        operands.check(session.result(), f"{session.workload} with {size}")
+        spent_ms[size] = 1e3 * (prepared_s - begin_s)
+    return spent_ms, failed
 
 
-def _time_rounds(
-    session: KernelSession, device: DeviceProfile, workload: Workload, ready: _Prepared, plan: SweepPlan,
-    earlier: Sweep | None, deadline_s: float, save: Callable[[Sweep], None], watch: Watch, clock: Callable[[], float],
-) -> Sweep:  # fmt: skip
-    """At least one round more than there are, and until there are two."""
-    rounds = [] if earlier is None else list(earlier.times_ms.T)
-    known = len(rounds)
-    compiling_ms = np.array(ready.spent_ms)
-    if earlier is not None and earlier.tuning_ms is not None:
-        compiling_ms = earlier.tuning_ms - earlier.times_ms.sum(axis=1)
-    failed = ready.failed if earlier is None else earlier.failed
-    while True:
-        done = len(rounds)
-        watch(f"timing {len(ready.sizes)} sizes", done / plan.rounds)
-        rounds.append(_one_round(session, workload, ready.sizes, np.random.default_rng((plan.seed, done))))
-        times_ms = np.column_stack(rounds)
-        sweep = Sweep(
-            device, str(workload), workload.descriptor, workload.grid, tuple(ready.sizes), times_ms,
-            interleaved=True, tuning_ms=compiling_ms + times_ms.sum(axis=1), failed=failed,
-            filter_size=(workload.kernel_h, workload.kernel_w),
-        )  # fmt: skip
-        save(sweep)
-        enough = len(rounds) >= max(LEAST_ROUNDS, known + 1)
-        if enough and (len(rounds) >= plan.rounds or clock() >= deadline_s):
-            return sweep
-
-
-def _one_round(session: KernelSession, workload: Workload, sizes: Sequence[WorkGroup], rng: np.random.Generator) -> np.ndarray:
-    times_ms = np.empty(len(sizes))
-    for row in rng.permutation(len(sizes)):
-        times_ms[row] = session.run(sizes[row])
-        if not times_ms[row] > 0:
-            raise MeasurementError(
-                f"the device's clock says that {workload} with {sizes[row]} took {times_ms[row]:g} ms; its steps are too coarse "
-                "for so small an operator: measure a larger one"
-            )
-    return times_ms
-
-
-def _require_same(earlier: Sweep, device: DeviceProfile, workload: Workload, sizes: Sequence[WorkGroup]) -> None:
+def _require_same(earlier: SizeSweep, session: KernelSession, device: DeviceProfile, sizes: Sequence[WorkGroup]) -> None:
+    workload = session.workload
     found = (earlier.device.title, earlier.operator, earlier.descriptor, earlier.grid)
-    expected = (device.title, str(workload), workload.descriptor, workload.grid)
-    if found != expected:
+    if found != (device.title, str(workload), workload.descriptor, workload.grid):
         raise MeasurementError(
             f"the earlier rounds are of {earlier.operator} ({earlier.descriptor.name}) on {earlier.device.title}, not of "
             f"{workload} ({workload.descriptor.name}) on {device.title}: give another output file"
@@ -229,8 +202,8 @@ def _require_same(earlier: Sweep, device: DeviceProfile, workload: Workload, siz
         )
 
 
-def save_sweep(path: Path, sweep: Sweep) -> None:
-    """Writes a sweep's cache whole or not at all, so that an interruption leaves the rounds before it."""
+def save_sweep(path: Path, sweep: SizeSweep) -> None:
+    """Write a sweep's cache whole or not at all, so that an interruption leaves the rounds before it."""
     made(path.parent)
     unfinished = path.with_name(f".{path.name}")
     write_cache(unfinished, sweep)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.errors import MeasurementError
-from latcast.workgroups.workloads import Kind, Workload
+from latcast.workgroups.workloads import Convolution, Kind
 
 VECTOR = 4
 """Channels in a slice of the kernels that come with latcast."""
@@ -16,14 +16,13 @@ VECTOR = 4
 TOLERANCE = 1e-4
 """Largest error of a right result, relative to its largest number: rounding of FP32 in another order of adding."""
 
-
 SOURCES: Mapping[Kind, str] = {"conv": "conv", "depthwise_conv": "dwconv"}
 """Kind to the name of its kernel in OpenCL C and WGSL, which is its file's too."""
 
 
 @dataclass(frozen=True)
 class Operands:
-    """What a kernel reads, and what it must write; float32, batch 1.
+    """Inputs of a kernel and the result it must write; float32, batch 1.
 
     Attributes:
         source: (in slices, in_h, in_w, 4).
@@ -39,14 +38,14 @@ class Operands:
     expected: np.ndarray
 
     def check(self, result: np.ndarray, what: str) -> None:
-        """That a kernel computed what it should.
+        """Raise if a kernel computed a wrong result.
 
         Args:
             result: Shape of ``expected``.
             what: Kernel and size, for the message.
 
         Raises:
-            MeasurementError: It did not.
+            MeasurementError: It did.
         """
         error = float(np.abs(result - self.expected).max()) / float(np.abs(self.expected).max())
         if not error <= TOLERANCE:
@@ -56,13 +55,13 @@ class Operands:
             )
 
 
-def leading_padding(in_size: int, out_size: int, kernel: int, stride: int) -> int:
-    """Zeros in front of the first row or column: the smaller half of those that the output's size asks for."""
+def _leading_padding(in_size: int, out_size: int, kernel: int, stride: int) -> int:
+    """Return the zeros in front of the first row or column: the smaller half of those that the output's size asks for."""
     return max((out_size - 1) * stride + kernel - in_size, 0) // 2
 
 
-def require_supported(workload: Workload) -> None:
-    """That the kernels here compute a workload.
+def require_supported(workload: Convolution) -> None:
+    """Raise if the kernels here do not compute a convolution.
 
     Raises:
         MeasurementError: They do not; the message says why.
@@ -83,30 +82,25 @@ def require_supported(workload: Workload) -> None:
         )
 
 
-def constants(workload: Workload) -> Mapping[str, int]:
-    """Names in the kernels' sources to this workload's numbers."""
-    kernel = workload.descriptor
+def constants(workload: Convolution) -> Mapping[str, int]:
+    """Return the names in the kernels' sources with this convolution's numbers."""
+    kernel, w = workload.descriptor, workload
     return {
-        "KERNEL_W": workload.kernel_w,
-        "KERNEL_H": workload.kernel_h,
-        "STRIDE_X": workload.stride_w,
-        "STRIDE_Y": workload.stride_h,
-        "PAD_LEFT": leading_padding(workload.in_w, workload.out_w, workload.kernel_w, workload.stride_w),
-        "PAD_TOP": leading_padding(workload.in_h, workload.out_h, workload.kernel_h, workload.stride_h),
-        "BLOCK_X": kernel.block_x,
-        "BLOCK_Y": kernel.block_y,
-        "BLOCK_S": kernel.block_z,
-    }
+        "KERNEL_W": w.kernel_w, "KERNEL_H": w.kernel_h, "STRIDE_X": w.stride_w, "STRIDE_Y": w.stride_h,
+        "PAD_LEFT": _leading_padding(w.in_w, w.out_w, w.kernel_w, w.stride_w),
+        "PAD_TOP": _leading_padding(w.in_h, w.out_h, w.kernel_h, w.stride_h),
+        "BLOCK_X": kernel.block_x, "BLOCK_Y": kernel.block_y, "BLOCK_S": kernel.block_z,
+    }  # fmt: skip
 
 
-def size_arguments(workload: Workload) -> tuple[int, ...]:
-    """in_w, in_h, in slices, out_w, out_h, out slices: the kernels' arguments, as 32-bit integers."""
+def size_arguments(workload: Convolution) -> tuple[int, ...]:
+    """Return in_w, in_h, in slices, out_w, out_h, out slices: the kernels' arguments, as 32-bit integers."""
     in_slices, out_slices = -(-workload.in_channels // VECTOR), -(-workload.out_channels // VECTOR)
     return (workload.in_w, workload.in_h, in_slices, workload.out_w, workload.out_h, out_slices)
 
 
-def make_operands(workload: Workload) -> Operands:
-    """Random numbers, always the same, for a workload (see :func:`require_supported`).
+def make_operands(workload: Convolution) -> Operands:
+    """Return random numbers, always the same, for a convolution.
 
     Raises:
         MeasurementError: The kernels here do not compute it.
@@ -114,48 +108,35 @@ def make_operands(workload: Workload) -> Operands:
     require_supported(workload)
     rng = np.random.default_rng(0)
     _, _, in_slices, _, _, out_slices = size_arguments(workload)
-    padded = -(-out_slices // workload.descriptor.block_z) * workload.descriptor.block_z
-    window = (workload.kernel_h, workload.kernel_w)
 
-    source = _random(rng, in_slices, workload.in_h, workload.in_w, VECTOR)
+    def draw(channels: int, *shape: int) -> np.ndarray:
+        """Return random slices, with zeros in the channels that only fill the last one."""
+        array = rng.standard_normal(shape, dtype=np.float32)
+        whole, rest = divmod(channels, VECTOR)
+        if rest:
+            array[whole, ..., rest:] = 0
+        return array
+
+    source = draw(workload.in_channels, in_slices, workload.in_h, workload.in_w, VECTOR)
     per_tap = (VECTOR,) if workload.kind == "depthwise_conv" else (in_slices, VECTOR, VECTOR)
     # Drawn without the block's padding, so that kernels of any block compute the same.
-    weights = _random(rng, out_slices, *window, *per_tap)
-    bias = _random(rng, out_slices, VECTOR)
-    _clear_beyond(source, workload.in_channels)
-    _clear_beyond(weights, workload.out_channels)
-    _clear_beyond(bias, workload.out_channels)
-    expected = _convolved(workload, source, weights, bias)
-    return Operands(source, _lengthened(weights, padded), _lengthened(bias, padded), expected)
+    weights = draw(workload.out_channels, out_slices, workload.kernel_h, workload.kernel_w, *per_tap)
+    bias = draw(workload.out_channels, out_slices, VECTOR)
+    added = -out_slices % workload.descriptor.block_z
+    padded_weights, padded_bias = (
+        np.concatenate([array, np.zeros((added, *array.shape[1:]), array.dtype)]) for array in (weights, bias)
+    )
+    return Operands(source, padded_weights, padded_bias, _convolve(workload, source, weights, bias))
 
 
-def _lengthened(array: np.ndarray, count: int) -> np.ndarray:
-    """With zeros behind, as many in all along the first axis."""
-    return np.concatenate([array, np.zeros((count - len(array), *array.shape[1:]), array.dtype)])
-
-
-def _random(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    return rng.standard_normal(shape, dtype=np.float32)
-
-
-def _clear_beyond(array: np.ndarray, channels: int) -> None:
-    """Zeros in channels that are there only to fill a slice; slices are the first axis, channels of one the last."""
-    whole, rest = divmod(channels, VECTOR)
-    if rest:
-        array[whole, ..., rest:] = 0
-        whole += 1
-    array[whole:] = 0
-
-
-def _convolved(workload: Workload, source: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The convolution as one matrix product (or product) for each position of the filter."""
+def _convolve(workload: Convolution, source: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Return the convolution as one product for each position of the filter."""
     height, width = workload.out_h, workload.out_w
-    top = leading_padding(workload.in_h, height, workload.kernel_h, workload.stride_h)
-    left = leading_padding(workload.in_w, width, workload.kernel_w, workload.stride_w)
-    rows = (height - 1) * workload.stride_h + workload.kernel_h
-    columns = (width - 1) * workload.stride_w + workload.kernel_w
-    behind = (max(rows - top - workload.in_h, 0), max(columns - left - workload.in_w, 0))
-    padded = np.pad(source, ((0, 0), (top, behind[0]), (left, behind[1]), (0, 0)))
+    numbers = constants(workload)
+    top, left = numbers["PAD_TOP"], numbers["PAD_LEFT"]
+    bottom = max((height - 1) * workload.stride_h + workload.kernel_h - top - workload.in_h, 0)
+    right = max((width - 1) * workload.stride_w + workload.kernel_w - left - workload.in_w, 0)
+    padded = np.pad(source, ((0, 0), (top, bottom), (left, right), (0, 0)))
 
     result = np.tile(bias[:, None, None, :], (1, height, width, 1))
     for ky in range(workload.kernel_h):

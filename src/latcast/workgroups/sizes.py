@@ -36,7 +36,7 @@ class WorkItems:
 
     @property
     def items(self) -> int:
-        """All of them; those of a grid have something to do."""
+        """Number of work items."""
         return self.x * self.y * self.z
 
     def __str__(self) -> str:
@@ -55,25 +55,23 @@ class Grid(WorkItems):
     noun = "grid"
 
     def groups(self, size: WorkGroup) -> tuple[int, int, int]:
-        """Work groups along each dimension."""
+        """Return the number of work groups along each dimension."""
         x, y, z = (-(-whole // part) for whole, part in zip(self.shape, size.shape, strict=True))
         return (x, y, z)
 
     def padded(self, size: WorkGroup) -> tuple[int, int, int]:
-        """The grid rounded up to whole work groups: the global size to launch."""
+        """Return the global size to launch: the grid rounded up to whole work groups."""
         x, y, z = (count * part for count, part in zip(self.groups(size), size.shape, strict=True))
         return (x, y, z)
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """What a device allows.
+    """The largest sizes that a device launches.
 
     Attributes:
         most_items: Work items in a group, the paper's C_t.
-        most_x: Work items of a group along x, the paper's C_x.
-        most_y: Along y, C_y.
-        most_z: Along z.
+        most_x, most_y, most_z: Along each dimension; the paper's C_x and C_y.
     """
 
     most_items: int
@@ -82,49 +80,31 @@ class SizeLimits:
     most_z: int
 
     def allow(self, size: WorkGroup) -> bool:
-        """Whether the device launches groups of this size."""
+        """Return whether the device launches groups of this size."""
         return size.items <= self.most_items and size.x <= self.most_x and size.y <= self.most_y and size.z <= self.most_z
 
 
 def sizes_array(sizes: Iterable[WorkGroup]) -> np.ndarray:
-    """(sizes, 3), int64: x, y and z."""
+    """Return sizes as an array, (sizes, 3), int64."""
     return np.array([size.shape for size in sizes], dtype=np.int64).reshape(-1, 3)
 
 
 def candidate_array(grid: Grid, limits: SizeLimits) -> np.ndarray:
-    """All sizes no larger than the grid that the device allows.
-
-    Args:
-        grid: The kernel's work items.
-        limits: Of the device.
-
-    Returns:
-        (sizes, 3), int64, in ascending order of x, then y, then z.
-    """
-    most = [min(bound, whole) for bound, whole in zip((limits.most_x, limits.most_y, limits.most_z), grid.shape, strict=True)]
-    # By x alone and x by y first: the cube of all three would hold millions of sizes that are too large.
-    x = np.arange(1, min(most[0], limits.most_items) + 1)
-    xy = _crossed(x[:, None], most[1], limits.most_items)
-    return _crossed(xy, most[2], limits.most_items)
+    """Return all sizes no larger than the grid that the limits allow: (sizes, 3), int64, ascending in x, then y, then z."""
+    rows = np.ones((1, 0), dtype=np.int64)
+    # Axis after axis: the cube of all three would hold millions of sizes that are too large.
+    for bound, whole in zip((limits.most_x, limits.most_y, limits.most_z), grid.shape, strict=True):
+        room = np.minimum(limits.most_items // rows.prod(axis=1), min(bound, whole))
+        starts = np.repeat(np.cumsum(room) - room, room)
+        rows = np.column_stack([np.repeat(rows, room, axis=0), np.arange(len(starts)) - starts + 1])
+    return rows
 
 
 def candidate_sizes(grid: Grid, limits: SizeLimits) -> list[WorkGroup]:
-    """As :func:`candidate_array`, as objects."""
+    """Return the rows of :func:`candidate_array` as objects."""
     return [WorkGroup(x, y, z) for x, y, z in candidate_array(grid, limits).tolist()]
 
 
 def exact_divisors(sizes: Sequence[WorkGroup], grid: Grid) -> list[WorkGroup]:
-    """The sizes that TFLite's exhaustive tuning tries: those of at least 32 work items that divide the grid exactly."""
-    return [
-        size
-        for size in sizes
-        if size.items >= 32 and all(whole % part == 0 for whole, part in zip(grid.shape, size.shape, strict=True))
-    ]
-
-
-def _crossed(rows: np.ndarray, most: int, most_items: int) -> np.ndarray:
-    """Each row with 1, 2, ... behind it, as long as its product and ``most`` allow."""
-    room = np.minimum(most_items // rows.prod(axis=1), most)
-    repeated = np.repeat(rows, room, axis=0)
-    starts = np.repeat(np.cumsum(room) - room, room)
-    return np.column_stack([repeated, np.arange(len(repeated)) - starts + 1]).astype(np.int64)
+    """Return the sizes that TFLite's exhaustive tuning tries: at least 32 work items, and dividing the grid exactly."""
+    return [size for size in sizes if size.items >= 32 and grid.padded(size) == grid.shape]

@@ -25,19 +25,19 @@ COMPETITIVE = 1.15
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class SizeSweep:
     """One kernel of one operator on one device, timed with many work-group sizes.
 
     Attributes:
-        device: What was known of the device.
-        operator: What was computed ("conv:56x56x256,k3,s1,c256").
+        device: The GPU.
+        operator: Text of the operator ("conv:56x56x256,k3,s1,c256").
         descriptor: The kernel.
         grid: Its work items.
         sizes: Those that ran.
         times_ms: (sizes, rounds); every run, in the order taken.
         variant: Settings of the kernel besides the size, by name.
         interleaved: Whether a round went over all sizes before the next began; otherwise a size's runs followed each other.
-        tuning_ms: (sizes,) what trying each size took, compilation included; None where it is not known.
+        tuning_ms: (sizes,) time that trying each size took, compilation included; None where it is not known.
         failed: Sizes that did not run, and why.
         filter_size: Rows and columns of the filter.
 
@@ -68,11 +68,6 @@ class Sweep:
             raise MeasurementError(f"{self.operator} on {self.device.title}: a time is not a positive number")
 
     @property
-    def variant_name(self) -> str:
-        """The settings, for people; empty where there are none."""
-        return " ".join(f"{name}={value}" for name, value in self.variant.items())
-
-    @property
     def rounds(self) -> int:
         """Runs of each size."""
         return self.times_ms.shape[1]
@@ -84,18 +79,23 @@ class Sweep:
 
     @property
     def situation(self) -> Situation:
-        """What the rules are asked about."""
+        """Grid, kernel and device, for the rules."""
         return Situation(self.grid, self.descriptor, self.device)
 
     @cached_property
     def latency_ms(self) -> np.ndarray:
-        """(sizes,) the least of each size's runs: what disturbs a run only ever makes it longer."""
+        """(sizes,) the least of each size's runs: disturbances only ever make a run longer."""
         return self.times_ms.min(axis=1)
 
     @cached_property
     def relative(self) -> np.ndarray:
         """(sizes,) latency over that of the best size."""
         return self.latency_ms / self.latency_ms.min()
+
+    @property
+    def best(self) -> WorkGroup:
+        """The fastest size."""
+        return self.sizes[int(self.latency_ms.argmin())]
 
     @property
     def competitive_share(self) -> float:
@@ -111,12 +111,10 @@ class Sweep:
         """
         if self.rounds < 2:
             return float("nan")
-        if self.interleaved:
-            parts = self.times_ms[:, ::2], self.times_ms[:, 1::2]
-        else:
-            middle = self.rounds // 2
-            parts = self.times_ms[:, :middle], self.times_ms[:, middle:]
-        return spearman(parts[0].min(axis=1), parts[1].min(axis=1))
+        middle = self.rounds // 2
+        halves = (slice(None, None, 2), slice(1, None, 2)) if self.interleaved else (slice(middle), slice(middle, None))
+        first, second = (self.times_ms[:, half].min(axis=1) for half in halves)
+        return spearman(first, second)
 
     @property
     def rankable(self) -> bool:
@@ -124,7 +122,7 @@ class Sweep:
         return bool(self.repeatability >= LEAST_REPEATABILITY)
 
     def why_not_rankable(self) -> str:
-        """What was found, what was expected, what to do; empty where sizes can be ranked."""
+        """Return why the sizes' order is noise and what to do; empty where sizes can be ranked."""
         if self.rankable:
             return ""
         found = "each size ran once" if self.rounds < 2 else f"split-half rank correlation {decimal(self.repeatability, 2)}"
@@ -134,7 +132,7 @@ class Sweep:
         )
 
     def index_of(self, size: WorkGroup) -> int | None:
-        """The row of a size; None where it did not run."""
+        """Return the row of a size; None where it did not run."""
         return self._rows.get(size)
 
     @cached_property

@@ -8,7 +8,7 @@ import numpy as np
 
 from latcast.records import Reference
 from latcast.spaces import build
-from papers.iiswc20.published import Published
+from papers.iiswc20.published import PublishedPhones
 from papers.iiswc20.trees import layers_of_graph
 
 PHONES, NETWORKS = 30, 24
@@ -26,7 +26,7 @@ def _layers(rng: np.random.Generator) -> np.ndarray:
 
 
 @cache
-def made_up() -> Published:
+def made_up() -> PublishedPhones:
     """Thirty phones of three speeds, two of each model; a phone has its own price of depthwise convolutions. The last network is
     MobileNetV2."""
     rng = np.random.default_rng(5)
@@ -47,7 +47,7 @@ def made_up() -> Published:
         }
         for index, value in enumerate(speed)
     )
-    return Published(
+    return PublishedPhones(
         phones=tuple(f"phone{index}/tflite-unstated/1large/int8" for index in range(PHONES)),
         models=tuple(str(device["model"]) for device in hardware),
         hardware=hardware,

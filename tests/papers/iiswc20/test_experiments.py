@@ -14,16 +14,16 @@ import pytest
 from papers.iiswc20 import experiments
 from papers.iiswc20.experiments import EXPERIMENTS, OURS_OF, TREES, compute, contributed, signature_of_all
 from papers.iiswc20.known_phones import PhoneModel
-from papers.iiswc20.protocol import Trial, choose_signature, split_networks, split_phones
-from papers.iiswc20.published import Published
+from papers.iiswc20.protocol import PhoneTrial, choose_signature, split_networks, split_phones
+from papers.iiswc20.published import PublishedPhones
 from tests.papers.iiswc20.made_up_phones import NETWORKS, PHONES, made_up
 
 
-def doubled(published: Published, cells: np.ndarray) -> Published:
+def doubled(published: PublishedPhones, cells: np.ndarray) -> PublishedPhones:
     return replace(published, mean_ms=np.where(cells, 2 * published.mean_ms, published.mean_ms))
 
 
-def unmeasured_of_new_phones(trial: Trial, method: str = "random") -> np.ndarray:
+def unmeasured_of_new_phones(trial: PhoneTrial, method: str = "random") -> np.ndarray:
     train, test = split_phones(made_up(), trial.seed)
     cells = np.zeros(made_up().mean_ms.shape, dtype=bool)
     cells[test] = True
@@ -33,7 +33,7 @@ def unmeasured_of_new_phones(trial: Trial, method: str = "random") -> np.ndarray
 
 @pytest.mark.slow
 def test_unmeasured_latencies_of_new_phones_are_not_known_to_ours() -> None:
-    trial = Trial("new phones", 1, "mean, prediction_error", 5)
+    trial = PhoneTrial("new phones", 1, "mean, prediction_error", 5)
 
     right = compute(trial, made_up())[0]
     wrong = compute(trial, doubled(made_up(), unmeasured_of_new_phones(trial, "prediction_error")))[0]
@@ -43,7 +43,7 @@ def test_unmeasured_latencies_of_new_phones_are_not_known_to_ours() -> None:
 
 
 def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_trees() -> None:
-    trial = Trial("selection", 1, "random", 5)
+    trial = PhoneTrial("selection", 1, "random", 5)
 
     right = compute(trial, made_up())[0]
     wrong = compute(trial, doubled(made_up(), unmeasured_of_new_phones(trial)))[0]
@@ -55,7 +55,7 @@ def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_trees() -> None
 
 @pytest.mark.slow
 def test_neither_networks_that_are_unseen_nor_phones_that_are_new_are_known() -> None:
-    trial = Trial("unseen networks", 1, "mean", 5)
+    trial = PhoneTrial("unseen networks", 1, "mean", 5)
     _, unseen = split_networks(NETWORKS, trial.seed)
     cells = np.zeros(made_up().mean_ms.shape, dtype=bool)
     cells[:, unseen] = True
@@ -68,7 +68,7 @@ def test_neither_networks_that_are_unseen_nor_phones_that_are_new_are_known() ->
 
 
 def test_cells_that_no_phone_contributed_are_not_known() -> None:
-    trial = Trial("collaborative", 2, f"{OURS_OF}10", 30)
+    trial = PhoneTrial("collaborative", 2, f"{OURS_OF}10", 30)
     signature = signature_of_all(made_up())
     order, measured = contributed(made_up(), signature, 0.3, trial.seed)
     cells = np.zeros(made_up().mean_ms.shape, dtype=bool)
@@ -82,7 +82,7 @@ def test_cells_that_no_phone_contributed_are_not_known() -> None:
     assert wrong["mape"] == pytest.approx(50, abs=10)
 
 
-def _with_signature(trial: Trial, table: Published, signature: np.ndarray) -> dict[str, float]:
+def _with_signature(trial: PhoneTrial, table: PublishedPhones, signature: np.ndarray) -> dict[str, float]:
     """The signature is chosen from all phones, as the paper has it; here it stays what it was."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("papers.iiswc20.experiments.signature_of_all", lambda published: signature)
@@ -91,19 +91,19 @@ def _with_signature(trial: Trial, table: Published, signature: np.ndarray) -> di
 
 @pytest.mark.slow
 def test_the_papers_trees_take_a_row_for_each_number_of_phones() -> None:
-    rows = compute(Trial("collaborative", 0, TREES, 20), made_up())
+    rows = compute(PhoneTrial("collaborative", 0, TREES, 20), made_up())
 
     assert [row["devices"] for row in rows] == [2, 5, 10, 20, 30]
 
 
 def test_features_of_other_phones_say_less_than_a_phone_s_own() -> None:
-    own, others = (compute(Trial("static", 0, variant), made_up())[0] for variant in ("as published", "rows exchanged"))
+    own, others = (compute(PhoneTrial("static", 0, variant), made_up())[0] for variant in ("as published", "rows exchanged"))
 
     assert own["r2"] > others["r2"] + 0.2
 
 
 def test_trees_cannot_predict_beyond_what_they_learned_but_their_logarithms_can() -> None:
-    rows = {row["model"]: row for row in compute(Trial("held-out cluster", 0, "slow, random", 5), made_up())}
+    rows = {row["model"]: row for row in compute(PhoneTrial("held-out cluster", 0, "slow, random", 5), made_up())}
 
     assert rows["trees"]["r2"] < rows["logarithms of ratios"]["r2"]
     assert rows["ours"]["mape"] < rows["trees"]["mape"]
@@ -113,7 +113,7 @@ def test_trees_cannot_predict_beyond_what_they_learned_but_their_logarithms_can(
 def test_more_measured_networks_are_better_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "SIZES", (1, 10))
 
-    rows = {row["size"]: row for row in compute(Trial("sizes", 0), made_up())}
+    rows = {row["size"]: row for row in compute(PhoneTrial("sizes", 0), made_up())}
 
     assert rows[10]["mape"] < rows[1]["mape"]
 
@@ -133,7 +133,7 @@ def test_networks_that_all_known_phones_find_hard_are_told_by_their_effect() -> 
 
 @pytest.mark.slow
 def test_every_experiment_gives_the_same_twice() -> None:
-    trial = Trial("sizes", 0)
+    trial = PhoneTrial("sizes", 0)
 
     assert compute(trial, made_up()) == compute(trial, made_up())
     assert trial.experiment in EXPERIMENTS

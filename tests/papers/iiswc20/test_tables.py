@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from papers.harness import Comparison, ResultFolder
+from papers.harness import PaperTable, ResultFolder
 from papers.iiswc20 import tables
 from papers.iiswc20.plots import draw
-from papers.iiswc20.protocol import Row, Trial, result_folder, rows_of
+from papers.iiswc20.protocol import PhoneTrial, Row, result_folder, rows_of
 from papers.iiswc20.tables import ITEMS, reproduce, targets, wanted_trials
 from tests.papers.iiswc20.made_up_phones import made_up
 
@@ -19,7 +19,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultFolder[list[Row]]:
     return result_folder(tmp_path_factory.mktemp("trials"), "made up")
 
 
-def one(kept: ResultFolder[list[Row]], name: str) -> Comparison:
+def one(kept: ResultFolder[list[Row]], name: str) -> PaperTable:
     return reproduce(made_up(), kept, (name,), splits=1)[0]
 
 
@@ -58,7 +58,7 @@ def test_every_item_has_trials_and_medians_need_raw_runs() -> None:
 
 def test_a_target_is_reached_by_the_mean_of_the_splits() -> None:
     rows = {
-        Trial("new phones", seed, "mean, random", 10): [
+        PhoneTrial("new phones", seed, "mean, random", 10): [
             {"models_apart": False, "model": "ours", "mape": mape, "within_10": 80.0, "interval_coverage": 90.0},
             {"models_apart": True, "model": "ours", "mape": 50.0, "within_10": 0.0, "interval_coverage": 0.0},
         ]
@@ -76,13 +76,13 @@ def test_a_target_is_reached_by_the_mean_of_the_splits() -> None:
 
 def test_figures_by_size_and_by_number_of_phones_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    sizes = Comparison(
+    sizes = PaperTable(
         "figure 11",
         "sizes",
         ("networks", *(f"{name} {figure}" for name in ("RS", "MIS", "SCCS", "ours") for figure in ("R²", "MAPE %"))),
         ((1, *[0.5, 20.0] * 4), (5, *[0.9, 10.0] * 3, None, None)),
     )
-    together = Comparison(
+    together = PaperTable(
         "figure 12",
         "phones",
         ("devices", "% of networks", "model", "R², mean", "unmeasured MAPE %"),

@@ -9,7 +9,7 @@ import pytest
 
 from latcast.errors import LatcastError, MissingExtraError
 from latcast.predictors.profiling import Stage
-from papers.harness import Comparison
+from papers.harness import PaperTable
 from papers.nn_meter.benchmark import MeasuredBenchmark, Training
 from papers.nn_meter.evaluation import ITEMS, draw, reproduce
 
@@ -42,9 +42,9 @@ def test_another_platform_adds_its_table(benchmark: MeasuredBenchmark, other: Me
     assert found.name == "table 11"
 
 
-BARS = Comparison("table 8", "Accuracy", ("family", "±10 %", "paper CPU ±10 %"), (("a", 90.0, None), ("b", 80.0, 70.0)))
-SHARES = Comparison("figure 6", "Shares", ("family", "Conv and DWConv %", "conv %", "others %"), (("a", 60.0, 60.0, 40.0),))
-PLAIN = Comparison("table 12", "Time", ("platform", "hours"), (("a", 1.0),))
+BARS = PaperTable("table 8", "Accuracy", ("family", "±10 %", "paper CPU ±10 %"), (("a", 90.0, None), ("b", 80.0, 70.0)))
+SHARES = PaperTable("figure 6", "Shares", ("family", "Conv and DWConv %", "conv %", "others %"), (("a", 60.0, 60.0, 40.0),))
+PLAIN = PaperTable("table 12", "Time", ("platform", "hours"), (("a", 1.0),))
 
 
 def test_what_can_be_drawn_is_drawn_into_the_folder(tmp_path: Path) -> None:

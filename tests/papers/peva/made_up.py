@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from latcast.measure.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Reference
-from papers.peva.published import Published
+from papers.peva.published import PublishedNetworks
 
 GPU = "a03s/tflite-2.10/gpu/fp16"
 PYTORCH_GPU = "pixel4/pytorch-2.0/gpu/fp16"
@@ -51,7 +51,7 @@ def names(count: int) -> list[str]:
     return [f"{families[place % 5]}{10 + place}" for place in range(count)]
 
 
-def made_up_published(count: int = 50, synthetic: int = 0) -> Published:
+def made_up_published(count: int = 50, synthetic: int = 0) -> PublishedNetworks:
     """GPUs with operations, and CPUs without."""
     found: list[Measurement] = []
     for place, name in enumerate(names(count)):
@@ -69,4 +69,4 @@ def made_up_published(count: int = 50, synthetic: int = 0) -> Published:
     for place in range(synthetic):
         made = measurement(ONE, f"NAS{place}", 1.0 + place % 40)
         found.append(replace(made, reference=Reference("usc_nas", {"name": f"NAS{place}"}, f"NAS{place}")))
-    return Published.of(found)
+    return PublishedNetworks.of(found)

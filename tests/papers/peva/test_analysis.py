@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.harness import Comparison
+from papers.harness import PaperTable
 from papers.peva import evaluation
 from papers.peva.analysis import FIGURES, by_family, by_scenario, equal_cores, figure_9, figure_10, figure_14, mixed_cores
 from papers.peva.evaluation import draw
@@ -20,7 +20,7 @@ def published():  # type: ignore[no-untyped-def]
     return made_up_published(20)
 
 
-def cell(found: Comparison, column: str, **wanted: str) -> object:
+def cell(found: PaperTable, column: str, **wanted: str) -> object:
     [row] = [row for row in found.records() if all(row[name.replace("_", " ")] == value for name, value in wanted.items())]
     return row[column]
 

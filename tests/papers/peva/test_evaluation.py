@@ -9,12 +9,12 @@ import pytest
 from latcast.errors import TrainingError
 from latcast.graph import GraphBuilder
 from latcast.records import Platform
-from papers.harness import Comparison, ResultFolder, run_trials
+from papers.harness import PaperTable, ResultFolder, run_trials
 from papers.peva import evaluation
 from papers.peva.case_studies import importances
 from papers.peva.evaluation import ITEMS, draw, reproduce, wanted_trials
 from papers.peva.learners import LEARNERS, compute, fused_activations, lineages, split_of
-from papers.peva.trials import Results, Trial, TrialResult, metrics_of, result_folder
+from papers.peva.trials import NetworkTrial, Results, TrialResult, metrics_of, result_folder
 from tests.papers.peva.made_up import GPU, ONE, convolution, made_up_published
 
 
@@ -24,35 +24,35 @@ def kept(tmp_path: Path) -> ResultFolder[TrialResult]:
 
 
 def test_a_result_is_read_as_it_was_kept(kept: ResultFolder[TrialResult]) -> None:
-    kept.put(Trial(GPU, "lasso"), TrialResult({"a": 1.1}, {"a": 1.0}, {"conv": [(1.0, 2.0)]}, 3))
-    found = kept.get(Trial(GPU, "lasso"))
+    kept.put(NetworkTrial(GPU, "lasso"), TrialResult({"a": 1.1}, {"a": 1.0}, {"conv": [(1.0, 2.0)]}, 3))
+    found = kept.get(NetworkTrial(GPU, "lasso"))
     assert found is not None
     assert (found.predicted_ms, found.trained_on) == ({"a": 1.1}, 3)
-    assert kept.get(Trial(GPU, "mlp")) is None
+    assert kept.get(NetworkTrial(GPU, "mlp")) is None
 
 
 def test_a_small_training_set_is_part_of_the_same_split() -> None:
     published = made_up_published(50)
-    whole, small = (split_of(Trial(GPU, "lasso", size, 1), published) for size in (0, 30))
+    whole, small = (split_of(NetworkTrial(GPU, "lasso", size, 1), published) for size in (0, 30))
     assert small.test == whole.test
     assert len(small.test) == 15
     assert len(small.train) == 30
     assert set(small.train) < set(whole.train)
     with pytest.raises(TrainingError, match="leaves 35 networks"):
-        split_of(Trial(GPU, "lasso", 100), published)
+        split_of(NetworkTrial(GPU, "lasso", 100), published)
 
 
 def test_whole_lineages_are_held_out_on_request() -> None:
     published = made_up_published(50)
     lineage = lineages(published, Platform.parse(GPU))
 
-    split = split_of(Trial(GPU, "lasso", held_out="lineage"), published)
+    split = split_of(NetworkTrial(GPU, "lasso", held_out="lineage"), published)
 
     assert not {lineage[name] for name in split.train} & {lineage[name] for name in split.test}
 
 
 def test_lasso_predicts_networks_of_a_linear_world(kept: ResultFolder[TrialResult]) -> None:
-    trial = Trial(GPU, "lasso")
+    trial = NetworkTrial(GPU, "lasso")
     outcome = run_trials([trial], compute, made_up_published(50), kept)[trial]
     found = metrics_of(outcome)
     assert found.networks == 15
@@ -73,7 +73,7 @@ def test_an_activation_without_a_kernel_of_its_own_is_one_without_fusion() -> No
 
 
 def test_tables_have_theirs_beside_ours(kept: ResultFolder[TrialResult], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def made_up(trial: Trial, published: object) -> TrialResult:
+    def made_up(trial: NetworkTrial, published: object) -> TrialResult:
         # 10 % too much of 30 networks, 5 % too much of more; without fusion 20 % too much.
         factor = 1.1 if trial.size == 30 else 1.05
         operations = {"convolution_2d": [(1.0, factor), (2.0, 2 * factor)], "convolution_winograd_4x4_6x6": [(1.0, 0.9)]}
@@ -97,7 +97,7 @@ def test_tables_have_theirs_beside_ours(kept: ResultFolder[TrialResult], monkeyp
     assert [file.name for file in drawn] == ["table-C.5.png", "figure-17.png"]
 
 
-def row_of(found: Comparison, **wanted: str) -> dict[str, object]:
+def row_of(found: PaperTable, **wanted: str) -> dict[str, object]:
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     return next(row for row in rows if all(row[name] == value for name, value in wanted.items()))
 
@@ -110,7 +110,9 @@ def test_every_wanted_trial_can_be_learned_and_cpus_have_no_operations() -> None
 
 
 def test_results_are_means_over_the_seeds_that_there_are() -> None:
-    outcomes = {Trial(GPU, "lasso", 0, seed): TrialResult({"a": 1 + error}, {"a": 1.0}) for seed, error in ((0, 0.1), (1, 0.3))}
+    outcomes = {
+        NetworkTrial(GPU, "lasso", 0, seed): TrialResult({"a": 1 + error}, {"a": 1.0}) for seed, error in ((0, 0.1), (1, 0.3))
+    }
     assert Results(outcomes, (0, 1), "network", False).mape(GPU, "lasso") == pytest.approx(20)
     assert Results(outcomes, (0, 1), "network", False).mape(GPU, "mlp") is None
 

@@ -6,33 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from papers.harness import Comparison
+from papers.harness import PaperTable
 from papers.peva.analysis import by_scenario, equal_cores, figure_9, figure_10, mixed_cores
-from papers.peva.published import Published, read_published
+from papers.peva.published import PublishedNetworks, read_published
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def published(published_data: Path) -> Published:
+def published(published_data: Path) -> PublishedNetworks:
     folder = published_data / "usc"
     if not folder.is_dir():
         pytest.skip(f"{folder} is not there")
     return read_published(folder, networks=False)
 
 
-def records(found: Comparison) -> list[dict[str, object]]:
+def records(found: PaperTable) -> list[dict[str, object]]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-def test_several_equal_cores_are_sublinear_but_for_small_ones_of_pytorch(published: Published) -> None:
+def test_several_equal_cores_are_sublinear_but_for_small_ones_of_pytorch(published: PublishedNetworks) -> None:
     several = [row for row in records(equal_cores(published)) if not str(row["cores"]).startswith("1")]
     beyond = {(row["runtime"], row["phone"], row["cores"]) for row in several if float(str(row["of ideal %"])) > 100}
     assert len(several) == 52
     assert beyond <= {("PyTorch Mobile", phone, cores) for phone in ("s10", "onefusion") for cores in ("2small", "3small")}
 
 
-def test_some_networks_are_slower_on_unequal_cores_than_on_the_large_one_alone(published: Published) -> None:
+def test_some_networks_are_slower_on_unequal_cores_than_on_the_large_one_alone(published: PublishedNetworks) -> None:
     slower = {
         (row["system on chip"], row["runtime"]): float(str(row["networks slower %"]))
         for row in records(mixed_cores(published))
@@ -43,7 +43,7 @@ def test_some_networks_are_slower_on_unequal_cores_than_on_the_large_one_alone(p
     assert slower["Snapdragon 855", "PyTorch Mobile"] == 0
 
 
-def test_int8_slows_pytorch_down_on_large_and_medium_cores_of_snapdragon_855(published: Published) -> None:
+def test_int8_slows_pytorch_down_on_large_and_medium_cores_of_snapdragon_855(published: PublishedNetworks) -> None:
     speedup = {
         (row["phone"], row["runtime"], row["cores"]): float(str(row["speedup"])) for row in records(by_scenario(published))
     }
@@ -53,7 +53,7 @@ def test_int8_slows_pytorch_down_on_large_and_medium_cores_of_snapdragon_855(pub
     assert speedup["pixel4", "PyTorch Mobile", "1small"] > 1.5
 
 
-def test_operations_never_take_longer_than_their_network_and_convolutions_take_most(published: Published) -> None:
+def test_operations_never_take_longer_than_their_network_and_convolutions_take_most(published: PublishedNetworks) -> None:
     assert set(figure_9(published).column("networks below 0 %")) == {0.0}
     largest = {
         row["system on chip"]: row["kernel"] for row in reversed(records(figure_10(published))) if row["runtime"] == "TFLite"

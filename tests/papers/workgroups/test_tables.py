@@ -9,7 +9,7 @@ import pytest
 from latcast.errors import DatasetError
 from latcast.workgroups.kernel_tuner_cache import write_cache
 from latcast.workgroups.sizes import Grid, WorkGroup
-from papers.harness import Comparison
+from papers.harness import PaperTable
 from papers.workgroups import paper
 from papers.workgroups.groups import grouped, read_groups
 from papers.workgroups.tables import AuditedGroups, audit_all, draw, figure_6, network_operators, reproduce
@@ -34,7 +34,7 @@ def test_sweeps_are_grouped_and_small_ones_left_out(audited: AuditedGroups) -> N
     assert [bool(audit.refused) for audit in audits] == [False, False, True]
 
 
-def item(audited: AuditedGroups, name: str) -> Comparison:
+def item(audited: AuditedGroups, name: str) -> PaperTable:
     (found,) = reproduce(audited, (name,))
     return found
 

@@ -75,7 +75,9 @@ def shared_conv_loads(folder: Path, kernel: KernelDescriptor, size: WorkGroup) -
 
 @pytest.mark.parametrize("block", [(1, 1, 1), pytest.param((2, 2, 2), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", [WorkGroup(4, 2, 4), pytest.param(WorkGroup(2, 2, 8), marks=pytest.mark.slow)], ids=str)
-def test_a_convolutions_group_loads_what_the_model_says(tmp_path: Path, block: tuple[int, int, int], size: WorkGroup) -> None:
+def test_a_convolutions_group_loads_as_many_vectors_as_the_model_counts(
+    tmp_path: Path, block: tuple[int, int, int], size: WorkGroup
+) -> None:
     kernel = KernelDescriptor("conv", "conv", *block)
     groups, steps = GRID.items // size.items, TAPS * IN_SLICES
 

@@ -55,7 +55,7 @@ def test_a_missing_driver_says_what_to_install(nothing_remembered: None, monkeyp
         find_device("opencl")
 
 
-def test_a_device_whose_driver_compiles_nothing_is_none_and_the_reason_is_told(
+def test_a_device_whose_driver_compiles_no_kernel_is_left_out_with_the_reason(
     nothing_remembered: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cl = pytest.importorskip("pyopencl")

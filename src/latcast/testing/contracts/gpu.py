@@ -13,7 +13,7 @@ from latcast.workgroups.gpu_interfaces import GpuInterface, find_device
 from latcast.workgroups.measuring import SweepPlan, measure_sweep
 from latcast.workgroups.operands import VECTOR, make_operands
 from latcast.workgroups.sizes import WorkGroup
-from latcast.workgroups.workloads import KernelDescriptor, Workload, convolution, depthwise_convolution
+from latcast.workgroups.workloads import Convolution, KernelDescriptor, convolution, depthwise_convolution
 
 PLAIN = convolution(7, 9, 6, 10)
 WORKLOADS = [
@@ -41,7 +41,7 @@ class GpuInterfaceContract:
     partial_slices: ClassVar[bool] = True
     """Whether inputs can be given whose channels leave a part of their last slice empty."""
 
-    def _given(self, workload: Workload) -> Workload:
+    def _given(self, workload: Convolution) -> Convolution:
         if self.partial_slices:
             return workload
         whole = -(-workload.in_channels // VECTOR) * VECTOR
@@ -57,7 +57,7 @@ class GpuInterfaceContract:
         return interface, index
 
     @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: f"{workload}-{workload.descriptor.name}")
-    def test_computes_the_convolution_with_every_size(self, found: tuple[GpuInterface, int], workload: Workload) -> None:
+    def test_computes_the_convolution_with_every_size(self, found: tuple[GpuInterface, int], workload: Convolution) -> None:
         interface, index = found
         workload = self._given(workload)
         operands = make_operands(workload)
@@ -89,7 +89,7 @@ class GpuInterfaceContract:
         profile = interface.profiles()[index]
         try:
             sizes = tuple(filter(session.limits.allow, SIZES))
-            sweep = measure_sweep(session, profile, session.workload, sizes, SweepPlan(rounds=3))
+            sweep = measure_sweep(session, profile, sizes, SweepPlan(rounds=3))
         finally:
             session.close()
         assert sweep.times_ms.shape == (len(sizes), 3)

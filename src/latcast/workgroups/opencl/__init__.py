@@ -1,4 +1,4 @@
-"""OpenCL devices: what their drivers tell, and convolutions on them, timed by the device's own events."""
+"""OpenCL devices: their profiles, and convolutions on them, timed by the device's own events."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from latcast.errors import MeasurementError, MissingExtraError
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.operands import SOURCES, constants, make_operands, size_arguments
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
-from latcast.workgroups.workloads import Kind, Workload
+from latcast.workgroups.workloads import Convolution, Kind
 
 
 def kernel_source(kind: Kind) -> str:
-    """OpenCL C of the kernel of a kind."""
+    """Return the OpenCL C of the kernel of a kind."""
     return resources.files("latcast.workgroups.opencl").joinpath(f"{SOURCES[kind]}.cl").read_text(encoding="utf-8")
 
 
-def build_options(workload: Workload) -> list[str]:
-    """Compiler options that fix a workload's constants."""
+def build_options(workload: Convolution) -> list[str]:
+    """Return the compiler options that fix a convolution's constants."""
     return [f"-D{name}={value}" for name, value in constants(workload).items()]
 
 
@@ -31,13 +31,13 @@ class OpenClSession:
 
     Args:
         device: A ``pyopencl.Device``.
-        workload: What to compute.
+        workload: The convolution.
 
     Raises:
-        MeasurementError: The kernels here do not compute the workload, or the device refuses them.
+        MeasurementError: The kernels here do not compute it, or the device refuses them.
     """
 
-    def __init__(self, device: Any, workload: Workload) -> None:
+    def __init__(self, device: Any, workload: Convolution) -> None:
         import pyopencl as cl
 
         self._cl = cl
@@ -71,7 +71,7 @@ class OpenClSession:
         return self._limits
 
     def prepare(self, size: WorkGroup) -> None:
-        """Drivers that specialise a kernel for its local size do so at its first launch."""
+        """Launch once: drivers that specialise a kernel for its local size do so at its first launch."""
         self.run(size)
 
     def run(self, size: WorkGroup) -> float:
@@ -104,15 +104,15 @@ class OpenClInterface:
     """See :class:`latcast.workgroups.gpu_interfaces.GpuInterface`."""
 
     def profiles(self) -> Sequence[DeviceProfile]:
-        """Every device of every platform, GPUs first."""
+        """Return every device of every platform, GPUs first."""
         return [_profile(device) for device in _devices()]
 
-    def session(self, device: int, workload: Workload) -> OpenClSession:
-        """A session on the device of this index."""
+    def session(self, device: int, workload: Convolution) -> OpenClSession:
+        """Open a session on the device of this index."""
         return OpenClSession(_devices()[device], workload)
 
     def missing_driver(self) -> str:
-        """What to install, and which devices there are whose driver compiles nothing."""
+        """Return what to install, and which devices have a driver that compiles nothing."""
         return "".join(f"{reason}; " for reason in map(_refusal, _drivers_devices()) if reason) + (
             "install the GPU's OpenCL driver, or run on the CPU with: pip install pocl-binary-distribution "
             "(part of the extra latcast[opencl])"
@@ -132,13 +132,13 @@ def _opencl() -> Any:
 
 @functools.cache
 def _devices() -> Sequence[Any]:
-    """Devices whose driver compiles a kernel: PoCL's refuses all on processors that are newer than it."""
+    """Return the devices whose driver compiles a kernel: PoCL's refuses all on processors that are newer than it."""
     return tuple(device for device in _drivers_devices() if _refusal(device) is None)
 
 
 @functools.cache
 def _probe(device: Any) -> Any:
-    """A small kernel, built for a device.
+    """Build a small kernel for a device.
 
     Raises:
         pyopencl.Error: Its driver compiles nothing.
@@ -149,7 +149,7 @@ def _probe(device: Any) -> Any:
 
 @functools.cache
 def _refusal(device: Any) -> str | None:
-    """Why a device's driver compiles nothing."""
+    """Return why a device's driver compiles nothing; None where it compiles."""
     try:
         _probe(device)
     except _opencl().Error as problem:
@@ -177,27 +177,17 @@ def _drivers_devices() -> Sequence[Any]:
 @functools.cache
 def _profile(device: Any) -> DeviceProfile:
     most = device.max_work_item_sizes
-    title = f"{device.name.strip()}, {device.version.strip()}"
-    return DeviceProfile(
-        name="opencl",
-        title=title,
-        max_work_group_size=device.max_work_group_size,
-        max_x=most[0],
-        max_y=most[1],
-        max_z=most[2],
-        compute_units=device.max_compute_units or None,
-        simultaneous_items=_preferred_multiple(device),
-        cache_line_bytes=device.global_mem_cacheline_size or None,
-        source="queried from OpenCL; simultaneous_items is the preferred work-group size multiple, which says how many items "
-        "run in step and not how many a core holds",
-    )
-
-
-def _preferred_multiple(device: Any) -> int | None:
-    """A property of compiled kernels only; the device needs no work for it."""
     cl = _opencl()
     wanted = cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE
     try:
-        return int(_probe(device).get_work_group_info(wanted, device)) or None
-    except cl.Error:
-        return None
+        multiple = int(_probe(device).get_work_group_info(wanted, device)) or None
+    except cl.Error:  # the multiple is a property of compiled kernels only
+        multiple = None
+    return DeviceProfile(
+        "opencl", f"{device.name.strip()}, {device.version.strip()}", device.max_work_group_size, most[0], most[1], most[2],
+        compute_units=device.max_compute_units or None,
+        simultaneous_items=multiple,
+        cache_line_bytes=device.global_mem_cacheline_size or None,
+        source="queried from OpenCL; simultaneous_items is the preferred work-group size multiple, which says how many items "
+        "run in step and not how many a core holds",
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""WebGPU adapters: what they tell, and convolutions on them, timed by timestamp queries."""
+"""WebGPU adapters: their profiles, and convolutions on them, timed by timestamp queries."""
 
 from __future__ import annotations
 
@@ -14,23 +14,17 @@ from latcast.errors import MeasurementError, MissingExtraError
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.operands import SOURCES, constants, make_operands, size_arguments
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Convolution
 
 _NEEDED = "timestamp-query"
-_RAISED = (
-    "max-compute-invocations-per-workgroup",
-    "max-compute-workgroup-size-x",
-    "max-compute-workgroup-size-y",
-    "max-compute-workgroup-size-z",
-    "max-storage-buffer-binding-size",
-    "max-buffer-size",
-)
+_LIMITS = ("max-compute-invocations-per-workgroup", *(f"max-compute-workgroup-size-{axis}" for axis in "xyz"))
+_RAISED = (*_LIMITS, "max-storage-buffer-binding-size", "max-buffer-size")
 _TIMESTAMPS = 16
 """Bytes of the two timestamps of a launch."""
 
 
-def shader_source(workload: Workload, size: WorkGroup) -> str:
-    """WGSL of a workload's kernel for one work-group size: the constants, then the file."""
+def shader_source(workload: Convolution, size: WorkGroup) -> str:
+    """Return the WGSL of a convolution's kernel for one work-group size: the constants, then the file."""
     values = [f"const {name}: i32 = {value};" for name, value in constants(workload).items()]
     groups = [f"const GROUP_{axis}: u32 = {value};" for axis, value in zip("XYZ", size.shape, strict=True)]
     file = resources.files("latcast.workgroups.webgpu").joinpath(f"{SOURCES[workload.kind]}.wgsl")
@@ -42,22 +36,24 @@ class WebGpuSession:
 
     Args:
         adapter: A ``wgpu.GPUAdapter``.
-        workload: What to compute.
+        workload: The convolution.
 
     Raises:
-        MeasurementError: The kernels here do not compute the workload, or the device refuses them or has no timestamps.
+        MeasurementError: The kernels here do not compute it, or the device refuses them or has no timestamps.
     """
 
-    def __init__(self, adapter: Any, workload: Workload) -> None:
+    def __init__(self, adapter: Any, workload: Convolution) -> None:
         import wgpu
 
         if _NEEDED not in adapter.features:
-            raise MeasurementError(f"WebGPU on {adapter.info['device']} has no timestamp queries; latencies cannot be told there")
+            raise MeasurementError(
+                f"WebGPU on {adapter.info['device']} has no timestamp queries; expected some: try another device"
+            )
         self._problems = (wgpu.GPUError, RuntimeError, ValueError)
         self.workload = workload
         operands = make_operands(workload)
         limits = adapter.limits
-        self._limits = SizeLimits(*(limits[name] for name in _RAISED[:4]))
+        self._limits = SizeLimits(*(limits[name] for name in _LIMITS))
         usage = wgpu.BufferUsage
         try:
             self._device = adapter.request_device_sync(
@@ -81,7 +77,7 @@ class WebGpuSession:
         self._pipelines: dict[WorkGroup, Any] = {}
 
     def _bind(self, buffers: list[Any]) -> tuple[Any, Any]:
-        """One layout for the pipelines of all sizes, and the buffers in it."""
+        """Return one layout for the pipelines of all sizes, and the buffers in it."""
         import wgpu
 
         kinds = [wgpu.BufferBindingType.read_only_storage] * 3 + [wgpu.BufferBindingType.storage, wgpu.BufferBindingType.uniform]
@@ -106,7 +102,7 @@ class WebGpuSession:
         return self._limits
 
     def prepare(self, size: WorkGroup) -> None:
-        """Compiles the shader and launches it once, since drivers compile at the first launch too."""
+        """Compile the shader and launch it once, since drivers compile at the first launch too."""
         try:
             module = self._device.create_shader_module(code=shader_source(self.workload, size))
             self._pipelines[size] = self._device.create_compute_pipeline(
@@ -146,7 +142,7 @@ class WebGpuSession:
 
 
 _BACKENDS = ("Vulkan", "Metal", "DX12")
-"""Those with compute shaders and timestamps; OpenGL would list each device a second time, without them."""
+"""APIs with compute shaders and timestamps; OpenGL would list each device a second time, without them."""
 
 _ORDER = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 
@@ -155,19 +151,19 @@ class WebGpuInterface:
     """See :class:`latcast.workgroups.gpu_interfaces.GpuInterface`."""
 
     def profiles(self) -> Sequence[DeviceProfile]:
-        """Every adapter, GPUs first."""
+        """Return every adapter, GPUs first."""
         return [_profile(adapter) for adapter in _adapters()]
 
     def is_cpu(self, device: int) -> bool:
-        """Whether an adapter is a CPU that plays a GPU."""
+        """Return whether an adapter is a CPU that plays a GPU."""
         return _adapters()[device].info.get("adapter_type") == "CPU"
 
-    def session(self, device: int, workload: Workload) -> WebGpuSession:
-        """A session on the adapter of this index."""
+    def session(self, device: int, workload: Convolution) -> WebGpuSession:
+        """Open a session on the adapter of this index."""
         return WebGpuSession(_adapters()[device], workload)
 
     def missing_driver(self) -> str:
-        """What to install."""
+        """Return what to install."""
         return "install the GPU's Vulkan driver, or run on the CPU with Mesa's lavapipe: apt install mesa-vulkan-drivers"
 
 
@@ -189,19 +185,13 @@ def _adapters() -> Sequence[Any]:
 
 
 def _rank(adapter: Any) -> int:
-    kind = adapter.info.get("adapter_type", "Unknown")
-    return _ORDER.index(kind) if kind in _ORDER else _ORDER.index("Unknown")
+    kind = adapter.info.get("adapter_type")
+    return _ORDER.index(kind if kind in _ORDER else "Unknown")
 
 
 def _profile(adapter: Any) -> DeviceProfile:
-    info, limits = adapter.info, adapter.limits
+    info = adapter.info
     title = ", ".join(part for part in (info.get("device"), info.get("description"), info.get("backend_type")) if part)
-    return DeviceProfile(
-        name="webgpu",
-        title=title,
-        max_work_group_size=limits["max-compute-invocations-per-workgroup"],
-        max_x=limits["max-compute-workgroup-size-x"],
-        max_y=limits["max-compute-workgroup-size-y"],
-        max_z=limits["max-compute-workgroup-size-z"],
-        source="queried from WebGPU, which tells the limits alone: neither shader cores nor simultaneous items nor cache lines",
-    )
+    most_items, *most = (adapter.limits[name] for name in _LIMITS)
+    source = "queried from WebGPU, which tells the limits alone: neither shader cores nor simultaneous items nor cache lines"
+    return DeviceProfile("webgpu", title, most_items, most[0], most[1], most[2], source=source)
