@@ -134,7 +134,10 @@ def test_a_pattern_of_several_platforms_is_refused(latcast: Latcast, made_up: Pa
 
 
 def test_picks_are_exported_as_models_that_are_predicted_alike(latcast: Latcast, made_up: Path, tmp_path: Path) -> None:
-    call = ("search", "nas_bench_201", "--on", made_up, "--max-latency-ms", 1000, "--picks", 2, "--export", tmp_path / "picks")
+    call = (
+        "search", "autoformer", "--on", made_up, "--max-latency-ms", 1000, "--evaluations", 40, "--population", 20,
+        "--picks", 2, "--export", tmp_path / "picks",
+    )  # fmt: skip
     picks = latcast(*call, "--json").json["picks"]
     assert [Path(pick["file"]).name for pick in picks] == [f"{pick['name']}.onnx" for pick in picks]
     again = latcast("predict", *[pick["file"] for pick in picks], "--on", made_up, "--json").json["predictions"]
@@ -142,6 +145,9 @@ def test_picks_are_exported_as_models_that_are_predicted_alike(latcast: Latcast,
 
 
 def test_picks_are_drawn_in_the_terminal_and_bars_are_no_json(latcast: Latcast, made_up: Path) -> None:
-    call = ("search", "nas_bench_201", "--on", made_up, "--max-latency-ms", 1000, "--picks", 2, "--plot", "-")
+    call = (
+        "search", "autoformer", "--on", made_up, "--max-latency-ms", 1000, "--evaluations", 40, "--population", 20,
+        "--picks", 2, "--plot", "-",
+    )  # fmt: skip
     assert "1e+03 ms" in latcast(*call).out or "1000 ms" in latcast(*call).out
     assert latcast(*call, "--json").code == 2
