@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SCOPE = ("kernels", "predictors", "measure", "datasets/splits.py", "devices")
+SCOPE = ("kernels", "predictors", "training", "measure", "devices")
 WORK = ROOT / ".mutation"
 
 MOST_FILES = 6

@@ -30,7 +30,7 @@ from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.errors import DatasetError
 from latcast.records import Reference
-from latcast.search.choose import CERTAINTY
+from latcast.report.choose import CERTAINTY
 from latcast.spaces.models import models
 from latcast.spaces.named_graphs import graph_file
 

@@ -29,7 +29,7 @@ from latcast.devices.device_model_file import load_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, unwatched
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.kernels.rules import platform_rules, unit_kind
-from latcast.predictors.intervals import LEVEL_DEVIATIONS, lineages_of, unseen_bounds_ms
+from latcast.predictors.intervals import LEVEL_DEVIATIONS, unseen_bounds_ms
 from latcast.predictors.joint_platforms import (
     DEGREES,
     LEVEL_QUANTILE,
@@ -40,8 +40,9 @@ from latcast.predictors.joint_platforms import (
     Traits,
     shared_parts,
 )
-from latcast.predictors.training import cross_predict
 from latcast.records import Platform
+from latcast.training.fitting import cross_predict
+from latcast.training.samples import lineages_of
 
 KNOWN, NEW, SHIPPED = "known device", "new device", "shipped phones"
 

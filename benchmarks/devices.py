@@ -48,10 +48,11 @@ from latcast.devices.arbitration import (
     mixed_by_others,
     try_pool,
 )
+from latcast.devices.covariates import RULES, network_kernels
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.devices.device_model_file import SHIPPED, save_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
-from latcast.devices.known_platforms import RULES, KnownPlatforms, known_platforms, network_kernels, read_datasets
+from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
 from latcast.predictors.network_features import NetworkFeatures

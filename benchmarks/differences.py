@@ -27,8 +27,8 @@ from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, HeldOut, Interval, conformal_interval
 from latcast.predictors.joint import SHARED, SharedErrors, joint_of, shared_parts
 from latcast.predictors.prediction import Coverage, Prediction
-from latcast.predictors.training import cross_predict, fit_predictor
 from latcast.records import Platform
+from latcast.training.fitting import cross_predict, fit_predictor
 from papers.harness import ResultFolder, files_digest, source_digest
 
 FEWEST = 6
@@ -47,7 +47,7 @@ MOST_LEARNED, MOST_JUDGED = 150, 25
 """Pairs of each platform and two lineages."""
 
 SOURCES = (
-    "latcast.kernels", "latcast.predictors.training", "latcast.predictors.whole_networks", "latcast.predictors.samples",
+    "latcast.kernels", "latcast.training.fitting", "latcast.predictors.whole_networks", "latcast.training.samples",
     "latcast.predictors.regressors", "latcast.predictors.kernel_predictor", "latcast.predictors.calibration_terms",
 )  # fmt: skip
 """Modules whose source decides the errors of a platform."""

@@ -12,7 +12,6 @@ import numpy as np
 
 from benchmarks.judge import Columns, table
 from benchmarks.result_files import keep, kept
-from latcast.datasets.splits import TABLE, lineage_of, tabled_lineages
 from latcast.graph.blocks import cuts
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import node_macs
@@ -20,6 +19,7 @@ from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import FAMILY_NAMES, model
 from latcast.spaces.iiswc20 import buildable
+from latcast.spaces.lineages import TABLE, lineage_of, tabled_lineages
 from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.training_mix import published_networks
 

@@ -24,10 +24,10 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.training_from_store import train
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
+from latcast.training.from_store import train
 
 FOLDER = Path(".latcast/peer")
 

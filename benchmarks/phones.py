@@ -30,11 +30,11 @@ from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, scan_bundles
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import TrainingData, collect
-from latcast.predictors.training import cross_predict
-from latcast.predictors.training_from_store import AT_RANDOM, judged_at_random, trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
+from latcast.training.fitting import cross_predict
+from latcast.training.from_store import AT_RANDOM, judged_at_random, trained_with_card
+from latcast.training.samples import TrainingData, collect
 
 LICENCE = "MIT (qed-usc/mobile-ml-benchmark, commit 40ba833)"
 

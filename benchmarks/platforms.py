@@ -41,9 +41,6 @@ from benchmarks.platforms_campaign import (
 )
 from benchmarks.result_files import keep, kept, write_json
 from latcast.datasets.store import Store
-from latcast.devices.adaptation import fitting_rounds, transferred_predictor
-from latcast.devices.adaptation_rounds import AdaptationRounds
-from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
@@ -53,9 +50,12 @@ from latcast.kernels.types import kernel_type
 from latcast.measure.labels import label_error
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, collect, known_kernels
 from latcast.records import Platform, Reference
 from latcast.spaces import build
+from latcast.training.adaptation import fitting_rounds, transferred_predictor
+from latcast.training.adaptation_rounds import AdaptationRounds
+from latcast.training.pool import Pool
+from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, collect, known_kernels
 
 JUDGED = PLATFORMS_FOLDER / "judged"
 

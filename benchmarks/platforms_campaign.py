@@ -23,8 +23,8 @@ from latcast.errors import MeasurementError
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.settings import KERNEL_PLAN, MeasurePlan, WorkerSettings
-from latcast.predictors.profiling import OPERATOR_PLAN, WHOLE_PLAN
 from latcast.records import Platform, Reference
+from latcast.training.profiling import OPERATOR_PLAN, WHOLE_PLAN
 
 PLATFORMS_FOLDER = FOLDER / "platforms"
 
@@ -213,9 +213,9 @@ def _kernel_list(platform: BenchPlatform) -> str:
 
 def _drawn_kernels(platform: BenchPlatform) -> list[Reference]:
     """Draw what an adaptation to an unknown platform begins with: convolutions five times as often as other kernels."""
-    from latcast.devices.adaptation_rounds import AdaptationRounds
-    from latcast.devices.pool import Pool
     from latcast.spaces.kernel_zoo import kernel_zoo
+    from latcast.training.adaptation_rounds import AdaptationRounds
+    from latcast.training.pool import Pool
 
     zoo = kernel_zoo(platform.rules, seed=platform.seed)
     rounds = AdaptationRounds(platform.rules, zoo, PLANNED_KERNELS[platform.seed], Pool.of([]), seed=platform.seed)

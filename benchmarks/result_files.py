@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from latcast.measure.environment import cpu_description
+from latcast.environment import cpu_description
 
 RESULTS = Path(__file__).parent / "results"
 

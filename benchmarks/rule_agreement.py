@@ -17,11 +17,11 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.kernels.search import find_kernels, operator_classes
 from latcast.measure.campaign import Campaign, CampaignItem
-from latcast.predictors.profiling import MOST_WEIGHTS_AT_LEAST, TRIAL_PLAN
-from latcast.predictors.training_from_store import environment_of, rules_of_host
 from latcast.records import ExecutedKernel, Platform
 from latcast.spaces.catalogue import build
 from latcast.spaces.training_mix import training_mix
+from latcast.training.from_store import environment_of, rules_of_host
+from latcast.training.profiling import MOST_WEIGHTS_AT_LEAST, TRIAL_PLAN
 
 DRAWN = 40
 """Networks of the training mix of which the small ones are run where no profile says what is executed."""

@@ -18,10 +18,10 @@ from latcast.networks import read_model
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import resolve_platform
 from latcast.predictors.forecast import load
-from latcast.predictors.profiling import TRAINING_SHARE, network_items
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.training_mix import training_mix
+from latcast.training.profiling import TRAINING_SHARE, network_items
 
 TARGETS: Mapping[str, tuple[str, float]] = {
     "import latcast, s": ("at most", 0.3),

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from latcast.errors import LatcastError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.settings import MeasurePlan, WorkerSettings
-from latcast.predictors.profiling import Stage
 from latcast.records import Platform, Reference
+from latcast.training.profiling import Stage
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store

@@ -18,6 +18,7 @@ ROOMS = (
     "reading",
     "registry",
     "records",
+    "environment",
     "cluster",
     "drawing",
     "perceptron",
@@ -33,6 +34,7 @@ ROOMS = (
     "fusion",
     "predictors",
     "devices",
+    "training",
     "search",
     "workgroups",
     "report",
@@ -160,3 +162,53 @@ def test_every_room_imports_only_from_the_rooms_above_it() -> None:
     found = violations(SOURCE)
 
     assert not found, "imports against the direction:\n  " + "\n  ".join(found)
+
+
+WINGS: dict[str, tuple[str, ...]] = {
+    "core": (
+        "errors", "extras", "folders", "reading", "registry", "records", "environment", "cluster", "drawing", "perceptron",
+        "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices", "report",
+    ),
+    "lab": (
+        "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",
+        "devices.known_forecasts", "devices.known_latencies", "devices.known_platforms", "devices.latency_table",
+        "devices.measured_files", "devices.signature_kit", "devices.signature_selection",
+    ),
+    "research": ("search", "workgroups"),
+    "hub": ("hub",),
+}  # fmt: skip
+"""Wing to its rooms, and modules that belong to another wing than their room. The core is what predicting takes; the lab measures
+and trains; the command line imports all of them, each command when it runs."""
+
+
+def wing_of(module: str) -> str:
+    """Return the wing of a module: that of the longest name in :data:`WINGS` that it lies in."""
+    name = module.removeprefix(f"{PACKAGE}.")
+    within = [(len(each), wing) for wing, names in WINGS.items() for each in names if f"{name}.".startswith(f"{each}.")]
+    return max(within)[1] if within else ""
+
+
+def test_every_room_is_in_a_wing_and_the_command_line_in_none() -> None:
+    rooms = {f"{PACKAGE}.{room}" for room in ROOMS}
+
+    assert {room for room in rooms if not wing_of(room)} == {f"{PACKAGE}.{FLOOR}"}
+
+
+def test_the_core_imports_nothing_of_the_other_wings() -> None:
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        module = module_name(SOURCE, file)
+        if wing_of(module) == "core":
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            imports = set(imported_modules(module, file.name == "__init__.py", tree))
+            found += [f"{module} imports {name}" for name in sorted(imports) if wing_of(name) not in ("core", "")]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("module", "wing"),
+    [("graph.ir", "core"), ("graph.writers.onnx", "lab"), ("devices.members", "core"), ("devices.signature_kit.writing", "lab")],
+)
+def test_a_module_named_in_another_wing_than_its_room_is_of_that_wing(module: str, wing: str) -> None:
+    assert wing_of(f"{PACKAGE}.{module}") == wing

@@ -9,9 +9,9 @@ import numpy as np
 from sqlalchemy import insert
 
 from latcast.datasets.rows import Base, EnvironmentRow, MeasurementRow, PlatformRow, reference_row
+from latcast.devices.covariates import covariates_of, kind_of
 from latcast.devices.device_model import DeviceModel
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.known_platforms import covariates_of, kind_of
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import KnownNetworks
 from latcast.hub.sharing import json_line

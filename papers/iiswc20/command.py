@@ -35,7 +35,7 @@ def command(
 
 
 def _analyse(data: Path, only: str, plot: Path | None, as_json: bool) -> None:
-    from latcast.predictors.profiling import Stage
+    from latcast.training.profiling import Stage
     from papers.harness import chosen_items, make_tables
     from papers.iiswc20.analysis import FIGURES
     from papers.iiswc20.plots import draw_measurements
@@ -52,7 +52,7 @@ def _analyse(data: Path, only: str, plot: Path | None, as_json: bool) -> None:
 def _reproduce(data: Path, only: str, splits: int, jobs: int, fresh: bool, plot: Path | None, as_json: bool) -> None:
     from latcast.folders import cache_folder
     from latcast.measure.labels import label_error_to_json
-    from latcast.predictors.profiling import Stage
+    from latcast.training.profiling import Stage
     from papers.harness import chosen_items, files_digest
     from papers.iiswc20.plots import draw
     from papers.iiswc20.protocol import result_folder

@@ -12,12 +12,12 @@ import numpy as np
 
 from latcast.chips.chip_names import named_in, silicon
 from latcast.datasets.importers import IMPORTERS
+from latcast.devices.covariates import RULES, covariates_of, network_kernels
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.known_platforms import RULES, covariates_of, network_kernels
 from latcast.devices.latency_table import table_of
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError, ModelError
 from latcast.kernels.rules import load_rules
-from latcast.measure.environment import MOMENT
 from latcast.measure.labels import LabelError, label_error_of_halves
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Platform

@@ -95,11 +95,11 @@ def _transferred(
     stores: list[Path], folders: list[Path] | None, wanted: str | None, kernel_type: str, chosen: set[str], watch: Watch
 ) -> list[PaperTable]:
     from latcast.datasets.opening import only_platform, open_measurements
-    from latcast.devices.pool import open_pool
     from latcast.kernels.rules import platform_rules
     from latcast.kernels.search import SingleKernels
-    from latcast.predictors.profiling import Stage
-    from latcast.predictors.samples import known_kernels
+    from latcast.training.pool import open_pool
+    from latcast.training.profiling import Stage
+    from latcast.training.samples import known_kernels
     from papers.harness import make_tables
     from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, figure_8, table_5
 
@@ -129,8 +129,8 @@ def _searched(
 ) -> list[PaperTable]:
     from latcast.datasets.store import Store
     from latcast.measure.labels import LABEL_PROCESSES
-    from latcast.predictors.demonstration import CHECK_PLAN
     from latcast.predictors.forecast import load
+    from latcast.training.demonstration import CHECK_PLAN
     from papers import harness
     from papers.litepred.searched import (
         MeasuredPlatform,

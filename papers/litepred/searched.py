@@ -17,7 +17,6 @@ from latcast.graph.operators import graph_macs
 from latcast.measure.labels import Label, label_error
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.search.constrained_search import NothingWithinLimitError, SearchPlan, search_encodings
 from latcast.search.encodings import EncodingPredictor
@@ -27,6 +26,7 @@ from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_widths
 from latcast.spaces.nas.supernet import SUPERNETS
+from latcast.training.profiling import Stage
 from papers.harness import Cell, PaperTable, Watch, unwatched
 from papers.litepred import paper
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.devices.adaptation import held_out_by_kernels
-from latcast.devices.pool import FEWEST, SIMILARITIES, Pool, ranked, similarities
-from latcast.devices.residual_transfer import fit_transferred, kernel_source
 from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.profiling import Stage
-from latcast.predictors.samples import KnownKernels, TrainingData, kernel_samples
-from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform
+from latcast.training.adaptation import held_out_by_kernels
+from latcast.training.from_store import collect_stored
+from latcast.training.pool import FEWEST, SIMILARITIES, Pool, ranked, similarities
+from latcast.training.profiling import Stage
+from latcast.training.residual_transfer import fit_transferred, kernel_source
+from latcast.training.samples import KnownKernels, TrainingData, kernel_samples
 from papers.harness import Cell, PaperTable, Watch, mean, measuring_seconds, unwatched
 from papers.litepred import paper
 

@@ -20,10 +20,10 @@ from latcast.measure.labels import Label, LabelError, label_error
 from latcast.measure.probe import QuietTime
 from latcast.measure.statistics import probe_settings, renormalised
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
-from latcast.predictors.training import fit_predictor
 from latcast.records import Measurement, Platform
 from latcast.spaces import build
+from latcast.training.fitting import fit_predictor
+from latcast.training.samples import NetworkSample, TrainingData, collect, restrict
 from papers.harness import measuring_seconds
 from papers.nn_meter.paper import FAMILY_TITLES
 
@@ -133,7 +133,7 @@ class Training:
     """How predictors are trained.
 
     Attributes:
-        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`, or :data:`ALONE`.
+        learn_from: One of :data:`latcast.training.fitting.LEARN_FROM`, or :data:`ALONE`.
         model: How a kernel type is modelled; None for what suits the source.
         seed: For every random choice.
     """

@@ -11,10 +11,10 @@ from latcast.errors import MissingExtraError
 from latcast.graph.operators import graph_macs
 from latcast.kernels.search import find_kernels
 from latcast.measure.labels import MOST_LABEL_ERROR, LabelError
-from latcast.predictors.evaluation import BASELINES, fit_baseline
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.samples import NetworkSample
 from latcast.spaces import build
+from latcast.training.evaluation import BASELINES, fit_baseline
+from latcast.training.samples import NetworkSample
 from papers.harness import Cell, PaperTable, mean
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, WatchFamily, pooled, train_without
 from papers.nn_meter.graph_network import KernelGraph, fit_graph_network, kernel_graph

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from latcast.predictors.profiling import Stage
+from latcast.training.profiling import Stage
 from papers.harness import PaperTable, Watch, make_tables, unwatched
 from papers.nn_meter.benchmark import MeasuredBenchmark, Training, WatchFamily, hold_out_each
 from papers.nn_meter.end_to_end import figure_9, figure_10, table_2, table_8, table_11, table_12

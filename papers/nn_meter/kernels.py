@@ -17,10 +17,10 @@ from latcast.kernels.search import find_kernels
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.samples import KernelSamples, collect, kernel_samples
 from latcast.records import Platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
+from latcast.training.samples import KernelSamples, collect, kernel_samples
 from papers.harness import Cell, PaperTable, mean
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, pooled
 from papers.nn_meter.paper import (

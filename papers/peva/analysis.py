@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from latcast.datasets.splits import family_of
 from latcast.records import Platform
+from latcast.spaces.lineages import family_of
 from papers.harness import Cell, PaperTable
 from papers.peva.learners import latency_ms_by_type
 from papers.peva.operations import category_of

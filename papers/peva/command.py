@@ -86,7 +86,7 @@ def command(
 
 
 def _analyse(data: Path, only: str, live: bool, progress: StageProgress) -> Found:
-    from latcast.predictors.profiling import Stage
+    from latcast.training.profiling import Stage
     from papers.harness import chosen_items, make_tables
     from papers.peva.analysis import FIGURES
     from papers.peva.live_analysis import analyse_live
@@ -102,7 +102,7 @@ def _reproduce(
     data: Path, only: str, seeds: int, held_out: str, tune: bool, jobs: int, fresh: bool, progress: StageProgress
 ) -> Found:
     from latcast.folders import cache_folder
-    from latcast.predictors.profiling import Stage
+    from latcast.training.profiling import Stage
     from papers.harness import chosen_items, files_digest
     from papers.peva.evaluation import ITEMS, reproduce
     from papers.peva.published import read_published

@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 
-from latcast.datasets.splits import Split, by_group, by_network, lineage_of
+from latcast.datasets.splits import Split, by_group, by_network
 from latcast.errors import TrainingError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
@@ -18,10 +18,11 @@ from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.kernels.search import find_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import fit_regressor
-from latcast.predictors.samples import NetworkSample, TrainingData, collect
-from latcast.predictors.training import fit_predictor
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
+from latcast.spaces.lineages import lineage_of
+from latcast.training.fitting import fit_predictor
+from latcast.training.samples import NetworkSample, TrainingData, collect
 from papers.peva.operations import fit_operations, grouped
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.published import PublishedNetworks, flops_and_size

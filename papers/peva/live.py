@@ -11,14 +11,14 @@ from latcast.errors import MeasurementError
 from latcast.kernels.rules import rules_for
 from latcast.measure.labels import LABEL_PROCESSES, label_error
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors.demonstration import CHECK_PLAN, CHECKED_NETWORKS
 from latcast.predictors.metrics import judge
-from latcast.predictors.profiling import OPERATOR_PLAN, Stage
-from latcast.predictors.samples import NetworkSample, restrict
-from latcast.predictors.training import fit_predictor
-from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
+from latcast.training.demonstration import CHECK_PLAN, CHECKED_NETWORKS
+from latcast.training.fitting import fit_predictor
+from latcast.training.from_store import collect_stored
+from latcast.training.profiling import OPERATOR_PLAN, Stage
+from latcast.training.samples import NetworkSample, restrict
 from papers.harness import Cell, PaperTable, Watch, measure, unwatched
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.trials import METRICS

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from latcast.environment import affinity
 from latcast.graph.writers.onnx import to_onnx
-from latcast.measure.environment import affinity
-from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
+from latcast.training.profiling import Stage
 from papers.harness import Cell, PaperTable, Watch, unwatched
 from papers.peva.analysis import geometric_mean
 

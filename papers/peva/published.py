@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from latcast.datasets.importers.usc.networks import PHONES, RUNTIMES
+from latcast.environment import MOMENT
 from latcast.kernels.rules import unit_kind
-from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform
 from papers.harness import PaperTable
 from papers.peva.paper import PATTERN, SOCS

@@ -11,7 +11,7 @@ import numpy as np
 
 from latcast.drawing import new_figure, save
 from latcast.networks import read_model
-from latcast.predictors.profiling import Stage
+from latcast.training.profiling import Stage
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.sweep import COMPETITIVE
 from latcast.workgroups.workloads import find_launches

@@ -21,8 +21,6 @@ from latcast.measure.single import measure as measure
 from latcast.predictors.bundle import save_bundle as save_bundle
 from latcast.predictors.bundle_index import PlatformSummary as PlatformSummary
 from latcast.predictors.bundle_index import platforms as platforms
-from latcast.predictors.evaluation import Evaluation as Evaluation
-from latcast.predictors.evaluation import evaluate as evaluate
 from latcast.predictors.forecast import load as load
 from latcast.predictors.forecast import memory as memory
 from latcast.predictors.forecast import predict as predict
@@ -30,8 +28,6 @@ from latcast.predictors.forecast import predict_many as predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
 from latcast.predictors.prediction import KernelLatency as KernelLatency
 from latcast.predictors.prediction import Prediction as Prediction
-from latcast.predictors.profiling import profile as profile
-from latcast.predictors.training_from_store import train as train
 from latcast.records import Measurement as Measurement
 from latcast.records import Platform as Platform
 from latcast.records import Reference as Reference
@@ -39,6 +35,8 @@ from latcast.report.advise import Advice as Advice
 from latcast.report.advise import advise as advise
 from latcast.report.check import CheckReport as CheckReport
 from latcast.report.check import check as check
+from latcast.report.choose import Choice as Choice
+from latcast.report.choose import choose as choose
 from latcast.report.compare import Comparison as Comparison
 from latcast.report.compare import compare as compare
 from latcast.report.explain import Explanation as Explanation
@@ -47,13 +45,15 @@ from latcast.report.html import report as report
 from latcast.report.sweep import Sweep as Sweep
 from latcast.report.sweep import sweep as sweep
 from latcast.search.callback import LatencyCallback as LatencyCallback
-from latcast.search.choose import Choice as Choice
-from latcast.search.choose import choose as choose
 from latcast.search.constrained_search import search as search
 from latcast.search.result import SearchResult as SearchResult
 from latcast.spaces.catalogue import build as build
 from latcast.spaces.catalogue import model as model
 from latcast.spaces.models import NetworkSummary as NetworkSummary
 from latcast.spaces.models import models as models
+from latcast.training.evaluation import Evaluation as Evaluation
+from latcast.training.evaluation import evaluate as evaluate
+from latcast.training.from_store import train as train
+from latcast.training.profiling import profile as profile
 
 __version__: str

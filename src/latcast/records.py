@@ -303,7 +303,7 @@ class Measurement:
         rounds: Index of the round of each run; same length as ``runs_ms``.
         executed: The kernels the runtime ran, where it was profiled.
         error: Why it failed, or None.
-        environment: Versions, CPU, affinity, threads, host load, time: see ``latcast.measure.environment``.
+        environment: Versions, CPU, affinity, threads, host load, time: see ``latcast.environment``.
     """
 
     platform: str

@@ -13,10 +13,10 @@ from latcast.kernels.rules import platform_rules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import term_values
-from latcast.predictors.samples import NetworkSample, TrainingData
-from latcast.predictors.training import cross_predict
 from latcast.records import Platform
 from latcast.spaces import build
+from latcast.training.fitting import cross_predict
+from latcast.training.samples import NetworkSample, TrainingData
 from tests.devices.made_up_devices import networks
 from tests.predictors.made_up_platform import TRUTH
 

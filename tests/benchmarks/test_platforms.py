@@ -14,8 +14,8 @@ from benchmarks.result_files import kept
 from latcast.errors import MeasurementError
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import rules_for
-from latcast.predictors.samples import KernelObservation, NetworkSample
 from latcast.records import Platform, Reference
+from latcast.training.samples import KernelObservation, NetworkSample
 
 
 def measured(name: str, latencies_ms: list[float]) -> Measured:

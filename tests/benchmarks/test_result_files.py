@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import result_files
-from latcast.measure.environment import cpu_description
+from latcast.environment import cpu_description
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -16,8 +16,8 @@ from latcast.datasets.opening import open_measurements
 from latcast.predictors import bundle_index
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.training_from_store import train
 from latcast.spaces.catalogue import build, model
+from latcast.training.from_store import train
 from tests.cli.dataset import DATASET, UNSEEN
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latcast.measure.environment import affinity
+from latcast.environment import affinity
 from tests.cli.conftest import Latcast
 from tests.cli.test_predict import BAD, conv, without_data
 

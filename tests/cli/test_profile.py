@@ -10,8 +10,8 @@ import pytest
 
 from latcast.datasets.store import Store
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors import profiling
-from latcast.predictors.stopping import Outlook
+from latcast.training import profiling
+from latcast.training.stopping import Outlook
 from tests.cli.conftest import Latcast
 from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_predictor
 

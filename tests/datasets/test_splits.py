@@ -11,21 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.lineages import blocks_by_operators
-from latcast.datasets.splits import (
-    TABLE,
-    by_device,
-    by_group,
-    by_network,
-    device_of,
-    family_of,
-    lineage_of,
-)
+from latcast.datasets.splits import by_device, by_group, by_network, device_of
 from latcast.errors import DatasetError
 from latcast.graph.blocks import main_block
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.iiswc20 import buildable
+from latcast.spaces.lineages import TABLE, family_of, lineage_of
 from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.pytorchcv import reference_of
 

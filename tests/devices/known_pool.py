@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import cache
 
 from latcast.devices.arbitration import MemberForecasts
+from latcast.devices.covariates import lineage_or_none
 from latcast.devices.known_forecasts import held_out, known_arbitration, pool_members, try_known
-from latcast.devices.known_platforms import KnownPlatforms, lineage_or_none
+from latcast.devices.known_platforms import KnownPlatforms
 from latcast.predictors.pool_file import PoolMember
 from tests.devices.made_up_devices import features, fitted, networks, platforms
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
+from latcast.devices.covariates import RULES, network_kernels
 from latcast.devices.device_model import INTERCEPT, TERM_COUNT, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import fit_device_model
-from latcast.devices.known_platforms import RULES, network_kernels
 from latcast.kernels.rules import load_rules
 from latcast.predictors.network_features import BASE_TERMS, NetworkFeatures
 from latcast.predictors.platform_posterior import linearised

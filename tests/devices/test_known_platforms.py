@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from latcast.devices.covariates import covariates_of, kind_of, lineage_or_none, network_kernels
 from latcast.devices.device_model import INTERCEPT
-from latcast.devices.known_platforms import covariates_of, kind_of, known_platforms, lineage_or_none, network_kernels
+from latcast.devices.known_platforms import known_platforms
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError
 from latcast.kernels.rules import load_rules
-from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import buildable

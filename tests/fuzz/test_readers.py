@@ -39,7 +39,7 @@ from latcast.predictors.forecast import predict
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
 from latcast.report.check import read_budget
-from latcast.search.choose import read_accuracies
+from latcast.report.choose import read_accuracies
 from latcast.search.objective import table_objective
 from latcast.spaces.nas.supernet import SUPERNETS
 from latcast.workgroups.audit import audit, summarise

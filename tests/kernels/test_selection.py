@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.chips.chip_table import chips
+from latcast.environment import cpu_description
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn_with_map
@@ -35,7 +36,6 @@ from latcast.kernels.selection import (
     selection_of,
 )
 from latcast.kernels.types.kernel_type import Columns
-from latcast.measure.environment import cpu_description
 from latcast.runtimes.ncnn import NcnnSession
 from latcast.runtimes.openvino_kernels import read_executed
 from latcast.spaces.catalogue import build, model

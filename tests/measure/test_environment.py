@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from latcast.errors import MeasurementError
-from latcast.measure import environment, scheduling
-from latcast.measure.environment import (
+from latcast.environment import (
     affinity,
     describe_environment,
     describe_moment,
@@ -18,6 +16,8 @@ from latcast.measure.environment import (
     own_device_name,
     utc_now,
 )
+from latcast.errors import MeasurementError
+from latcast.measure import environment, scheduling
 from latcast.records import Platform
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from latcast import environment
+from latcast.environment import affinity, describe_moment
 from latcast.errors import LatcastError
 from latcast.kernels.rules import unit_kind
-from latcast.measure import environment
-from latcast.measure.environment import affinity, describe_moment
 from latcast.measure.opened_runtime import open_runtime
 from latcast.records import Platform
 from tests.measure.behaving import BehavingRuntime

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 
+from latcast.environment import cpu_description
 from latcast.errors import UnknownPlatformError
-from latcast.measure.environment import cpu_description
 from latcast.predictors import bundle_index
 from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.card import TRAINING_KEYS

@@ -13,18 +13,16 @@ from latcast.predictors.intervals import (
     HeldOut,
     Interval,
     Length,
-    calibration_networks,
     conformal_interval,
     conformal_quantile,
     group_folds,
     held_out_by,
     learned_growth,
-    lineages_of,
     unseen_bounds_ms,
 )
-from latcast.predictors.samples import NetworkSample
 from latcast.records import Reference
 from latcast.spaces.catalogue import model
+from latcast.training.samples import NetworkSample, calibration_networks, lineages_of
 
 
 def test_small_groups_stay_whole_and_folds_are_even() -> None:

@@ -7,10 +7,10 @@ import platform
 import numpy as np
 import pytest
 
+from latcast.environment import cpu_description
 from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
-from latcast.measure.environment import cpu_description
 from latcast.records import ExecutedKernel, short_version
 from latcast.runtimes.openvino import OpenVino
 from latcast.runtimes.protocol import Session

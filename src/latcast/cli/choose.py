@@ -25,7 +25,7 @@ from latcast.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from latcast.search.choose import Choice, ModelCandidate
+    from latcast.report.choose import Choice, ModelCandidate
 
 _FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
@@ -87,8 +87,8 @@ def choose(
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
     """
     from latcast.networks import ModelOptions, read_model
-    from latcast.search.choose import choose as chosen
-    from latcast.search.choose import listed_candidates, read_accuracies
+    from latcast.report.choose import choose as chosen
+    from latcast.report.choose import listed_candidates, read_accuracies
 
     check_plot(plot, as_json=as_json)
     most = _count(params)
@@ -120,7 +120,7 @@ def choose(
 
 
 def _fits(candidate: ModelCandidate) -> str:
-    from latcast.search.choose import LEAST_COVERED
+    from latcast.report.choose import LEAST_COVERED
 
     covered = min(each.covered for each in candidate.latencies)
     return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {int(100 * covered)} % covered"

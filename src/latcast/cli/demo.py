@@ -19,7 +19,7 @@ from latcast.cli.profile import which_was_kept
 from latcast.cli.train import print_errors
 
 if TYPE_CHECKING:
-    from latcast.predictors.demonstration import Demonstration
+    from latcast.training.demonstration import Demonstration
 
 
 @kept_when_interrupted("what was measured is kept: latcast demo --resume goes on with it")
@@ -41,7 +41,7 @@ def command(
       latcast demo --runtime openvino --budget 2
     """
     from latcast.folders import measurements_folder
-    from latcast.predictors.demonstration import demonstrate
+    from latcast.training.demonstration import demonstrate
 
     folder = measurements_folder()
     settings = options.worker_settings(runtime, realtime=realtime, device=device)

@@ -15,8 +15,8 @@ from latcast.cli.output import StageProgress, kept_when_interrupted, percent, pr
 from latcast.cli.profile import described, keep, summarise
 
 if TYPE_CHECKING:
-    from latcast.devices.adaptation import AdaptationResult
-    from latcast.devices.pool import Pool
+    from latcast.training.adaptation import AdaptationResult
+    from latcast.training.pool import Pool
 
 
 @kept_when_interrupted("what was measured is kept: the same command goes on with it")
@@ -71,11 +71,11 @@ def adapt(
     start = time.monotonic()
     from latcast.datasets.opening import default_store_path
     from latcast.datasets.store import Store
-    from latcast.devices.adaptation import adapt as adapt_predictors
-    from latcast.devices.adaptation_rounds import parse_target
-    from latcast.devices.pool import open_pool
     from latcast.fusion.detected_rules import chosen_rules
-    from latcast.predictors.profiling import try_profiler
+    from latcast.training.adaptation import adapt as adapt_predictors
+    from latcast.training.adaptation_rounds import parse_target
+    from latcast.training.pool import open_pool
+    from latcast.training.profiling import try_profiler
 
     if measured is not None:
         if target is not None or store is not None:
@@ -106,8 +106,8 @@ def _adapted_to(
 ) -> tuple[AdaptationResult, Pool]:
     """Adapt the pool to a platform of a store."""
     from latcast.datasets.opening import only_platform, opened
-    from latcast.devices.adaptation import adapt_stored
-    from latcast.devices.pool import open_pool
+    from latcast.training.adaptation import adapt_stored
+    from latcast.training.pool import open_pool
 
     with opened(measured) as kept:
         platform = only_platform(kept, on)
@@ -133,7 +133,7 @@ def _report(found: AdaptationResult, known: Pool, store: str, output: Path | Non
 
 def _unlike(found: AdaptationResult) -> str:
     """Say why nothing was transferred."""
-    from latcast.devices.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
+    from latcast.training.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
 
     nearest = [found.rounds.similar[name][0] for name in CONVOLUTIONS if found.rounds.similar.get(name)]
     if not nearest:

@@ -294,8 +294,8 @@ def suggested(
     import numpy as np
 
     from latcast.devices.added_device import suggest_networks
+    from latcast.devices.covariates import RULES, network_kernels
     from latcast.devices.device_model_file import load_device_model
-    from latcast.devices.known_platforms import RULES, network_kernels
     from latcast.kernels.rules import load_rules
     from latcast.networks import read_model
     from latcast.predictors.card import TRAINING_KEYS

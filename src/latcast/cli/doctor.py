@@ -68,7 +68,7 @@ def _parts() -> list[dict[str, Any]]:
 
 
 def _machine() -> dict[str, Any]:
-    from latcast.measure.environment import affinity, host_environment
+    from latcast.environment import affinity, host_environment
     from latcast.measure.scheduling import realtime_permitted
 
     found = host_environment()

@@ -252,7 +252,7 @@ def listed(database: Database = "", as_json: options.AsJson = False) -> None:
     Examples:
       latcast hub token list
     """
-    from latcast.measure.environment import utc_now
+    from latcast.environment import utc_now
 
     with open_hub(database) as hub:
         found = hub.tokens()

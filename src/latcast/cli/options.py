@@ -42,7 +42,7 @@ def _runtimes() -> Sequence[str]:
 
 
 def _learn_from() -> Sequence[str]:
-    from latcast.predictors.training import LEARN_FROM
+    from latcast.training.fitting import LEARN_FROM
 
     return LEARN_FROM
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from latcast.measure.campaign import Progress as CampaignProgress
-    from latcast.predictors.profiling import Stage
+    from latcast.training.profiling import Stage
 
 Result = TypeVar("Result")
 

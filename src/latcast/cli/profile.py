@@ -62,7 +62,7 @@ def command(
       latcast profile --runtime openvino --threads 2 --budget 10
       latcast profile --learn-from kernels --sampler adaptive --target-error 10
     """
-    from latcast.predictors.profiling import DEFAULT_SAMPLER, profile, try_profiler
+    from latcast.training.profiling import DEFAULT_SAMPLER, profile, try_profiler
 
     if sampler is not None or target_error is not None:
         if learn_from == "networks":

@@ -13,8 +13,8 @@ from latcast.cli.profile import described, keep, summarise
 from latcast.records import decimal, signed
 
 if TYPE_CHECKING:
-    from latcast.predictors.evaluation import Evaluation
     from latcast.predictors.metrics import Metrics
+    from latcast.training.evaluation import Evaluation
 
 
 MOST_NAMED = 20
@@ -43,7 +43,7 @@ def train(
       latcast train measurements.jsonl.gz -o mine.zip
       latcast train phones.sqlite --on pixel4/tflite-2.10/gpu/fp16 --leave-out mobilenet_v2,squeezenet
     """
-    from latcast.predictors.training_from_store import train
+    from latcast.training.from_store import train
 
     predictor = train(
         store, platform=on, learn_from=learn_from or "operators", model=model, rules=rules, leave_out=options.names_in(leave_out),
@@ -78,8 +78,8 @@ def evaluate(
       latcast evaluate local/onnxruntime measurements.sqlite --families mobilenet_v2,ghostnet
     """
     from latcast.predictors.card import TRAINING_KEYS
-    from latcast.predictors.evaluation import evaluate
     from latcast.predictors.forecast import load
+    from latcast.training.evaluation import evaluate
 
     predictor = load(bundle)
     if not predictor.card.get(TRAINING_KEYS):

@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
+from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
-from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 
 STORE_SCHEMA_VERSION = 1

@@ -7,34 +7,19 @@ architecture, whole devices an unseen phone. A split depends on its seed and the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
-from latcast.errors import DatasetError, LatcastError
-from latcast.graph.blocks import main_block
-from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import SYNTHETIC_NAMES, build, model
-from latcast.spaces.named_graphs import all_networks
-from latcast.spaces.published_segments import NAME as SEGMENTS
-from latcast.spaces.pytorchcv import NAME as PYTORCHCV
-from latcast.spaces.pytorchcv import family_of as family_by_name
+from latcast.errors import DatasetError
+from latcast.records import Platform
 
 TEST_SHARE = 0.3
 """Share of the subjects to test on."""
 
 SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 """Devices that are held out together with another one: both have a Snapdragon 710 (Li et al., Table 1)."""
-
-SPACES_OF_NAMES = frozenset({PYTORCHCV, "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
-"""Collections of networks of many families, which their names tell."""
-
-TABLE = Path(__file__).with_name("lineages.json")
-"""Main blocks of networks that come with latcast, which need not be built then (``python -m benchmarks lineages`` writes it)."""
 
 
 @dataclass(frozen=True)
@@ -43,55 +28,6 @@ class Split:
 
     train: tuple[str, ...]
     test: tuple[str, ...]
-
-
-def family_of(reference: Reference) -> str:
-    """Return the family of a network: its space; in collections the beginning of its name; for a segment its network's."""
-    if reference.space == SEGMENTS:
-        return family_by_name(str(reference.parameters["network"]).partition("/")[2])
-    if reference.space in SPACES_OF_NAMES:
-        return family_by_name(str(reference.parameters.get("name", reference.name)))
-    return reference.space
-
-
-def lineage_of(reference: Reference) -> str:
-    """Return the lineage that a network is held out with: the kind of block that most of it is made of.
-
-    It depends on the graph (:func:`latcast.graph.blocks.main_block`), never on the name; a segment has its network's. Networks of
-    a synthetic space, and those without a graph, have the name of their family instead.
-
-    >>> [lineage_of(Reference("timm", {"name": name})) for name in ("seresnet50", "tf_mobilenetv3_small_100")]
-    ['1x1 + 1x1 + wide', '1x1 + 1x1 + depthwise']
-    """
-    if reference.space == SEGMENTS:
-        space, _, name = str(reference.parameters["network"]).partition("/")
-        return lineage_of(Reference(space, {"name": name}))
-    if reference.space in SYNTHETIC_NAMES:
-        return reference.space
-    return _table().get(f"{reference.space}/{reference.parameters.get('name')}") or _lineage_of_graph(reference)
-
-
-@cache
-def _table() -> Mapping[str, str]:
-    stored = json.loads(TABLE.read_text(encoding="utf-8"))
-    return {f"{space}/{name}": block for space, blocks in stored.items() for block, names in blocks.items() for name in names}
-
-
-@lru_cache(maxsize=4096)
-def _lineage_of_graph(reference: Reference) -> str:
-    try:
-        return main_block(build(reference))
-    except LatcastError:
-        return family_of(reference)
-
-
-def tabled_lineages() -> dict[str, dict[str, list[str]]]:
-    """Build what :data:`TABLE` holds from the graphs at their usual inputs: space to main block to names, all sorted."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for reference in map(model, all_networks()):
-        names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])
-        names.append(str(reference.parameters["name"]))
-    return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}
 
 
 def device_of(platform: Platform | str) -> str:

@@ -32,9 +32,9 @@ from latcast.datasets.rows import (
     stored_measurement,
     stored_reference,
 )
+from latcast.environment import MOMENT, environment_id
 from latcast.errors import DatasetError, LatcastError, MeasurementError
 from latcast.measure.campaign import Tally
-from latcast.measure.environment import MOMENT, environment_id
 from latcast.measure.labels import Label, combine
 from latcast.measure.probe import QuietTime, checked_quiet_ms
 from latcast.measure.statistics import probe_settings, renormalised

@@ -14,9 +14,8 @@ import numpy as np
 
 from latcast.chips.chip_names import chip_of, nearest, silicon
 from latcast.chips.chip_table import chips
-from latcast.datasets.splits import lineage_of
+from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import Candidate, pattern_deviations
@@ -31,6 +30,7 @@ from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
+from latcast.spaces.lineages import lineage_of
 
 MISFIT_WEIGHT = 0.4
 """Student's weight below which a measured network is named."""

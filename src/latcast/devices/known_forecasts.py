@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_table import chips
-from latcast.datasets.splits import lineage_of
 from latcast.devices.added_device import typical_interval
 from latcast.devices.arbitration import (
     NEW_LINEAGES,
@@ -33,9 +32,10 @@ from latcast.devices.arbitration import (
     mixed_by_others,
     try_members,
 )
+from latcast.devices.covariates import RULES
 from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
-from latcast.devices.known_platforms import RULES, KnownPlatforms
+from latcast.devices.known_platforms import KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
@@ -47,6 +47,7 @@ from latcast.predictors.platform_posterior import linearised
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.pool_file import PoolMember
 from latcast.records import Measurement, Platform
+from latcast.spaces.lineages import lineage_of
 
 FOLDS = 3
 """Each holds a third of the lineages out, and every third chip judges what was learned on the others."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DeviceModel
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.errors import LatcastError
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules

@@ -15,8 +15,8 @@ from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
 from latcast.datasets.importers.benchmark_tools.stated import JsonLinesReader
 from latcast.devices.measured_networks import MOST_NAMED, MeasuredNetwork, MeasuredNetworks
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError
-from latcast.measure.environment import MOMENT
 from latcast.measure.labels import combine
 from latcast.reading import require_regular
 from latcast.records import UNSTATED, Measurement, Platform, Reference

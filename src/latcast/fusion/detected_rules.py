@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from latcast.environment import cpu_description
 from latcast.errors import LatcastError, MeasurementError, UnknownNameError
 from latcast.extras import require
 from latcast.folders import made, replacing, rules_folder
@@ -17,7 +18,6 @@ from latcast.fusion.score import Score, score
 from latcast.fusion.stopwatch import WorkerStopwatch
 from latcast.fusion.test_cases import ChainSetting, tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
-from latcast.measure.environment import cpu_description
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import opened_platform

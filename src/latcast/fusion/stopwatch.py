@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import numpy as np
 
+from latcast.environment import MOMENT
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.quantities import LATENCY, Quantity
 from latcast.measure.client import Item
-from latcast.measure.environment import MOMENT
 from latcast.measure.remote import Measurer
 from latcast.measure.settings import MeasurePlan
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, PropertyRow, ReferenceRow, stored_reference
 from latcast.datasets.store import measurement_id
+from latcast.environment import utc_now
 from latcast.errors import DatasetError, HubError
 from latcast.hub.cells import read_cells
 from latcast.hub.migrations import migrate
@@ -33,7 +34,6 @@ from latcast.hub.schema import (
 )
 from latcast.hub.shared_models import SharedModelStore
 from latcast.hub.tokens import Token, record_action
-from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
 _WRITERS_LOCK, _FITTERS_LOCK = 0x6C617463617374, 0x6C617463617375

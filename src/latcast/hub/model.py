@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_names import silicon
-from latcast.datasets.splits import lineage_of
 from latcast.devices.added_device import typical_interval
+from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.known_platforms import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.members import Candidate
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub import browser
@@ -44,6 +43,7 @@ from latcast.predictors.platform_posterior import posterior
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import model as published_model
+from latcast.spaces.lineages import lineage_of
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.named_kernels import named_kernels
 

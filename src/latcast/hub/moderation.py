@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, stored_measurement
+from latcast.environment import utc_now
 from latcast.errors import HubError
 from latcast.hub.schema import (
     REASON_LENGTH,
@@ -22,7 +23,6 @@ from latcast.hub.schema import (
     UploadRow,
 )
 from latcast.hub.tokens import TokenStore, record_action
-from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
 PORTION = 500

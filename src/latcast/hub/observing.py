@@ -17,11 +17,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from latcast.environment import utc_now
 from latcast.hub.connections import Door
 from latcast.hub.limits import Application, Receive, Scope, Send
 from latcast.hub.site import Site
 from latcast.hub.workers import SHARED_FOLDER
-from latcast.measure.environment import utc_now
 
 ACCESS_LOG = logging.getLogger("latcast.hub.access")
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_names import silicon
+from latcast.environment import utc_now
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub.database import HubDatabase, ModelVersion
 from latcast.hub.model import NAME, HubModel
 from latcast.hub.scales import Observation
-from latcast.measure.environment import utc_now
 from latcast.predictors.metrics import judge
 from latcast.records import Platform
 

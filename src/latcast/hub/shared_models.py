@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from sqlalchemy import func, select
 
+from latcast.environment import utc_now
 from latcast.errors import HubError
 from latcast.graph.compact import pack, with_derived_names
 from latcast.graph.ir import Graph
 from latcast.hub.schema import SharedModelRow
 from latcast.hub.tokens import TokenStore
-from latcast.measure.environment import utc_now
 
 MAX_GRAPH_BYTES = 200_000
 """Size of a packed graph in bytes; the largest that latcast ships takes 21 kB."""

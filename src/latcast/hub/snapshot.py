@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from latcast.environment import utc_now
 from latcast.errors import HubError
 from latcast.extras import require, unavailable
 from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
-from latcast.measure.environment import utc_now
 from latcast.reading import parse_json
 from latcast.records import Measurement, Platform, Reference
 

@@ -21,9 +21,9 @@ from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import PropertyRow
 from latcast.datasets.store import Store
+from latcast.environment import utc_now
 from latcast.errors import HubError
 from latcast.hub.schema import NAME_LENGTH, AuditRow, ContributorRow, TokenRow
-from latcast.measure.environment import utc_now
 
 _TOKEN = re.compile(r"latcast_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[^\W_][\w .@+'-]*", re.UNICODE)

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import IO, Any
 
+from latcast.environment import shifted
 from latcast.errors import LatcastError, MeasurementError, RuntimeFailure
 from latcast.graph.compact import pack
 from latcast.measure import messages
-from latcast.measure.environment import shifted
 from latcast.measure.probe import QuietTimes, settle
 from latcast.measure.record import failed, with_moment
 from latcast.measure.settings import MeasurePlan, WorkerSettings

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
-from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import normalised_runs, probe_settings, quartile_variation, quiet_reading_of, round_medians
 from latcast.records import ExecutedKernel, Measurement, Reference
 

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from latcast.environment import package_version
 from latcast.errors import MeasurementError
-from latcast.measure.environment import package_version
 
 Message = Mapping[str, Any]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from latcast import environment as env
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.graph.ir import Graph
-from latcast.measure import environment as env
 from latcast.measure import scheduling
 from latcast.measure.probe import HostProbe
 from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight

@@ -24,9 +24,9 @@ from typing import Protocol
 
 import numpy as np
 
+from latcast.environment import cpu_description
 from latcast.errors import MeasurementError
 from latcast.folders import cache_folder, replacing
-from latcast.measure.environment import cpu_description
 from latcast.reading import read_json
 from latcast.records import check_ms, listed
 from latcast.runtimes.protocol import Clock, SystemClock

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.measure.environment import MOMENT, utc_now
+from latcast.environment import MOMENT, utc_now
 from latcast.measure.statistics import host_factors, quartile_variation
 from latcast.measure.timing import Instruments, RunLog
 from latcast.records import Measurement, Reference

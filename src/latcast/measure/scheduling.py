@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from latcast.environment import affinity
 from latcast.errors import MeasurementError
-from latcast.measure.environment import affinity
 from latcast.records import Unit
 from latcast.runtimes.cores import local_cores
 

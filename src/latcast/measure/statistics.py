@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
-from latcast.measure.environment import MOMENT
 from latcast.records import Measurement
 
 COMPUTE_WEIGHT = 0.8

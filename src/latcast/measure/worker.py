@@ -21,10 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from latcast import environment as env
 from latcast.errors import LatcastError, MeasurementError
 from latcast.graph.compact import unpack
 from latcast.graph.ir import Graph
-from latcast.measure import environment as env
 from latcast.measure import messages
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe

@@ -313,7 +313,7 @@ def shortest_name(platform: Platform) -> str:
 
 def _measured_here(entry: IndexEntry) -> bool:
     """Return whether a bundle's measurements come from a machine with this CPU."""
-    from latcast.measure.environment import cpu_description
+    from latcast.environment import cpu_description
 
     model = _cpu_model(entry.card)
     return model is not None and model == cpu_description()["model"]
@@ -331,10 +331,10 @@ def _nothing_found(text: str, names: list[str], problems: Sequence[str]) -> str:
             "make one with: latcast profile, or put one there"
         )
     if text.partition("/")[0] == LOCAL:
-        from latcast.runtimes import RUNTIMES
+        from latcast.kernels.rules import shipped_rules
 
         runtime = text.partition("/")[2].partition("/")[0].partition("-")[0]
-        option = f" --runtime {runtime}" if runtime in RUNTIMES else ""
+        option = f" --runtime {runtime}" if runtime in shipped_rules() else ""
         command = f"latcast profile{option}"
         return f"no predictor for '{text}'{damaged}; measure this machine for one with: {command}; all: latcast platforms"
     near = nearest_names(text, names) or (names if len(names) <= MOST_LISTED else [])

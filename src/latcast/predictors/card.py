@@ -23,7 +23,7 @@ FIELDS: Mapping[str, str] = {
     "licence": "licence of the data",
 }
 """Key of a card to what it means. Beside them ``environment`` (of the measurements, as
-:func:`latcast.measure.environment.describe_environment` gives it) and ``warning`` (repeated with every prediction)."""
+:func:`latcast.environment.describe_environment` gives it) and ``warning`` (repeated with every prediction)."""
 
 FIGURES: Mapping[str, str] = {
     "mape": "MAPE, %",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from latcast.predictors.samples import NetworkSample
 
 FOLDS = 5
 """Parts, wherever nothing else is said."""
@@ -208,25 +205,6 @@ class Interval:
         )
 
 
-STEADY_PROCESSES = 3
-"""A network measured by so many processes has a latency with little chance left in it."""
-
-FEWEST_STEADY = 20
-"""With fewer steady networks than this, the unsteady are calibrated on as well; with fewer whole ones, segments."""
-
-
-def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
-    """Return which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
-
-    An interval is to hold what a careful measurement gives; networks measured once would add their own chance. Segments are not
-    predicted by users, and err more than networks.
-    """
-    whole = np.array([sample.whole for sample in networks])
-    steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
-    chosen = steady if steady.sum() >= FEWEST_STEADY else np.ones(len(networks), dtype=bool)
-    return chosen & whole if (chosen & whole).sum() >= FEWEST_STEADY else chosen
-
-
 def conformal_quantile(scores: np.ndarray, level: float, weights: np.ndarray | None = None) -> float:
     """Return the smallest score with the level of the weight at or below it; a new network has the mean weight.
 
@@ -262,11 +240,6 @@ LEAST_REACH = 0.01
 """Of an interval to either side, in logarithms: what repeating the measurement alone would move."""
 
 
-def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
-    """Return the group in which each network is calibrated and judged: its lineage, or itself if drawn at random."""
-    return [sample.lineage if sample.designed else sample.reference.key for sample in networks]
-
-
 def conformal_interval(
     latency_ms: np.ndarray,
     held_out: HeldOut,
@@ -286,7 +259,7 @@ def conformal_interval(
     Args:
         latency_ms: (networks,) measured.
         held_out: The same networks, predicted.
-        lineages: (networks,) from :func:`lineages_of`.
+        lineages: (networks,) from :func:`latcast.training.samples.lineages_of`.
         level: Share to be covered.
         outside_growth: Of the interval, see :class:`Interval`.
         by_length: Whether it changes with the length of a network, as is fitted.
@@ -322,7 +295,7 @@ def learned_growth(
         latency_ms: (networks,) measured.
         held_out: Predicted without their lineages.
         with_relatives: Predicted with the other networks of their lineages.
-        lineages: (networks,) from :func:`lineages_of`.
+        lineages: (networks,) from :func:`latcast.training.samples.lineages_of`.
     """
     both = (held_out, with_relatives)
     weights = np.tile(_equal_say(lineages), 2)

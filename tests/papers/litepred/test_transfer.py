@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from latcast.datasets.store import Store
-from latcast.devices.adaptation import held_out_by_kernels
-from latcast.devices.pool import Pool
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
+from latcast.training.adaptation import held_out_by_kernels
+from latcast.training.pool import Pool
+from latcast.training.samples import KernelObservation, NetworkSample, TrainingData
 from papers.litepred import paper, transfer
 from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, framework, table_5
 from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, convs, law_ms, platform_of

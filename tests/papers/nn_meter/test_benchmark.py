@@ -10,8 +10,8 @@ import pytest
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError, TrainingError
 from latcast.measure.statistics import renormalised
-from latcast.predictors.samples import KernelObservation, TrainingData
 from latcast.records import Measurement
+from latcast.training.samples import KernelObservation, TrainingData
 from papers.nn_meter.benchmark import (
     ALONE,
     HeldOutFamily,

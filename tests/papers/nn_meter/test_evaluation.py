@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from latcast.errors import LatcastError, MissingExtraError
-from latcast.predictors.profiling import Stage
+from latcast.training.profiling import Stage
 from papers.harness import PaperTable
 from papers.nn_meter.benchmark import MeasuredBenchmark, Training
 from papers.nn_meter.evaluation import ITEMS, draw, reproduce

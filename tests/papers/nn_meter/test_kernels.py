@@ -13,8 +13,8 @@ from latcast.errors import DatasetError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
-from latcast.predictors.samples import KernelObservation
 from latcast.records import Reference
+from latcast.training.samples import KernelObservation
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training
 from papers.nn_meter.kernels import composition, convolutions, figure_6, figure_11, table_4, table_9, table_10
 from tests.papers.nn_meter.made_up_benchmark import PLATFORM, kernel_measurement

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latcast.measure.environment import MOMENT
+from latcast.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Reference
 from papers.peva.published import PublishedNetworks
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.forecast import load
-from latcast.predictors.training_from_store import train
+from latcast.training.from_store import train
 from tests.cli.dataset import DATASET
 
 FOLDER = Path(__file__).parent

@@ -17,8 +17,8 @@ import numpy as np
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError
-from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import quartile_variation
 from latcast.reading import UNREADABLE_ZIP, require_regular
 from latcast.records import UNSTATED, Measurement, Platform

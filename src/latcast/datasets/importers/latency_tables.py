@@ -17,8 +17,8 @@ from typing import Any
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
 from latcast.datasets.importers.table import Malformed, Row, Table, number, whole_number
 from latcast.datasets.importers.usc.built import check_networks
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError, LatcastError
-from latcast.measure.environment import MOMENT
 from latcast.records import PUBLISHED_PRECISIONS, UNSTATED, Measurement, Platform, device_name, runtime_and_version
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.published_names import published_network

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError
-from latcast.measure.environment import MOMENT
 from latcast.reading import read_csv
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.measured_only import can_build, why_not

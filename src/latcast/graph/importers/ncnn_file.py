@@ -12,7 +12,7 @@ from pathlib import Path
 
 from latcast.errors import ModelError
 from latcast.graph.limits import Budget, Resource
-from latcast.graph.writers.ncnn.layers import ARRAY_KEY, MAGIC
+from latcast.graph.ncnn_codes import ARRAY_KEY, MAGIC
 from latcast.reading import read_bytes
 
 Number = int | float

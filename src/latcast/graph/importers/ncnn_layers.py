@@ -15,8 +15,7 @@ from latcast.graph.importers.ncnn import Attributes, Conversion
 from latcast.graph.importers.ncnn_file import NOT_GIVEN
 from latcast.graph.importers.ncnn_movement import MOVEMENT
 from latcast.graph.ir import Shape
-from latcast.graph.writers.ncnn.elementwise import BINARY_OPS, OWN_LAYERS, UNARY_OPS
-from latcast.graph.writers.ncnn.linear import REDUCTIONS
+from latcast.graph.ncnn_codes import BINARY_OPS, OWN_LAYERS, REDUCTIONS, UNARY_OPS
 
 Convert = Callable[[Conversion], Any]
 """Adds the layer to the graph; NotImplemented where this form of it has no counterpart."""

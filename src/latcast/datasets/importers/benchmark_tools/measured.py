@@ -8,8 +8,8 @@ from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
+from latcast.environment import MOMENT
 from latcast.errors import LatcastError, UnknownNameError
-from latcast.measure.environment import MOMENT
 from latcast.networks import resolve_model
 from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name

@@ -14,8 +14,8 @@ from pathlib import Path
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
 from latcast.datasets.importers.usc.networks import RUNTIMES_OF, SOURCE, read_networks
 from latcast.datasets.importers.usc.operations import read_operations
+from latcast.environment import MOMENT
 from latcast.errors import DatasetError
-from latcast.measure.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Platform
 
 FRAMEWORKS = ("tflite", "torch")

@@ -15,11 +15,11 @@ from typing import cast
 
 from latcast.datasets.importers import NetworkCheck, NetworkFigures
 from latcast.datasets.importers.usc.operations import parse_kernel_name
+from latcast.environment import MOMENT
 from latcast.errors import LatcastError
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import graph_macs
-from latcast.measure.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Reference
 from latcast.spaces import build
 from latcast.spaces.measured_only import can_build, why_not

@@ -11,7 +11,7 @@ from typing import Any
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import NO_VALUE, Malformed, Parsed, Row, Table, number
-from latcast.measure.environment import MOMENT
+from latcast.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.pytorchcv import reference_of
 

@@ -8,20 +8,11 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
-from latcast.graph.operators import Kind, operators
+from latcast.graph.ncnn_codes import BINARY_OPS, OWN_LAYERS, UNARY_OPS
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, plain
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
-
-UNARY_OPS = {row.op_type: row.ncnn for row in operators(Kind.UNARY) if isinstance(row.ncnn, int)}
-"""Operator to parameter 0 of ncnn's UnaryOp."""
-
-OWN_LAYERS = {row.op_type: (row.ncnn, row.attributes) for row in operators(Kind.UNARY) if isinstance(row.ncnn, str)}
-"""Operator to its layer, and to the layer's parameters in order, with ONNX's defaults."""
-
-BINARY_OPS = {row.op_type: row.ncnn for row in operators(Kind.BINARY) if isinstance(row.ncnn, tuple)}
-"""Operator to parameter 0 of ncnn's BinaryOp, and the one with the operands exchanged."""
 
 
 def _write_unary(

@@ -16,14 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latcast.graph.ir import Graph
+from latcast.graph.ncnn_codes import ARRAY_KEY, MAGIC
 from latcast.graph.writers.ranges import activation_ranges
 
-MAGIC = 7767517
 INT8_TAG = 0x000D4B38
 """Written before weights that are stored as int8; zero stands before float32."""
-
-ARRAY_KEY = -23300
-"""The key of an array parameter is this minus the parameter's number."""
 
 ParamValue = int | float | tuple[int, ...] | tuple[float, ...]
 

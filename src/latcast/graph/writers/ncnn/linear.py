@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
-from latcast.graph.operators import Kind, operators
+from latcast.graph.ncnn_codes import REDUCTIONS
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.linear import spatial_pads, window_output
 from latcast.graph.writers.folding import batch_norm_terms, number_of
@@ -275,9 +275,6 @@ def _write_matmul(ctx: Lowering, node: Node) -> None:
 
 _FULL, _VALID = 0, 1
 """Parameter 5 of Pooling: whether the input is padded until the last window fits, or the last window left out."""
-
-REDUCTIONS = {row.op_type: row.ncnn for row in operators(Kind.REDUCTION) if isinstance(row.ncnn, int)}
-"""Operator to parameter 0 of ncnn's Reduction."""
 
 
 @lowers("MaxPool", "AveragePool")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.datasets.splits import SPACES_OF_NAMES
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
@@ -26,19 +25,18 @@ from latcast.predictors.intervals import (
     OUTSIDE_GROWTH,
     VARIANCE,
     HeldOut,
-    calibration_networks,
     conformal_interval,
     held_out_by,
     interval_with_relatives,
-    lineages_of,
     unseen_bounds_ms,
 )
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
-from latcast.predictors.training import chosen_model, cross_predict, fit_with_held_out
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
+from latcast.spaces.lineages import SPACES_OF_NAMES
+from latcast.training.fitting import chosen_model, cross_predict, fit_with_held_out
+from latcast.training.samples import NetworkSample, TrainingData, calibration_networks, collect, lineages_of, restrict
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -61,7 +59,7 @@ def collect_stored(
     Args:
         store: A :class:`latcast.datasets.store.Store`.
         platform: Measured on it.
-        rules, build, singles, known: As for :func:`latcast.predictors.samples.collect`.
+        rules, build, singles, known: As for :func:`latcast.training.samples.collect`.
     """
     from latcast.spaces.measured_only import can_build
 
@@ -88,8 +86,8 @@ def train(
     Args:
         store: A store, the path of one or of a JSON Lines file, or a database URL.
         platform: What to predict for, or the beginning of its id; needed where the store holds several.
-        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
-        model: How a kernel type is modelled; see :func:`latcast.predictors.training.chosen_model`.
+        learn_from: One of :data:`latcast.training.fitting.LEARN_FROM`.
+        model: How a kernel type is modelled; see :func:`latcast.training.fitting.chosen_model`.
         rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the platform where None.
         leave_out: Families, spaces or lineages not to train on.
         licence: Of the measurements, for the card.
@@ -161,7 +159,7 @@ def _names_of(sample: NetworkSample) -> set[str]:
 
 def environment_of(store: Store, platform: Platform) -> dict[str, Any]:
     """Return the environment of a platform's first measurement, without what belongs to that moment alone."""
-    from latcast.measure.environment import MOMENT
+    from latcast.environment import MOMENT
 
     for measurement in store.measurements(platform=platform.id):
         return {name: value for name, value in measurement.environment.items() if name != MOMENT}
@@ -225,7 +223,7 @@ class CalibrationNetworks:
     """Networks that an interval and a card rest on, with their held-out predictions.
 
     Attributes:
-        networks: Chosen by :func:`latcast.predictors.intervals.calibration_networks`.
+        networks: Chosen by :func:`latcast.training.samples.calibration_networks`.
         held_out: Predictions without their lineage.
         outside_growth: By how much an interval grows with novelty.
         with_relatives: Predictions with relatives in the training data, or None.

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds
-from latcast.devices.pool import Pool
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules
@@ -23,9 +21,21 @@ from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import FOLDS, HeldOut, group_folds, held_out_by
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
-from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.profiling import (
+from latcast.records import Platform
+from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds
+from latcast.training.fitting import fit_calibration
+from latcast.training.from_store import (
+    OWN_MEASUREMENTS,
+    CalibrationNetworks,
+    calibrated,
+    collect_stored,
+    environment_of,
+    rules_of_host,
+)
+from latcast.training.kernel_rounds import KERNELS_PER_SECOND
+from latcast.training.pool import Pool
+from latcast.training.profiling import (
     LEAST_PART_S,
     TRAINING_SHARE,
     WHOLE_NETWORKS_SHARE,
@@ -34,17 +44,7 @@ from latcast.predictors.profiling import (
     measure_for_training,
     try_profiler,
 )
-from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
-from latcast.predictors.training import fit_calibration
-from latcast.predictors.training_from_store import (
-    OWN_MEASUREMENTS,
-    CalibrationNetworks,
-    calibrated,
-    collect_stored,
-    environment_of,
-    rules_of_host,
-)
-from latcast.records import Platform
+from latcast.training.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 
 INSIDE_SHARE = 0.6
 """Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""
@@ -111,8 +111,8 @@ def adapt(
         budget_s: Seconds for everything.
         target: Kernel types that meet it get no more samples; without one the whole budget is used.
         rules: Fusion rules; the shipped ones of the runtime where None.
-        sampler, by, seed: As for :class:`latcast.devices.adaptation_rounds.AdaptationRounds`.
-        trial: What :func:`latcast.predictors.profiling.try_profiler` found, where it was asked before.
+        sampler, by, seed: As for :class:`latcast.training.adaptation_rounds.AdaptationRounds`.
+        trial: What :func:`latcast.training.profiling.try_profiler` found, where it was asked before.
         start: ``time.monotonic()`` from which the budget counts, where loading the pool is to count too; now where None.
         watch: Called at every step.
 

@@ -11,7 +11,9 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import kernel_of
 from latcast.kernels.types import kernel_type
-from latcast.predictors.samples import (
+from latcast.records import ExecutedKernel, Measurement, Reference
+from latcast.spaces.catalogue import build
+from latcast.training.samples import (
     SCALE_LIMIT,
     KernelObservation,
     NetworkSample,
@@ -24,8 +26,6 @@ from latcast.predictors.samples import (
     profile_overheads,
     restrict,
 )
-from latcast.records import ExecutedKernel, Measurement, Reference
-from latcast.spaces.catalogue import build
 from tests.predictors.made_up_platform import RULES
 
 PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"

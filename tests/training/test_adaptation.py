@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.devices.adaptation import FEWEST_INSIDE, transferred_predictor
-from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds, parse_target
-from latcast.devices.pool import Pool
-from latcast.devices.residual_transfer import SCRATCH
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import Configuration, Kernel
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
+from latcast.training.adaptation import FEWEST_INSIDE, transferred_predictor
+from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds, parse_target
+from latcast.training.pool import Pool
+from latcast.training.residual_transfer import SCRATCH
+from latcast.training.samples import KernelObservation, NetworkSample, TrainingData
 from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, conv, law_ms, platform_of
 
 ZOO = {"conv": {conv(size, ins, outs): 1 + ins // 32 for size in (7, 14, 28, 56) for ins in (16, 32, 64) for outs in (32, 96)}}

@@ -24,12 +24,12 @@ from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.samples import KnownKernels, known_kernels
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.spaces.parametrisations import PARAMETRISATIONS, RARE
+from latcast.training.samples import KnownKernels, known_kernels
 
 TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
 """Parts of the planned kernels: the fixed test set, the initial samples, and each round."""

@@ -48,14 +48,14 @@ from latcast.predictors.kernel_predictor import (
 )
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import (
+from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
+from latcast.records import Platform
+from latcast.training.samples import (
     NetworkSample,
     TrainingData,
     kernel_samples,
     restrict,
 )
-from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
-from latcast.records import Platform
 
 CORRECTION_FOLDS = 3
 """Parts of the training networks whose kernels are predicted by the others, for the short-network correction."""
@@ -98,7 +98,7 @@ def fit_predictor(
     seed: int = 0,
     tune: bool = False,
 ) -> PlatformPredictor:
-    """Train a predictor, without an interval (:func:`latcast.predictors.training_from_store.trained_with_card` calibrates one).
+    """Train a predictor, without an interval (:func:`latcast.training.from_store.trained_with_card` calibrates one).
 
     Args:
         data: Samples of the platform.

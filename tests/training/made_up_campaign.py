@@ -15,10 +15,10 @@ from latcast.kernels import find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.measure.campaign import CampaignItem, CampaignReport
-from latcast.predictors import profiling, stopping
 from latcast.predictors.analytical import term_values
 from latcast.records import ExecutedKernel, Measurement, Platform
 from latcast.spaces.catalogue import build
+from latcast.training import profiling, stopping
 from tests.predictors.made_up_platform import TRUTH
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")

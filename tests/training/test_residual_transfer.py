@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.devices.residual_transfer import BASE, SCRATCH, fit_transferred, kernel_source
 from latcast.errors import BundleError
 from latcast.kernels.types import kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
@@ -17,6 +16,7 @@ from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_predictor import TRANSFERRED, KernelSource, fit_kernel_predictor, fit_transferred_base
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
+from latcast.training.residual_transfer import BASE, SCRATCH, fit_transferred, kernel_source
 from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, convs, law_ms, platform_of
 
 TEST = convs(200, seed=3)

@@ -15,7 +15,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.forecast import load
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.search.choose import LEAST_COVERED, choose, front_of, listed_candidates, read_accuracies
+from latcast.report.choose import LEAST_COVERED, choose, front_of, listed_candidates, read_accuracies
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
 PHONE = "pixel4/tflite-2.10/1large/fp32"

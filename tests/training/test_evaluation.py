@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.datasets.splits import lineage_of
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels import Kernel, find_kernels
 from latcast.measure.labels import Label, LabelError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.evaluation import BASELINES, evaluate, evaluate_on_labels, evaluate_samples, fit_baseline
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import NetworkSample
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.lineages import lineage_of
+from latcast.training.evaluation import BASELINES, evaluate, evaluate_on_labels, evaluate_samples, fit_baseline
+from latcast.training.samples import NetworkSample
 from tests.predictors.made_up_platform import RULES
 
 TRAINED = SPACES.get("mobilenet_v2").sample(4, seed=8)

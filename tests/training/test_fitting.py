@@ -22,16 +22,15 @@ from latcast.predictors.intervals import (
     HeldOut,
     conformal_interval,
     group_folds,
-    lineages_of,
     unseen_bounds_ms,
 )
 from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
-from latcast.predictors.training import LEARN_FROM, cross_predict, fit_predictor, kernel_term_names
-from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, model
+from latcast.training.fitting import LEARN_FROM, cross_predict, fit_predictor, kernel_term_names
+from latcast.training.from_store import trained_with_card
+from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, lineages_of, restrict
 from tests.predictors.made_up_platform import RULES, TRUTH
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")

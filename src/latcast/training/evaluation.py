@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.datasets.splits import lineage_of
 from latcast.errors import DatasetError, LatcastError
 from latcast.extras import require
 from latcast.kernels.kernel import Kernel, KernelTable
@@ -21,7 +20,8 @@ from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.forecast import On, load
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import NetworkSample
+from latcast.spaces.lineages import lineage_of
+from latcast.training.samples import NetworkSample
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store

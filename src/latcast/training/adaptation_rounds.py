@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.pool import FEWEST, Pool, Similarity, ranked, representative_configurations, similarities
-from latcast.devices.residual_transfer import SCRATCH, Transferred, fit_transferred, kernel_source
 from latcast.errors import LatcastError, TrainingError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
@@ -24,9 +22,11 @@ from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
-from latcast.predictors.kernel_rounds import KernelRounds
 from latcast.spaces.kernel_space import kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo
+from latcast.training.kernel_rounds import KernelRounds
+from latcast.training.pool import FEWEST, Pool, Similarity, ranked, representative_configurations, similarities
+from latcast.training.residual_transfer import SCRATCH, Transferred, fit_transferred, kernel_source
 
 CONVOLUTIONS = ("conv", "depthwise_conv")
 """Kernel types that decide a network's latency: they have most samples, and representative kernels of their own."""
@@ -95,7 +95,7 @@ class AdaptationRounds(KernelRounds):
         sampler: Name in :data:`latcast.samplers.SAMPLERS`.
         seed: Of every random choice.
         target: Where it is met, a type gets no more samples.
-        by: How the similar predictors are chosen: one of :data:`latcast.devices.pool.SIMILARITIES`.
+        by: How the similar predictors are chosen: one of :data:`latcast.training.pool.SIMILARITIES`.
         types: Only these kernel types.
     """
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.devices.pool import Pool, divergence, open_pool, ranked, representative_configurations, similarities
 from latcast.errors import BundleError, TrainingError
 from latcast.kernels.types import kernel_type
 from latcast.predictors.bundle import save_bundle
+from latcast.training.pool import Pool, divergence, open_pool, ranked, representative_configurations, similarities
 from tests.devices.made_up_pool import COMPUTE, MEMORY, SPACE, conv, convs, law_ms, platform_of
 
 

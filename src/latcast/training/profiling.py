@@ -20,17 +20,16 @@ from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Pro
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure, settings_of
 from latcast.predictors.bundle_index import IndexedBundle, keep_bundle
-from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
-from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import TrainingData
-from latcast.predictors.stopping import Outlook, StoppingRule
-from latcast.predictors.training import chosen_model, fit_once
-from latcast.predictors.training_from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
+from latcast.training.fitting import chosen_model, fit_once
+from latcast.training.from_store import collect_stored, environment_of, rules_of_host, trained_with_card
+from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
+from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
+from latcast.training.stopping import Outlook, StoppingRule
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -186,8 +185,8 @@ def profile(
     Args:
         runtime: Its name, for one thread and fp32; or settings, for everything else.
         budget_minutes: For everything, training included.
-        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`; as :func:`try_profiler` finds where None.
-        model: How a kernel type is modelled; see :func:`latcast.predictors.training.chosen_model`.
+        learn_from: One of :data:`latcast.training.fitting.LEARN_FROM`; as :func:`try_profiler` finds where None.
+        model: How a kernel type is modelled; see :func:`latcast.training.fitting.chosen_model`.
         rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the runtime where None.
         sampler: What chooses the kernels that learning from kernels measures.
         target_error: Mean relative error on its test set at which a kernel type is measured no further.
@@ -197,7 +196,7 @@ def profile(
         output: Where to save the bundle; where None, the user's folder, unless a better bundle of the platform is there.
         replace: Put the bundle into the user's folder even where the one there is the better.
         whole_budget: Measure on where the rest of the budget is expected to bring little; otherwise learning from operators ends
-            there (:mod:`latcast.predictors.stopping`).
+            there (:mod:`latcast.training.stopping`).
         watch: Called at every step.
 
     Raises:
@@ -300,7 +299,7 @@ def measure_for_training(
         settings: The platform.
         store: Takes the measurements.
         budget_s: Seconds of measuring.
-        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
+        learn_from: One of :data:`latcast.training.fitting.LEARN_FROM`.
         seed: Chooses networks and kernels.
         rules: Fusion rules; the shipped ones of the runtime where None.
         rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
@@ -409,7 +408,7 @@ def measure_again(
 ) -> CampaignReport:
     """Measure some of the networks that a store holds in further processes, so that their latencies are steady.
 
-    Whole ones come first, as intervals are calibrated on them (:func:`intervals.calibration_networks`).
+    Whole ones come first, as intervals are calibrated on them (:func:`latcast.training.samples.calibration_networks`).
 
     Args:
         settings: How to start the platform's worker.

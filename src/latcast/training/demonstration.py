@@ -22,9 +22,9 @@ from latcast.predictors.bundle_index import IndexedBundle
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
-from latcast.predictors.profiling import Stage, profile
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build, family, model
+from latcast.training.profiling import Stage, profile
 
 CHECKED_NETWORKS = (
     "mobilenet_v2", "squeezenet1_1", "efficientnet_b0", "ghostnet_x1_0", "mobilevit_xxs", "regnet_x_400mf", "mnasnet1_0",

@@ -11,7 +11,8 @@ from latcast.errors import TrainingError
 from latcast.kernels import load_rules
 from latcast.measure.campaign import Campaign, CampaignItem, Tally
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors.profiling import (
+from latcast.spaces import build
+from latcast.training.profiling import (
     ProfileResult,
     calibration_count,
     measure_again,
@@ -19,9 +20,8 @@ from latcast.predictors.profiling import (
     profile,
     try_profiler,
 )
-from latcast.spaces import build
 from tests.measure.behaving import reference, settings
-from tests.predictors.made_up_campaign import made_up_runtime
+from tests.training.made_up_campaign import made_up_runtime
 
 RULES = load_rules("onnxruntime")
 

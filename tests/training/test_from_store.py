@@ -12,10 +12,10 @@ from latcast.kernels.rules import platform_rules
 from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
-from latcast.predictors.training_from_store import _describe_samples, rules_of_host, trained_with_card
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
+from latcast.training.from_store import _describe_samples, rules_of_host, trained_with_card
+from latcast.training.samples import KernelObservation, NetworkSample, TrainingData
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 RULES = load_rules("onnxruntime")

@@ -7,7 +7,11 @@ import pytest
 from benchmarks.result_files import kept_parts
 from latcast.measure.labels import Label
 from latcast.measure.settings import MeasurePlan
-from latcast.predictors.demonstration import (
+from latcast.predictors.prediction import Coverage, Prediction
+from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import family, model
+from latcast.spaces.training_mix import unseen_families
+from latcast.training.demonstration import (
     CHECKED_NETWORKS,
     EXPECTED_MAPE,
     FEWEST_CHECKED,
@@ -15,10 +19,6 @@ from latcast.predictors.demonstration import (
     affordable,
     resembled_processor,
 )
-from latcast.predictors.prediction import Coverage, Prediction
-from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import family, model
-from latcast.spaces.training_mix import unseen_families
 
 PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
 REFERENCES = [model(name) for name in CHECKED_NETWORKS]

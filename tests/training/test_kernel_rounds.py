@@ -15,16 +15,16 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.search import SingleKernels
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.analytical import term_values
-from latcast.predictors.kernel_rounds import KernelRounds, measure_rounds
-from latcast.predictors.samples import known_kernels
-from latcast.predictors.training import fit_predictor
-from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Measurement, Platform
 from latcast.samplers.adaptive import LARGE_ERROR
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference
 from latcast.spaces.kernel_zoo import collect_zoo
 from latcast.spaces.training_mix import published_networks
+from latcast.training.fitting import fit_predictor
+from latcast.training.from_store import collect_stored
+from latcast.training.kernel_rounds import KernelRounds, measure_rounds
+from latcast.training.samples import known_kernels
 from tests.predictors.made_up_platform import TRUTH
 from tests.samplers.convolutions import conv
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from latcast.datasets.splits import family_of, lineage_of
 from latcast.errors import DatasetError, LatcastError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Configuration, Kernel
@@ -23,6 +22,7 @@ from latcast.kernels.search import SingleKernels, find_kernels, kernel_of
 from latcast.kernels.types import kernel_type
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
+from latcast.spaces.lineages import family_of, lineage_of
 from latcast.spaces.published_segments import NAME as SEGMENTS
 
 
@@ -450,3 +450,27 @@ def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measur
     for measurement in measurements:
         found.setdefault(measurement.platform, []).append(measurement)
     return found
+
+
+STEADY_PROCESSES = 3
+"""A network measured by so many processes has a latency with little chance left in it."""
+
+FEWEST_STEADY = 20
+"""With fewer steady networks than this, the unsteady are calibrated on as well; with fewer whole ones, segments."""
+
+
+def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
+    """Return which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
+
+    An interval is to hold what a careful measurement gives; networks measured once would add their own chance. Segments are not
+    predicted by users, and err more than networks.
+    """
+    whole = np.array([sample.whole for sample in networks])
+    steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
+    chosen = steady if steady.sum() >= FEWEST_STEADY else np.ones(len(networks), dtype=bool)
+    return chosen & whole if (chosen & whole).sum() >= FEWEST_STEADY else chosen
+
+
+def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
+    """Return the group in which each network is calibrated and judged: its lineage, or itself if drawn at random."""
+    return [sample.lineage if sample.designed else sample.reference.key for sample in networks]

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.errors import TrainingError
-from latcast.predictors.intervals import lineages_of
-from latcast.predictors.samples import NetworkSample, TrainingData
-from latcast.predictors.stopping import (
+from latcast.records import Reference
+from latcast.spaces.training_mix import published_networks
+from latcast.training.samples import NetworkSample, TrainingData, lineages_of
+from latcast.training.stopping import (
     HELD_OUT_OF,
     Outlook,
     StoppingRule,
@@ -23,8 +24,6 @@ from latcast.predictors.stopping import (
     held_out_third,
     outlook,
 )
-from latcast.records import Reference
-from latcast.spaces.training_mix import published_networks
 
 
 class TestCurves:

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import TrainingError
-from latcast.predictors.intervals import lineages_of
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import NetworkSample, TrainingData, restrict
+from latcast.training.samples import NetworkSample, TrainingData, lineages_of, restrict
 
 LAST_LOOK, LOOKS_RATIO, FIRST_LOOK_S = 0.7, 0.65, 120.0
 """Part of the measuring at the last look, its ratio to the look before, and seconds before the first; all take about 2 %."""

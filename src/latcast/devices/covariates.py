@@ -1,0 +1,80 @@
+"""How a platform and a network are described to the model of devices: covariates of the chip, kernels under one set of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from latcast.chips.chip_names import chip_of, facts
+from latcast.devices.device_model import INTERCEPT, KINDS
+from latcast.errors import DatasetError
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules, unit_kind
+from latcast.kernels.search import find_kernels
+from latcast.records import Platform, Reference
+from latcast.spaces import build
+from latcast.spaces.catalogue import SYNTHETIC_NAMES
+from latcast.spaces.lineages import lineage_of
+from latcast.spaces.measured_only import can_build, why_not
+
+RULES = "tflite"
+"""One set of fusion rules for all platforms, so that a network is the same to all of them."""
+
+USUAL: Mapping[str, float] = {
+    "year": 0.0, "log2_bandwidth_gb_s": 5.0, "log2_ghz": 1.2, "log2_cluster_cores": 2.0, "log2_cores": 3.0, "log2_simd_bits": 7.0,
+    "log2_fma_bits": 8.0, "log2_gpu_cores": 3.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
+}  # fmt: skip
+"""About the middle of each fact: a fact that is not known counts as the usual one."""
+
+
+def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Kernel, ...]:
+    """Find the kernels of a network under a runtime's rules.
+
+    Raises:
+        DatasetError: Only the network's name is known.
+        LatcastError: It cannot be built.
+    """
+    if isinstance(network, Graph):
+        return tuple(find_kernels(network, rules))
+    if not can_build(network):
+        raise DatasetError(f"the kernels of '{network.name or network.key}' are not known: {why_not(network)}")
+    return tuple(find_kernels(build(network), rules))
+
+
+def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_text: str = "") -> dict[str, float]:
+    """Return a platform's covariates: kind, runtime, precision, threads, and facts of its chip.
+
+    Args:
+        platform: Its device is looked up in the table of chips where no text is given.
+        kind: Of its unit.
+        device_text, chip_text: What it is called, for :func:`latcast.chips.chip_names.chip_of`.
+    """
+    backend = platform.unit.partition("+")[2].split("+")[0]
+    runtime = f"{platform.runtime} {backend}" if kind == "npu" and backend else platform.runtime
+    found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
+    chip = chip_of(device_text or platform.device, chip_text, kind)
+    known = facts(chip, kind, platform.unit) if chip is not None else {}
+    for name, value in known.items():
+        found[f"{kind} {name}"] = value - USUAL.get(name, 0.0)
+    if kind == "cpu":
+        stated = any(character.isdigit() for character in platform.unit.partition("+")[0])
+        threads = np.log2(platform.threads) if stated else known.get("log2_cores", 2.0)
+        found["cpu threads"] = float(threads)
+        found["cpu threads stated"] = float(stated)
+    return found
+
+
+def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:
+    """Return the kind of unit: as the environment states it, else by the unit's name."""
+    stated = environment.get("unit_kind") or unit_kind(platform.unit)
+    if stated not in KINDS:
+        raise DatasetError(f"the unit '{platform.unit}' of {platform.id} is of no known kind; expected one of {', '.join(KINDS)}")
+    return str(stated)
+
+
+def lineage_or_none(reference: Reference) -> str:
+    """Return the lineage of a network; "" for one of a synthetic space, which is held out alone."""
+    return "" if reference.space in SYNTHETIC_NAMES else lineage_of(reference)

@@ -1,0 +1,1 @@
+"""From measurements to predictors: profiling, training, adapting, judging."""
