@@ -5,7 +5,7 @@ The names below are imported when first used, so ``import latcast`` is quick and
 Example:
     >>> import latcast
     >>> latcast.__version__
-    '0.1.0'
+    '0.2.0'
     >>> latcast.load("pixel4/tflite-2.10/gpu/fp16").predict("resnet18")
     <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
 """
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {
     name: module

@@ -78,7 +78,7 @@ def test_threads_that_a_driver_bound_elsewhere_come_back_to_the_process_s_cpus(m
     other = threading.Thread(target=release.wait)
     other.start()
     try:
-        litert_native._keep_to_own_cpus()
+        litert_native.return_threads_to_own_cpus()
     finally:
         release.set()
         other.join()

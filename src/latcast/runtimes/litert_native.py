@@ -260,6 +260,15 @@ class NativeModel(LoadedModel):
         )
 
 
+def return_threads_to_own_cpus() -> None:
+    """Put all threads of this process on the CPUs that it may use: SwiftShader binds its own to the machine's first CPUs."""
+    threads = Path("/proc/self/task")
+    if threads.is_dir() and hasattr(os, "sched_setaffinity"):
+        for thread in threads.iterdir():
+            with suppress(OSError):  # it has ended
+                os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
+
+
 class GpuModel(LoadedModel):
     """A network on the GPU in fp32, from its program cache in a folder under a key, which LiteRT writes where missing."""
 
@@ -274,12 +283,7 @@ class GpuModel(LoadedModel):
             except RuntimeFailure as problem:
                 told = [line for line in printed().splitlines() if "ERROR" in line or "adapters" in line]
                 raise RuntimeFailure(f"{problem} on the GPU: {told[0] if told else 'no reason given'}") from problem
-        # SwiftShader binds its threads to the machine's first CPUs: put them back on those that this one may use.
-        threads = Path("/proc/self/task")
-        if threads.is_dir() and hasattr(os, "sched_setaffinity"):
-            for thread in threads.iterdir():
-                with suppress(OSError):  # it has ended
-                    os.sched_setaffinity(int(thread.name), os.sched_getaffinity(0))
+        return_threads_to_own_cpus()
 
     def outputs(self) -> list[np.ndarray]:
         """Return the outputs of the last run, each flat, float32."""
