@@ -31,7 +31,7 @@ def advise(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Which platform of a device is fastest for a model: precision, unit, threads, runtime, and how sure that is.
+    """Say which platform of a device is fastest for a model: precision, unit, threads, runtime, and how sure that is.
 
     A decision that is not sure is called unknown. Below each decision stands what makes the difference.
 

@@ -38,7 +38,7 @@ def check(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Whether models keep to a budget, or grow against a base; exit code 3 where one does not.
+    """Check whether models keep to a budget, or grow against a base; exit code 3 where one does not.
 
     Of several models, those that cannot be checked are a line each, the others are checked, and the exit code is 1.
 

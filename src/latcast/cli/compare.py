@@ -26,7 +26,7 @@ def compare(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Which of two models, or platforms, is faster, by how much, and how sure that is.
+    """Say which of two models, or platforms, is faster, by how much, and how sure that is.
 
     Like networks err alike: the more their kernels are the same, the surer is the difference.
 

@@ -71,7 +71,7 @@ def _options(
         bool, Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """How long will this network take on that device? In milliseconds, with an interval and a reason.
+    """Forecast how long a network takes on a device: milliseconds, with an interval and a reason.
 
     \b
     Examples:

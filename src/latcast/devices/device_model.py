@@ -66,7 +66,7 @@ class KnownPlatform:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is learned of a kind of unit.
+    """Parameters learned for one kind of unit.
 
     Attributes:
         covariance: (terms, terms) of coefficients around their mean.
@@ -83,7 +83,7 @@ class Kind:
 
 
 class Weighing(NamedTuple):
-    """How members are weighed.
+    """Weights of the members.
 
     Attributes:
         weights: By member, before anything was measured on the device.
@@ -98,7 +98,7 @@ class Weighing(NamedTuple):
 
 
 class Arbitration(NamedTuple):
-    """How members are weighed with so many measured networks.
+    """Weights of the members at one number of measured networks.
 
     Attributes:
         measured: Networks.

@@ -65,7 +65,7 @@ UNSTABLE_PERCENT = 5.0
 
 @dataclass(frozen=True)
 class About:
-    """What the measurements of a platform say besides their latencies.
+    """Facts that the measurements of a platform state besides latencies.
 
     Attributes:
         card: Source, licence, and the label error where networks were timed more than once.

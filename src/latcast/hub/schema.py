@@ -52,7 +52,7 @@ class TokenRow(HubBase):
 
 
 class PlatformOriginRow(HubBase):
-    """Which token brought a platform first."""
+    """The token that brought a platform first."""
 
     __tablename__ = "platform_origins"
 
@@ -76,7 +76,7 @@ class UploadRow(HubBase):
 
 
 class ContributionRow(HubBase):
-    """Which upload brought a measurement first."""
+    """The upload that brought a measurement first."""
 
     __tablename__ = "contributions"
 

@@ -62,7 +62,7 @@ HEALTH_S = 1.0
 
 @dataclass
 class Site:
-    """Everything that answers are made from."""
+    """The state that answers are made from."""
 
     database: HubDatabase
     settings: ServerSettings
@@ -125,7 +125,7 @@ KEPT_FORECASTS = 1000
 
 
 class NoModelError(HubError):
-    """No model has been fitted yet."""
+    """Raised where no model has been fitted yet."""
 
 
 class Forecaster:

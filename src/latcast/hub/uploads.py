@@ -60,11 +60,11 @@ class MalformedUploadError(HubError):
 
 
 class TooLargeError(HubError):
-    """More than a request may hold."""
+    """Raised for a body larger than a request may hold."""
 
 
 class UnreadableBodyError(HubError):
-    """Not compressed as its header says, or cut off."""
+    """Raised for a body that is not compressed as its header says, or cut off."""
 
 
 def parse_upload(content: bytes) -> list[Measurement]:

@@ -57,7 +57,7 @@ class Label:
 
     @property
     def complete(self) -> bool:
-        """Whether it has the rounds and processes that a test network needs."""
+        """True if it has the rounds and processes that a test network needs."""
         return self.rounds >= LABEL_ROUNDS and self.processes >= LABEL_PROCESSES
 
 
@@ -79,7 +79,7 @@ class LabelError:
 
     @property
     def coarse(self) -> bool:
-        """Whether the labels are too coarse to hold a predictor to a target."""
+        """True if the labels are too coarse to hold a predictor to a target."""
         return self.percent > MOST_LABEL_ERROR
 
     def __str__(self) -> str:

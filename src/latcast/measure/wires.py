@@ -41,7 +41,7 @@ class Wire(Protocol):
 
     @property
     def far(self) -> bool:
-        """Whether the worker's machine is another one, which has neither this one's files nor its clock."""
+        """True if the worker's machine is another one, which has neither this one's files nor its clock."""
 
     @property
     def where(self) -> str:

@@ -84,7 +84,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class BundleSummary:
-    """What a bundle says of itself, without its predictors.
+    """Card and metadata of a bundle, without its predictors.
 
     Attributes:
         platform: Platform id.

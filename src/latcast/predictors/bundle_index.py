@@ -50,7 +50,7 @@ class IndexEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class IndexedBundle:
-    """Where a new bundle went.
+    """The place of a saved bundle, and the bundle that was there before.
 
     Attributes:
         path: Where it is.
@@ -72,7 +72,7 @@ class PooledPlatform(NamedTuple):
 
 @dataclass(frozen=True)
 class BundleIndex:
-    """What was found.
+    """Bundles found in folders, and files that could not be read.
 
     Attributes:
         entries: Readable bundles, by platform id; of two for one platform the user's own stays.

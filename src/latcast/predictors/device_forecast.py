@@ -38,7 +38,7 @@ LARGEST_DEVIATION = 3.0
 
 @dataclass(frozen=True)
 class Member:
-    """One posterior.
+    """A posterior over the states of one device.
 
     Attributes:
         name: What it assumes ("learned", "tied", "nearest"...).
@@ -209,7 +209,7 @@ class PlacedNetworks(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceForecast:
-    """What is known of a device.
+    """The measured networks and the facts of a device.
 
     Attributes:
         basis: Of the process.

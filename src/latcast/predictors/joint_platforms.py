@@ -32,7 +32,7 @@ DRAWS = 20_000
 
 
 class Traits(NamedTuple):
-    """What platforms agree or differ in.
+    """Traits in which platforms agree or differ.
 
     Attributes:
         device: What the platform id calls it.
@@ -95,7 +95,7 @@ def shared_parts(first: Sequence[Traits], second: Sequence[Traits]) -> np.ndarra
 
 @dataclass(frozen=True)
 class SharedByPlatforms:
-    """How errors of one network's forecasts on several platforms are correlated.
+    """Correlations of the errors of one network's forecasts on several platforms.
 
     Attributes:
         share: Part of the variance by name of :data:`PARTS`; those of all parts and of :data:`OWN` add up to 1.

@@ -48,7 +48,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True)
 class PoolMember:
-    """What a platform is written from.
+    """The content of a platform's entry.
 
     Attributes:
         predictor: With its card and forecast; all of a file share a basis and the places of their memory.

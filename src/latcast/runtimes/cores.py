@@ -47,7 +47,7 @@ class Cores:
 
     @property
     def alike(self) -> bool:
-        """Whether there is one kind only, or none is known."""
+        """True if there is one kind only, or none is known."""
         return len(self.kinds) < 2
 
     def named(self) -> dict[str, tuple[int, ...]]:

@@ -95,7 +95,7 @@ class RisingLatencies:
 
 @dataclass
 class ThrottleWatch:
-    """All signs together, over the bursts of one device on some CPUs, or all."""
+    """Signs of throttling over the bursts of one device on some CPUs, or all."""
 
     cpus: Sequence[int] = ()
     rising: RisingLatencies = field(default_factory=RisingLatencies)

@@ -47,7 +47,7 @@ MOST_COMPARED = 300
 
 @dataclass(frozen=True)
 class AccuracyTarget:
-    """How accurate a kernel type is to be on its test set.
+    """The accuracy that a kernel type must reach on its test set.
 
     Attributes:
         tolerance: Relative error that counts as right.
@@ -156,7 +156,7 @@ class AdaptationRounds(KernelRounds):
 
     @property
     def unlike(self) -> bool:
-        """Whether the last fit found the platform unlike all of the pool, by its convolutions; true of an empty pool."""
+        """True if the last fit found no similar platform in the pool, by its convolutions; also for an empty pool."""
         nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
         return not nearest or min(nearest) > UNLIKE_DIVERGENCE
 

@@ -107,7 +107,7 @@ class Demonstration:
 
     @property
     def resembled(self) -> str:
-        """Which known processor this one is like; see :func:`resembled_processor`."""
+        """The known processor that this one resembles; see :func:`resembled_processor`."""
         cpu = self.predictor.card.get("environment", {}).get("host", {}).get("cpu", {})
         return resembled_processor(self.predictor.platform, cpu.get("flags", ""))
 

@@ -57,7 +57,7 @@ def fit_baseline(name: str, networks: Sequence[Sequence[Kernel]], latency_ms: np
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a predictor does on networks it did not see.
+    """Errors of a predictor on networks it did not see.
 
     Attributes:
         platform: Its id.

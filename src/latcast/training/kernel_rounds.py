@@ -61,7 +61,7 @@ class _Plan:
 
 
 class KernelRounds:
-    """What to measure next, of all kernel types of a runtime.
+    """Rounds of kernels to measure, of all kernel types of a runtime.
 
     Args:
         rules: Fusion rules of the runtime.

@@ -146,7 +146,7 @@ def divergence(predicted_ms: np.ndarray, measured_ms: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Similarity:
-    """How like a platform of the pool is, for one kernel type.
+    """Similarity of a platform of the pool, for one kernel type.
 
     Attributes:
         platform: Id of the pool's platform.

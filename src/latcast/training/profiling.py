@@ -89,7 +89,7 @@ TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True
 
 @dataclass(frozen=True)
 class Stage:
-    """What a profile is doing: a name for people, and the campaign's progress where there is one."""
+    """A stage of a profile: its name, its share, and the campaign's progress where there is one."""
 
     name: str
     share: float

@@ -89,7 +89,7 @@ class KernelObservation:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Everything measured on one platform.
+    """All measurements of one platform, as samples.
 
     Attributes:
         isolated: Kernels timed alone.

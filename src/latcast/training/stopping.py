@@ -82,7 +82,7 @@ def fit_curves(networks: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np
 
 @dataclass(frozen=True)
 class Outlook:
-    """What more measuring would bring.
+    """The expected error, and the gain of measuring on.
 
     Attributes:
         error: Percent that networks of unseen lineages are expected to be off by now, on average, as measured once.
@@ -100,7 +100,7 @@ class Outlook:
 
     @property
     def enough(self) -> bool:
-        """Whether measuring can stop: the rest would teach too little."""
+        """True if the rest of the measuring would gain too little."""
         known = self.predictors >= FEWEST_PREDICTORS and self.networks >= FEWEST_TO_END
         return known and self.gain <= max(LEAST_GAIN * self.error, LEAST_POINTS)
 

@@ -62,7 +62,7 @@ class CachedKernel:
 
     @property
     def is_winograd(self) -> bool:
-        """Whether it is the products of Winograd's algorithm: a map of points by tiles, with filters for each point."""
+        """True for the products of Winograd's algorithm: a map of points by tiles, with filters for each point."""
         return "winograd" in self.name
 
     @property

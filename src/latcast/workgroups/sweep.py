@@ -118,7 +118,7 @@ class SizeSweep:
 
     @property
     def rankable(self) -> bool:
-        """Whether the sizes' order is more than noise."""
+        """True if the sizes' order is more than noise."""
         return bool(self.repeatability >= LEAST_REPEATABILITY)
 
     def why_not_rankable(self) -> str:

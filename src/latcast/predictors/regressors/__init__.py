@@ -112,7 +112,7 @@ Fitted = TypeVar("Fitted", bound="Tuned")
 
 
 class Tuned:
-    """How a regressor with a few settings to choose from is trained.
+    """Training of a regressor with a few settings to choose from.
 
     Attributes:
         SETTINGS: What cross-validation chooses from.
