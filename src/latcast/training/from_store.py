@@ -101,7 +101,7 @@ def train(
 
     Example:
         >>> import latcast
-        >>> names = [network.name for network in latcast.models() if network.million_macs]
+        >>> names = [network.name for network in latcast.models() if network.million_macs][::20]
         >>> told = latcast.predict_many(names, on="pixel4/tflite-2.10/gpu/fp16")  # in place of measurements
         >>> with latcast.Store("measurements.sqlite") as store:
         ...     for each in told:
