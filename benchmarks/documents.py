@@ -114,6 +114,14 @@ def overview_table() -> str:
         target = target_cell(mean["label_error"] + outsiders.above_label_error(platform), mean["mape"])
         label_error = f"{mean['label_error']:.1f}"
         rows.append({**mean, "what": what, "label_error": label_error, "coverage": mean["interval_coverage"], "target": target})
+    for found in kept_parts("outsiders_third").values():
+        part, platform = found["all"], found["platform"]
+        target = target_cell(part["label_error"] + outsiders.above_label_error(platform), part["mape"])
+        what = f"this machine, {platform.split('/', 1)[1]}, {part['networks']} other designs, looked at once"
+        rows.append({
+            **part, "what": what, "label_error": f"{part['label_error']:.1f}", "coverage": part["interval_coverage"],
+            "target": target,
+        })  # fmt: skip
     for row in phones.summary():
         of_lineage = {name: row[f"lineage_{name}"] for name in MEANS if f"lineage_{name}" in row}
         target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"], " for CNNs")

@@ -279,10 +279,11 @@ def outsiders_table(documents: Mapping[str, Row] | None = None, halves: Sequence
 def third_table() -> str:
     """Return a line for each profile judged on the third draw."""
     rows = [
-        {**found["all"], "platform": found["platform"], "missed": platform_misses(found["platform"], found["all"])}
+        {**found, **found["all"], "missed": platform_misses(found["platform"], found["all"])}
         for found in kept_parts("outsiders_third").values()
     ]
-    return table(rows, {"platform": "{platform}", "networks": "{networks}", **FIGURES, **INTERVAL, "missed": _missed_cell})
+    columns = {"platform": "{platform}", "networks": "{networks}", **FIGURES, **INTERVAL}
+    return table(rows, {**columns, "FLOPs+MAC MAPE %": "{baselines[flops_mac][mape]:.0f}", "missed": _missed_cell})
 
 
 def profile_title(name: str, found: Row) -> str:
