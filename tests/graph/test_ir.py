@@ -36,14 +36,6 @@ def test_producers_and_consumers_name_the_nodes_around_a_tensor() -> None:
     assert "input" not in graph.producers
 
 
-def test_a_node_that_reads_a_tensor_twice_is_its_consumer_twice() -> None:
-    b = GraphBuilder("square")
-    x = b.input((1, 3))
-    graph = b.finish(b.mul(x, x))
-
-    assert [node.op_type for node in graph.consumers["input"]] == ["Mul", "Mul"]
-
-
 def test_activations_weights_and_constants_are_distinguished() -> None:
     b = GraphBuilder("kinds")
     x = b.clip(b.add(b.input((1, 3)), b.weight((3,))), 0.0, 6.0)
@@ -55,10 +47,6 @@ def test_activations_weights_and_constants_are_distinguished() -> None:
     assert graph.activation_inputs(clip) == ["add_0_out"]
     assert graph.activation_inputs(resize) == ["reshape_0_out"]
     assert not graph.is_activation("")
-
-
-def test_parameters_are_the_elements_of_the_weights() -> None:
-    assert diamond().parameter_count == 4 * 4 * 9 + 4
 
 
 def test_other_nodes_leave_no_unused_tensors() -> None:

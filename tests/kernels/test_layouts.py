@@ -8,7 +8,6 @@ import pytest
 from latcast.errors import BundleError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.kernels.kernel import Kernel
 from latcast.kernels.layouts import TO_FIRST, TO_FIRST_STRIDED, TO_LAST, LayoutRules
 from latcast.kernels.rules import FusionRules, load_rules, rules_for
 from latcast.kernels.search import SingleKernels, find_kernels
@@ -91,12 +90,6 @@ class TestWhere:
         graph = b.finish(b.flatten(b.global_average_pool(b.conv(x, 8, 1))))
 
         assert moved(graph) == [(TO_LAST, 48, "conv_0")]
-
-    def test_runtimes_whose_rules_speak_of_no_layouts_have_none(self) -> None:
-        b = GraphBuilder("one")
-        graph = b.finish(b.conv(b.input((1, 3, 4, 4)), 8, 1))
-
-        assert [kernel.kernel_type for kernel in find_kernels(graph, load_rules("onnxruntime"))] == ["conv"]
 
 
 class TestWhichLoop:
@@ -236,13 +229,6 @@ class TestFile:
     def test_rules_come_back_as_they_were_written(self, rules: FusionRules) -> None:
         assert FusionRules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
 
-    def test_those_that_had_the_integers_among_the_layouts_are_read(self) -> None:
-        data = INTEGERS.to_json()
-        layouts = {**data["layouts"], **data.pop("quantisation")}
-        del layouts["inserts"]
-
-        assert FusionRules.from_json({**data, "layouts": layouts}) == INTEGERS
-
     @pytest.mark.parametrize(
         "layouts",
         [
@@ -260,10 +246,3 @@ class TestFile:
     def test_what_is_no_quantisation_is_refused_by_what_was_expected(self, quantisation: object) -> None:
         with pytest.raises(BundleError, match=r"^mine: 'quantisation' holds no list 'on_integers' .* none 'converted'"):
             FusionRules.from_json({**RULES.to_json(), "quantisation": quantisation}, "mine")
-
-
-def test_a_reorder_is_named_after_the_operator_for_whose_sake_it_runs() -> None:
-    b = GraphBuilder("one")
-    first = find_kernels(b.finish(b.conv(b.input((1, 3, 4, 4)), 8, 1)), RULES)[0]
-
-    assert first == Kernel(TO_LAST, (48, 16, 3, 1, 0, 0, 0), "conv_0", (), ("Reorder",))

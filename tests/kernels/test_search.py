@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import Graph
@@ -43,34 +42,27 @@ def spelled(graph: Graph, chosen: FusionRules) -> list[str]:
     return ["+".join(kernel.operators) for kernel in find_kernels(graph, chosen) if not kernel.free]
 
 
-CONV_RULES = {"conv": ("batch_normalization", "relu"), "add": ("relu",)}
-"""nn-Meter's example without conv_add: what it detected on the CPU and the VPU."""
-
-
 class TestResNet18:
     """nn-Meter, Table 4 and Figure 5."""
 
-    def test_the_kernels_of_the_gpu_are_those_of_the_paper(self) -> None:
-        chosen = rules({**CONV_RULES, "conv": ("batch_normalization", "relu", "add")}, inbound=1)
+    @pytest.mark.parametrize(
+        ("behind", "different"),
+        [
+            (
+                ("batch_normalization", "relu", "add"),
+                {"Conv+BatchNormalization+Add+Relu": 8, "Conv+BatchNormalization": 3},
+            ),  # GPU
+            (("batch_normalization", "relu"), {"Conv+BatchNormalization": 11, "Add+Relu": 8}),
+        ],
+    )
+    def test_the_kernels_of_gpu_and_of_cpu_and_vpu_are_those_of_the_paper(
+        self, behind: Sequence[str], different: Mapping[str, int]
+    ) -> None:
+        found = Counter(spelled(build(model("resnet18")), rules({"conv": behind, "add": ("relu",)}, inbound=1)))
 
-        assert Counter(spelled(build(model("resnet18")), chosen)) == {
-            "Conv+BatchNormalization+Relu": 9,
-            "MaxPool": 1,
-            "Conv+BatchNormalization+Add+Relu": 8,
-            "Conv+BatchNormalization": 3,
-            "GlobalAveragePool": 1,
-            "Gemm": 1,
-        }
-
-    def test_the_kernels_of_the_cpu_and_the_vpu_are_those_of_the_paper(self) -> None:
-        assert Counter(spelled(build(model("resnet18")), rules(CONV_RULES, inbound=1))) == {
-            "Conv+BatchNormalization+Relu": 9,
-            "MaxPool": 1,
-            "Conv+BatchNormalization": 11,
-            "Add+Relu": 8,
-            "GlobalAveragePool": 1,
-            "Gemm": 1,
-        }
+        assert found == {
+            "Conv+BatchNormalization+Relu": 9, "MaxPool": 1, "GlobalAveragePool": 1, "Gemm": 1, **different,
+        }  # fmt: skip
 
     def test_the_first_block_is_searched_as_in_figure_5(self) -> None:
         b = GraphBuilder("figure 5")
@@ -192,10 +184,6 @@ class TestPatternsAndPairs:
         assert kernel.kernel_type == "activation"
         assert kernel.operators == ("Div", "Erf", "Add", "Mul", "Mul")
 
-    def test_an_unknown_pattern_is_an_error(self) -> None:
-        with pytest.raises(LatcastError, match="no idiom is called 'gellu'"):
-            find_kernels(build(model("resnet18")), rules({}, patterns=("gellu",)))
-
 
 class TestWhatIsFusedWithin:
     def test_operators_behind_count_their_flops_an_element_and_what_they_read(self) -> None:
@@ -315,19 +303,6 @@ class TestTfliteDelegate:
 
         assert spelled(graph, self.RULES) == ["MaxPool+Relu", "Conv+Relu", "Sub"]
 
-    def test_kernels_of_a_real_network(self) -> None:
-        found = Counter(spelled(build(model("resnet18")), rules_for("tflite", "fp16", "gpu", "pixel4")))
-
-        # The projections come before the bodies here, so sums are linked to the bodies' second convolutions.
-        assert found == {
-            "Conv+BatchNormalization+Relu": 9,
-            "Conv+BatchNormalization+Add+Relu": 8,
-            "Conv+BatchNormalization": 3,
-            "MaxPool": 1,
-            "GlobalAveragePool": 1,
-            "Gemm": 1,
-        }
-
 
 class TestSelection:
     def test_kernels_carry_what_the_backend_runs(self) -> None:
@@ -353,10 +328,6 @@ class TestSelection:
         # The two convolutions of each of the eight gates work on 1x1 maps.
         assert changed == {("conv", "linear")}
         assert sum(a.key != b.key for a, b in zip(plain, selected, strict=True)) == 2 * 8
-
-    def test_rules_that_leave_the_gpu_family_open_say_what_to_do(self) -> None:
-        with pytest.raises(LatcastError, match="names no GPU family"):
-            find_kernels(build(model("resnet18")), load_rules("tflite-gpu"))
 
 
 HEAVY = ("conv", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "conv_transpose", "linear")
@@ -404,33 +375,27 @@ def matrix_flops(kernels: Sequence[Kernel]) -> float:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(networks(), any_rules())
-def test_every_operator_lands_in_exactly_one_kernel(graph: Graph, chosen: FusionRules) -> None:
+def test_kernels_cover_every_operator_once_in_an_order_that_runs_and_are_charged_for_their_products(
+    graph: Graph, chosen: FusionRules
+) -> None:
+    nodes, macs = {node.name: node for node in graph.nodes}, macs_of(graph)
+    ready = set(graph.inputs) | set(graph.weights) | set(graph.constants) | {""}
     kernels = find_kernels(graph, chosen)
 
-    assert Counter(node for kernel in kernels for node in kernel.nodes) == Counter(node.name for node in graph.nodes)
-    types = {node.name: node.op_type for node in graph.nodes}
-    assert all(kernel.operators == tuple(types[node] for node in kernel.nodes) for kernel in kernels)
-
-
-@settings(max_examples=40)
-@given(networks(), any_rules())
-def test_kernels_come_after_those_whose_results_they_read(graph: Graph, chosen: FusionRules) -> None:
-    nodes = {node.name: node for node in graph.nodes}
-    ready = set(graph.inputs) | set(graph.weights) | set(graph.constants) | {""}
-    for kernel in find_kernels(graph, chosen):
+    assert Counter(node for kernel in kernels for node in kernel.nodes) == Counter(nodes.keys())
+    for kernel in kernels:
+        assert kernel.operators == tuple(nodes[name].op_type for name in kernel.nodes)
+        assert len(kernel.configuration) == len(kernel_type(kernel.kernel_type).fields)
+        assert all(type(value) is int and value >= 0 for value in kernel.configuration)
         made = {output for name in kernel.nodes for output in nodes[name].outputs}
         assert {name for node in kernel.nodes for name in nodes[node].inputs} <= ready | made
         ready |= made
-
-
-@settings(max_examples=40)
-@given(networks(), any_rules())
-def test_a_configuration_has_a_value_for_each_field(graph: Graph, chosen: FusionRules) -> None:
-    for kernel in find_kernels(graph, chosen):
-        assert len(kernel.configuration) == len(kernel_type(kernel.kernel_type).fields)
-        assert all(type(value) is int and value >= 0 for value in kernel.configuration)
+        row = KernelTable.of([[kernel]]).configurations.get(kernel.kernel_type)
+        if row is not None:
+            charged = term_values(kernel_type(kernel.kernel_type), row)[0, 0]
+            assert charged >= 2 * sum(macs[name] for name in kernel.nodes) * (1 - 1e-12)
 
 
 @settings(max_examples=40)
@@ -445,25 +410,8 @@ def test_fusion_keeps_the_flops_of_convolutions_and_linear_layers(graph: Graph, 
 
 
 @settings(max_examples=40)
-@given(networks(), any_rules())
-def test_a_kernel_is_charged_at_least_its_matrix_products(graph: Graph, chosen: FusionRules) -> None:
-    macs = macs_of(graph)
-    for kernel in find_kernels(graph, chosen):
-        row = KernelTable.of([[kernel]]).configurations.get(kernel.kernel_type)
-        if row is not None:
-            charged = term_values(kernel_type(kernel.kernel_type), row)[0, 0]
-            assert charged >= 2 * sum(macs[name] for name in kernel.nodes) * (1 - 1e-12)
-
-
-def test_the_multiply_accumulates_of_resnet18_survive_fusion() -> None:
-    kernels = find_kernels(build(model("resnet18")), load_rules("onnxruntime"))
-
-    assert matrix_flops(kernels) / 2e6 == pytest.approx(1814, rel=1e-3)
-
-
-@settings(max_examples=40)
 @given(networks(), st.sampled_from(["openvino", "onnxruntime-int8"]))
-def test_reorders_are_told_apart_from_kernels_and_no_two_are_alike(graph: Graph, name: str) -> None:
+def test_reorders_stand_between_unchanged_kernels_and_each_tensor_is_reordered_once(graph: Graph, name: str) -> None:
     rules = load_rules(name)
     kernels = find_kernels(graph, rules)
     plain = find_kernels(graph, replace(rules, layouts=None))

@@ -34,22 +34,6 @@ def test_an_inverted_residual_adds_its_input_only_where_the_shape_stays() -> Non
         assert "Add" not in {node.op_type for node in b.finish(y).nodes}
 
 
-def test_an_inverted_residual_of_stride_2_adds_nothing_even_on_a_map_of_one_pixel() -> None:
-    b = GraphBuilder("block")
-    x = b.input((1, 8, 1, 1))
-    y = inverted_residual(b, x, 8, expanded=48, kernel=3, stride=2, activation="relu")
-    graph = b.finish(y)
-    assert graph.shape(y) == (1, 8, 1, 1)
-    assert "Add" not in {node.op_type for node in graph.nodes}
-
-
-def test_an_inverted_residual_without_expansion_has_two_convolutions() -> None:
-    b = GraphBuilder("block")
-    x = b.input((1, 8, 4, 4))
-    graph = b.finish(inverted_residual(b, x, 4, expanded=8, kernel=5, stride=1, activation="relu"))
-    assert [node.attributes["group"] for node in graph.nodes if node.op_type == "Conv"] == [8, 1]
-
-
 def test_squeeze_and_excitation_sits_between_depthwise_convolution_and_projection() -> None:
     b = GraphBuilder("block")
     x = b.input((1, 8, 4, 4))

@@ -10,9 +10,7 @@ import pytest
 
 from latcast.datasets.importers.iiswc20 import read_layers
 from latcast.errors import ModelError, UnknownNameError
-from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs
-from latcast.graph.writers.onnx import to_onnx
 from latcast.records import Reference
 from latcast.spaces import SPACES, build
 from latcast.spaces.catalogue import model
@@ -128,12 +126,6 @@ def test_a_network_that_does_not_fit_what_was_published_is_not_built() -> None:
             build(found)
 
 
-def test_references_that_carry_published_layers_build_the_published_network() -> None:
-    layers = published()[3][0].tolist()
-
-    assert build(Reference("iiswc20", {"network": 3, "layers": layers})) == build(Reference("iiswc20", {"network": 3}))
-
-
 def test_a_published_network_is_referred_to_by_its_number() -> None:
     short, mega_macs = published()[3]
 
@@ -203,12 +195,3 @@ def test_the_shipped_layers_are_the_published_ones(published_data: Path) -> None
     assert all(np.array_equal(short_layers(each), short) for each, (short, _) in zip(networks, published(), strict=True))
     for index, each in enumerate(networks):
         assert np.array_equal(layers_of({"network": index})[:, :12], each[:, :12])
-
-
-def test_a_network_goes_through_a_file(tmp_path: Path) -> None:
-    """Number 113 has concatenations and a pooling that rounds up."""
-    network = build(Reference("iiswc20", {"network": 113}))
-    file = tmp_path / "network.onnx"
-    file.write_bytes(to_onnx(network))
-
-    assert graph_macs(load_graph(file)) == graph_macs(network)

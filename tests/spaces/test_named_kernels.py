@@ -71,15 +71,6 @@ def test_a_table_is_current_while_kernel_types_have_its_fields(few: Path, monkey
     assert not is_current(path)
 
 
-def test_a_damaged_table_is_made_anew(few: Path) -> None:
-    rules = replace(load_rules("tflite"), multi_inbound=1)
-    made = named_kernels(rules)
-    [path] = few.rglob("named-*.npz")
-    path.write_bytes(path.read_bytes()[:1000])
-
-    assert same(named_kernels(rules), made)
-
-
 def test_gpus_that_select_other_kernels_share_a_table(few: Path) -> None:
     plain = load_rules("tflite-gpu")
     mali, adreno = (replace(plain, selection=f"tflite_gpu:{family}") for family in ("mali", "adreno6xx"))

@@ -39,15 +39,6 @@ def test_every_network_is_built_of_known_operators_and_has_the_work_that_the_fil
         assert set(unknown_operators(graph)) <= known, network.name
 
 
-def test_parameters_are_those_that_were_published() -> None:
-    for space in ("aihub", "ncnn_benchmark"):
-        file = graph_file(space)
-        assert file is not None
-        for network in file.networks.values():
-            if network.published_million_parameters is not None:
-                assert network.parameters / 1e6 == pytest.approx(network.published_million_parameters, rel=0.01), network.name
-
-
 def assert_work(space: str, name: str, million_parameters: float, giga_macs: float | None) -> None:
     """A shipped network has the published parameters and multiply-accumulates, within 1 %."""
     file = graph_file(space)
@@ -90,12 +81,6 @@ class TestNcnn:
             assert graph.parameter_count / 1e6 == pytest.approx(million_parameters, rel=0.01, abs=0.005)
         if million_macs is not None:
             assert graph_macs(graph) / 1e6 == pytest.approx(million_macs, rel=0.01)
-
-    def test_the_input_is_that_of_the_benchmark(self) -> None:
-        sides = {"FastestDet": 352, "vision_transformer": 384, "squeezenet": 227, "yolov4-tiny": 416}
-        for name, side in sides.items():
-            graph = of("ncnn_benchmark", name)
-            assert graph.shape(graph.inputs[0]) == (1, 3, side, side)
 
     @pytest.mark.parametrize("name", ["googlenet", "mobilenet_ssd", "resnet50", "vgg16"])
     def test_an_int8_network_is_the_same_graph(self, name: str) -> None:
@@ -167,15 +152,6 @@ class TestAiHub:
 class TestHuggingFace:
     """The transformers that Li et al. measured on phones, under the names of their data set."""
 
-    def test_all_of_them_have_the_published_work(self) -> None:
-        file = graph_file("huggingface")
-        assert file is not None
-        assert len(file.networks) == 57
-        stated = [network for network in file.networks.values() if network.published_million_macs is not None]
-        assert len(stated) == 54
-        for network in stated:
-            assert network.macs / 1e6 == pytest.approx(network.published_million_macs, rel=0.01), network.name
-
     @pytest.mark.parametrize(
         ("name", "million_parameters", "giga_macs"),
         [
@@ -190,11 +166,6 @@ class TestHuggingFace:
     )
     def test_networks_are_those_of_their_papers(self, name: str, million_parameters: float, giga_macs: float | None) -> None:
         assert_work("huggingface", name, million_parameters, giga_macs)
-
-    def test_a_name_of_the_data_set_is_enough(self) -> None:
-        reference = Reference("huggingface", {"name": "deit-tiny-distilled-patch16-224"})
-        assert can_build(reference)
-        assert build(reference).shape(build(reference).inputs[0]) == (1, 3, 224, 224)
 
     def test_what_keras_writes_in_groups_is_a_grouped_convolution_to_tflite_and_a_depthwise_one_to_pytorch(self) -> None:
         graph = of("huggingface", "mit-b0")

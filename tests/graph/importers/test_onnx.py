@@ -45,14 +45,6 @@ def test_a_network_written_and_read_again_is_the_same(name: str, tmp_path: Path)
     assert read.name == "model"
 
 
-def test_a_model_in_memory_gives_the_graph_of_its_file(tmp_path: Path) -> None:
-    content = to_onnx(small_network())
-    path = tmp_path / "model.onnx"
-    path.write_bytes(content)
-
-    assert load_graph(onnx.ModelProto.FromString(content)).structure_key == load_graph(path).structure_key
-
-
 def test_weights_that_lie_in_another_file_need_not_be_there(tmp_path: Path) -> None:
     proto = onnx.ModelProto.FromString(to_onnx(small_network()))
     path = tmp_path / "model.onnx"
@@ -120,12 +112,6 @@ def test_scalars_and_parameters_are_constants_and_vectors_are_weights() -> None:
     assert {"half", "low"} <= set(graph.constants)
     assert graph.constants["half"] == 0.5
     assert graph.parameter_count == 3
-
-
-def test_a_weight_of_one_element_stays_a_weight() -> None:
-    proto = model([node("PRelu", ["x", "slope"], ["y"])], {"x": (1, 3, 4, 4)}, ["y"], {"slope": zeros(1)})
-
-    assert load_graph(proto).weights == {"slope"}
 
 
 def test_a_tensor_computed_from_weights_alone_is_a_weight() -> None:

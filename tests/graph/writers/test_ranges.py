@@ -93,12 +93,6 @@ def test_a_norm_lies_in_its_range_and_fills_it(kind: str) -> None:
     assert greatest < high < 4 * greatest
 
 
-def test_a_relu_has_no_negative_range() -> None:
-    b = GraphBuilder("relu")
-    x = b.relu(b.input((1, 16)))
-    assert ranges_of(b.finish(x))[x][0] == 0.0
-
-
 def test_values_grow_with_the_depth_of_a_network_without_normalisation() -> None:
     b = GraphBuilder("deep")
     x = b.input((1, 16, 8, 8))
@@ -109,10 +103,3 @@ def test_values_grow_with_the_depth_of_a_network_without_normalisation() -> None
     ranges = ranges_of(b.finish(x))
     # A linear layer of variance 2 / fan-in doubles the variance.
     assert ranges[outputs[-1]][1] / ranges[outputs[0]][1] == pytest.approx(2.0 ** (5 / 2), rel=0.5)
-
-
-def test_the_same_seed_gives_the_same_ranges() -> None:
-    graph = CONTRACT_NETWORKS["depthwise"]()
-    weights = synthetic_weights(graph)
-    assert activation_ranges(graph, weights) == activation_ranges(graph, weights)
-    assert activation_ranges(graph, weights) != activation_ranges(graph, weights, seed=1)

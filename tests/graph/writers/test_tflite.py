@@ -15,17 +15,14 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import TfliteNetwork, to_tflite, write_tflite
-from latcast.graph.writers.tflite.flatbuffer import Quantisation
 from latcast.graph.writers.tflite.layout import (
-    CHANNELS_LAST,
     after_transpose,
     before_transpose,
     physical_shape,
-    same_bytes,
     steps_between,
     through_reshape,
 )
-from latcast.graph.writers.tflite.quantisation import Range, off_centre, quantise
+from latcast.graph.writers.tflite.quantisation import Range, quantise
 from latcast.graph.writers.tflite.schema import BUILTINS, Activation, Padding, TensorType
 from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
 
@@ -415,16 +412,6 @@ def test_the_second_operand_of_a_product_keeps_a_zero_point_of_0_that_its_operat
     assert zero_points_of_product((-1.0, 1.0), "Tanh") == [0, 0]
 
 
-def test_moving_the_zero_point_from_0_to_1_keeps_the_range() -> None:
-    given = Quantisation(np.array([0.126], dtype=np.float32), np.array([0]))
-    moved = off_centre(given)
-
-    # The highest level was 127 times 0.126, which is 126 times 0.127: the level 127 stands for it still.
-    assert float(moved.scales[0]) == pytest.approx(0.127)
-    assert int(moved.zero_points[0]) == 1
-    assert off_centre(moved) is moved
-
-
 def test_operators_without_an_int8_kernel_are_computed_in_float() -> None:
     assert builtins_of(graph_of(CASES["pow"]), "int8") == ["EXP", "DEQUANTIZE", "POW", "QUANTIZE"]
 
@@ -610,14 +597,3 @@ def test_a_reshape_of_the_bytes_is_found_exactly_where_there_is_one(
     assert not any(
         np.array_equal(wanted.transpose(candidate).ravel(), held.ravel()) for candidate in permutations(range(len(target)))
     )
-
-
-def test_merging_interleaved_pairs_of_axes_is_not_a_reshape_of_the_bytes() -> None:
-    for order in ((0, 3, 2, 1), (0, 2, 1, 3), (2, 1, 0, 3)):
-        assert through_reshape((2, 3, 5, 7), order, (6, 35)) is None
-    assert through_reshape((2, 3, 5, 7), (2, 3, 0, 1), (6, 35)) == (1, 0)
-
-
-def test_axes_of_size_one_may_stand_anywhere() -> None:
-    assert same_bytes((1, 8, 1, 1), (0, 1, 2, 3), CHANNELS_LAST)
-    assert not same_bytes((1, 8, 2, 1), (0, 1, 2, 3), CHANNELS_LAST)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -168,6 +170,21 @@ def test_an_activation_between_them_may_be_clipped_or_absent(activation: str | N
     assert separable(8, 8, activation="hard_swish")[1].kernel_type == "depthwise_conv"
 
 
+def test_apple_keeps_other_pairs_of_convolutions_apart() -> None:
+    def kinds(build: Callable[[GraphBuilder], tuple[str, ...]]) -> list[str]:
+        b = GraphBuilder("pair")
+        found = find_kernels(b.finish(*build(b)), rules_for("tflite", "fp16", "gpu", "iphonexs"))
+        return [kernel.kernel_type for kernel in found]
+
+    image = (1, 8, 8, 8)
+    assert kinds(lambda b: (b.conv(b.conv(b.input(image), 8, 3), 8),)) == ["conv", "conv"]
+    assert kinds(lambda b: (b.conv(b.depthwise_conv(b.input(image)), 8, 3),)) == ["depthwise_conv", "conv"]
+    # On a map of one pixel the second is fully connected; a result with another reader is written.
+    vector = (1, 8, 3, 3)
+    assert kinds(lambda b: (b.conv(b.conv(b.input(vector), 8, 3, padding=0, groups=8), 8),)) == ["depthwise_conv", "linear"]
+    assert kinds(lambda b: (b.conv(x := b.depthwise_conv(b.input(image)), 8), x)) == ["depthwise_conv", "conv"]
+
+
 def test_both_convolutions_are_charged_and_the_map_between_them_is_not() -> None:
     graph, kernel = separable(8, 12, stride=2)
 
@@ -181,30 +198,6 @@ def test_both_convolutions_are_charged_and_the_map_between_them_is_not() -> None
     assert count == 1
     assert kernel.operators == ("Conv", "Relu", "Conv", "BatchNormalization", "Relu")
     assert kernel.nodes == tuple(node.name for node in graph.nodes)
-
-
-def test_a_first_convolution_that_is_not_depthwise_is_not_taken_in() -> None:
-    rules = rules_for("tflite", "fp16", "gpu", "iphonexs")
-    b = GraphBuilder("dense")
-    assert len(find_kernels(b.finish(b.conv(b.conv(b.input((1, 8, 8, 8)), 8, 3), 8)), rules)) == 2
-    b = GraphBuilder("3x3 behind")
-    assert len(find_kernels(b.finish(b.conv(b.depthwise_conv(b.input((1, 8, 8, 8))), 8, 3)), rules)) == 2
-
-
-def test_a_second_convolution_on_a_1x1_map_is_fully_connected() -> None:
-    b = GraphBuilder("vector")
-    x = b.conv(b.input((1, 8, 3, 3)), 8, 3, padding=0, groups=8)
-    kernels = find_kernels(b.finish(b.conv(x, 8)), rules_for("tflite", "fp16", "gpu", "iphonexs"))
-
-    assert [kernel.kernel_type for kernel in kernels] == ["depthwise_conv", "linear"]
-
-
-def test_a_map_between_them_that_others_read_is_written() -> None:
-    b = GraphBuilder("tapped")
-    x = b.depthwise_conv(b.input((1, 8, 8, 8)))
-    graph = b.finish(b.conv(x, 8), x)
-
-    assert len(find_kernels(graph, rules_for("tflite", "fp16", "gpu", "iphonexs"))) == 2
 
 
 @pytest.mark.parametrize("name", sorted(KERNEL_VARIANTS))

@@ -101,10 +101,6 @@ def test_sizes_are_those_of_the_graphs() -> None:
     assert sizes.parameters.tolist() == [graph.parameter_count for graph in graphs]
 
 
-def test_equal_segments_in_a_row_are_built_three_times_at_most() -> None:
-    assert segment_kernels._without_repetition(np.array([1, 2, 2, 2, 2, 2, 3, 3, 4])).tolist() == [0, 1, 2, 5, 6, 7, 8]
-
-
 @pytest.mark.parametrize("wrong", [np.zeros((2, 3), dtype=np.int16), np.full((1, 24), 99), np.zeros(24, dtype=np.int16)])
 def test_encodings_of_no_network_are_refused(wrong: np.ndarray) -> None:
     with pytest.raises(LatcastError, match=r"expected \(networks, \d+\) indices of choices of the space 'bignas'"):

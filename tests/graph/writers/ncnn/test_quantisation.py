@@ -7,7 +7,6 @@ import numpy as np
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import to_ncnn
-from latcast.graph.writers.ncnn.layers import quantised
 
 
 def int8_terms(graph: Graph) -> list[tuple[str, str | None]]:
@@ -19,15 +18,6 @@ def int8_terms(graph: Graph) -> list[tuple[str, str | None]]:
         if kind in ("Convolution", "ConvolutionDepthWise", "InnerProduct", "Gemm", "Deconvolution"):
             found.append((kind, params.get("18" if kind == "Gemm" else "8")))
     return found
-
-
-def test_weights_become_whole_numbers_with_one_scale_a_part() -> None:
-    data, scales = quantised(np.array([[0.5, -1.0], [0.0, 0.25], [0.0, 0.0]], dtype=np.float32), 3)
-    assert data[:4] == (0x000D4B38).to_bytes(4, "little")
-    # 0.5 * 127 is 63.5, which rounds to the even 64; six bytes are padded to eight.
-    assert np.frombuffer(data[4:], np.int8).tolist() == [64, -127, 0, 127, 0, 0, 0, 0]
-    assert np.allclose(scales[:2], [127.0, 508.0])
-    assert np.isfinite(scales).all()
 
 
 def test_a_convolution_read_only_by_int8_convolutions_hands_int8_on() -> None:
