@@ -195,7 +195,7 @@ class TestBrokenFiles:
         ("change", "message"),
         [
             ({"schema": 2}, "schema 2, this latcast reads up to 1"),
-            ({"takes": [{"operators": ["Conv"], "when": {"colour": 1}}]}, "there is no condition 'colour'; known: alone"),
+            ({"takes": [{"operators": ["Conv"], "when": {"colour": 1}}]}, "no condition is called 'colour'; known: alone"),
             ({"takes": [{"operators": ["Conv"], "confidence": "sure"}]}, "confidence 'sure'; expected one of documented"),
             ({"takes": [{"operators": "Conv"}]}, "a rule's operators are 'Conv', expected a list"),
             ({"takes": [{"operators": ["nogelu"]}]}, "no idiom is called 'nogelu'"),

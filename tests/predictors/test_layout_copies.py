@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latcast.kernels.cache_lines import missed
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import kernel_type
+from latcast.kernels.types.kernel_type import missed
 from latcast.predictors.analytical import term_values
 from latcast.predictors.layout_copies import FAR, LAYOUT_TERMS, NEAR
 from latcast.predictors.network_terms import NetworkTerms

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from latcast.kernels.cache_lines import missed
+from latcast.kernels.types.kernel_type import missed
 
 LAYOUT_TERMS = ("laid_in_near", "laid_in_far", "laid_out_far")
 """Elements of an input whose copy misses the first cache, and the second; of an output whose copy misses the second. Strides on

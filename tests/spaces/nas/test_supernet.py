@@ -29,7 +29,7 @@ def test_values_are_turned_back_into_the_encoding_they_came_from() -> None:
 
 
 def test_an_index_beyond_the_choices_is_refused_with_its_column() -> None:
-    with pytest.raises(ModelError, match=r"column 2 \(ratios\) of an encoding is none of 0 to 2"):
+    with pytest.raises(ModelError, match=r"column 2 \(ratios\) of an encoding is not one of 0 to 2"):
         chosen_values(DIMENSIONS, np.array([[0, 0, 3, 0]]))
 
 

@@ -23,7 +23,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is read.
+    """Options for reading a model.
 
     Attributes:
         shapes: See :data:`Shapes`.
