@@ -10,7 +10,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.layouts import TO_FIRST, TO_FIRST_STRIDED, TO_LAST, LayoutRules
 from latcast.kernels.rules import FusionRules, load_rules, rules_for
-from latcast.kernels.search import SingleKernels, find_kernels
+from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 
 RULES = load_rules("openvino")
@@ -206,22 +206,6 @@ class TestTransposesThatMove:
 
         assert names == ["arithmetic.floating"] * (len(names) - 1) + ["arithmetic"]
         assert len(names) == 3
-
-
-def test_a_kernel_alone_is_told_apart_from_the_reorders_around_it() -> None:
-    conv = kernel_type("conv")
-    sizes = dict.fromkeys(conv.own_fields, 1) | {
-        "in_h": 8,
-        "in_w": 8,
-        "out_h": 8,
-        "out_w": 8,
-        "in_channels": 4,
-        "out_channels": 4,
-    }
-
-    busy = SingleKernels(RULES).busy("conv", conv.configuration(sizes))
-
-    assert [kernel.kernel_type for kernel in busy] == ["conv"]
 
 
 class TestFile:

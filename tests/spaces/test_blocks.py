@@ -9,7 +9,8 @@ import numpy as np
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.operators import graph_macs
 from latcast.spaces.blocks import SqueezeExcite, ghost_module, inverted_residual, shuffle_unit
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 
 def test_an_inverted_residual_expands_convolves_and_projects() -> None:

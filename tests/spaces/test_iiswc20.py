@@ -83,13 +83,6 @@ def test_branches_are_concatenated_where_the_next_layer_reads_both() -> None:
     assert graph_macs(graph) == 81 * (3 * 2 + 2 * 5 + 9 * 2 * 5 + 10 * 3)
 
 
-def test_a_pooling_that_names_one_branch_reads_all() -> None:
-    """Windows of 3 at stride 2 over 9 pixels: 4 by 4."""
-    graph = build(of([*FIRE, [POOL, 9, 4, 5, 5, 3, 2, 0]]))
-
-    assert [graph.shape(name) for name in graph.outputs] == [(1, 10, 4, 4)]
-
-
 def test_a_pooling_whose_last_window_reaches_beyond_the_map_rounds_up() -> None:
     """54 pixels: 26 windows of 3 at stride 2 lie inside, a 27th begins at pixel 52."""
     graph = build(of([[POOL, 54, 27, 8, 8, 3, 2, 0]]))

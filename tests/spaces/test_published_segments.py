@@ -30,7 +30,8 @@ from latcast.spaces.published_segments import (
     design_of,
     networks_by_design,
 )
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 WHOLE = build(model("timm/vovnet39a"))
 

@@ -7,7 +7,8 @@ import pytest
 
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces import token_blocks
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 
 def windows_by_six_axes(x: np.ndarray, window: int) -> np.ndarray:

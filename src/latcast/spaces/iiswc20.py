@@ -10,8 +10,8 @@ its input and output channels, window, stride, padding, and multiply-accumulates
 - An addition adds the input of the inverted residual that ends before it: the latest result of its size in front of the block's
   depthwise convolution and of the 1x1 convolution that expands.
 
-A network is built where its layers compute what was published of the whole, within 2 %. Activations are taken for ReLU; their kind
-was not published. Convolutions have a bias, as batch normalisation is folded in the measured int8 networks.
+A network is built where its layers compute what was published of the whole, within 2 %. Activations, whose kind is unknown, are
+ReLU here. Convolutions have a bias, as batch normalisation is folded in the measured int8 networks.
 """
 
 from __future__ import annotations

@@ -58,12 +58,6 @@ def test_an_operator_of_onnx_that_the_table_lacks_gets_its_shape_from_onnx() -> 
 # Broken models
 
 
-def test_nodes_out_of_order_are_sorted() -> None:
-    nodes = [node("Relu", ["a"], ["y"]), node("Neg", ["x"], ["a"])]
-
-    assert op_types(load_graph(model(nodes, {"x": (1, 3)}, ["y"]))) == ["Neg", "Relu"]
-
-
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [

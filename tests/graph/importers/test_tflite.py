@@ -51,15 +51,6 @@ def test_a_network_written_to_tflite_and_read_again_has_the_same_work_and_shapes
     assert transposes[1] <= transposes[0]
 
 
-def test_a_network_of_convolutions_keeps_its_operators_in_order(tmp_path: Path) -> None:
-    graph = CONTRACT_NETWORKS["channel_shuffle"]()
-
-    read = load_graph(save(to_tflite(graph), tmp_path))
-
-    # The writer folds batch normalisation; the shuffle's reshapes and transpose come back as they were.
-    assert op_types(read) == [kind for kind in op_types(graph) if kind != "BatchNormalization"]
-
-
 # Single operators
 
 
@@ -86,15 +77,6 @@ def test_a_convolution_says_its_padding_in_numbers_and_its_activation_as_an_oper
     assert graph.parameter_count == 5 * 27 + 5
 
 
-def test_a_grouped_convolution_has_as_many_groups_as_its_filter_leaves(tmp_path: Path) -> None:
-    tensors = {"x": (1, 4, 4, 8), "w": zeros(6, 1, 1, 4), "y": (1, 4, 4, 6)}
-
-    graph = load_graph(save(model([("CONV_2D", ["x", "w"], ["y"], conv(padding=1))], tensors, ["x"], ["y"]), tmp_path))
-
-    assert graph.nodes[0].attributes["group"] == 2
-    assert graph_macs(graph) == 16 * 6 * 4
-
-
 @pytest.mark.parametrize(("channels", "filter_channels", "marked"), [(8, 1, True), (8, 4, False), (1, 1, False)])
 def test_a_convolution_in_groups_of_one_channel_is_not_read_as_depthwise(
     channels: int, filter_channels: int, marked: bool, tmp_path: Path
@@ -106,18 +88,6 @@ def test_a_convolution_in_groups_of_one_channel_is_not_read_as_depthwise(
     assert (IN_GROUPS in graph.nodes[0].attributes) == marked
     (kernel,) = find_kernels(graph, load_rules("tflite"))
     assert kernel.kernel_type == ("conv" if channels == 1 else "grouped_conv")
-
-
-def test_a_depthwise_convolution_has_one_group_per_channel(tmp_path: Path) -> None:
-    tensors = {"x": (1, 8, 8, 4), "w": zeros(1, 3, 3, 8), "b": zeros(8), "y": (1, 8, 8, 8)}
-    table = options("DepthwiseConv2D", strideH=1, strideW=1, depthMultiplier=2, dilationHFactor=1, dilationWFactor=1, padding=0)
-
-    content = model([("DEPTHWISE_CONV_2D", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
-    graph = load_graph(save(content, tmp_path))
-
-    assert graph.nodes[0].attributes["group"] == 4
-    assert graph.shape(graph.nodes[0].inputs[1]) == (8, 1, 3, 3)
-    assert graph_macs(graph) == 64 * 8 * 9
 
 
 @pytest.mark.parametrize(("padding", "size", "kernel"), [(0, 16, 3), (1, 17, 3), (1, 16, 2), (0, 15, 3)])
@@ -149,17 +119,6 @@ def test_a_fully_connected_layer_flattens_what_it_reads(tmp_path: Path) -> None:
 
     assert op_types(graph) == ["Reshape", "Gemm", "Relu"]
     assert graph_macs(graph) == 84
-
-
-def test_a_fully_connected_layer_that_keeps_its_dimensions_is_a_product_and_a_sum(tmp_path: Path) -> None:
-    tensors = {"x": (1, 5, 12), "w": zeros(7, 12), "b": zeros(7), "y": (1, 5, 7)}
-    table = options("FullyConnected", keepNumDims=True)
-
-    content = model([("FULLY_CONNECTED", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
-    graph = load_graph(save(content, tmp_path))
-
-    assert op_types(graph) == ["MatMul", "Add"]
-    assert graph.shape(graph.nodes[0].inputs[1]) == (12, 7)
 
 
 @dataclass(frozen=True)
@@ -376,14 +335,6 @@ def test_weights_of_half_precision_are_widened_once_and_cost_nothing(tmp_path: P
 
     assert op_types(graph) == ["Conv"]
     assert (graph.precision, graph.parameter_count) == ("fp32", 15)
-
-
-def test_a_hybrid_product_of_a_weight_of_8_bits_counts_as_int8(tmp_path: Path) -> None:
-    weight = Quantized((7, 12), values=np.zeros((7, 12), np.int8))
-    tensors = {"x": (1, 12), "w": weight, "y": (1, 7)}
-    content = model([("FULLY_CONNECTED", ["x", "w"], ["y"], options("FullyConnected"))], tensors, ["x"], ["y"])
-
-    assert load_graph(save(content, tmp_path)).precision == "int8"
 
 
 # What is not known, and what is wrong

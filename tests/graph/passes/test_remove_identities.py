@@ -112,24 +112,6 @@ def test_two_outputs_that_are_the_same_become_one() -> None:
     assert simplified.outputs == (x,)
 
 
-def test_a_chain_of_identities_is_removed_in_one_pass() -> None:
-    b = GraphBuilder("chain")
-    x = b.input((1, 3))
-    for _ in range(4):
-        (x,) = b.op("Identity", [x])
-
-    simplified = remove_identities(b.finish(b.add(b.relu(x), x)))
-
-    assert [node.inputs for node in simplified.nodes] == [("input",), ("relu_0_out", "input")]
-
-
-def test_a_network_of_identities_alone_is_left_alone() -> None:
-    b = GraphBuilder("nothing")
-    graph = b.finish(*b.op("Identity", [b.input((1, 3))]))
-
-    assert remove_identities(graph) is graph
-
-
 def test_an_identity_whose_second_output_is_read_stays() -> None:
     b = GraphBuilder("mask")
     x, mask = b.op("Dropout", [b.input((1, 3))], outputs=2)
@@ -181,10 +163,3 @@ def test_a_reshape_in_between_stays_for_its_other_reader() -> None:
     merged = merge_reshapes(graph)
 
     assert sorted(node.op_type for node in merged.nodes) == ["Flatten", "Neg", "Relu", "Reshape", "Sigmoid"]
-
-
-def test_single_reshapes_are_left_as_they_are() -> None:
-    b = GraphBuilder("single")
-    graph = b.finish(b.reshape(b.relu(b.input((1, 4, 6))), (6, 4)))
-
-    assert merge_reshapes(graph) is graph

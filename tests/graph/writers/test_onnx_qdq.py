@@ -23,6 +23,7 @@ from latcast.graph.writers.onnx_qdq import (
 )
 from latcast.testing.contracts.runtimes import contract_inputs, correlation
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from tests.graph.running import run_file
 
 STYLES = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
 
@@ -54,14 +55,8 @@ class Written:
 
 
 def run(data: bytes, graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
     # Products of unsigned and signed bytes saturate on CPUs without VNNI; these tests are of the file, not of the CPU.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return list(session.run(list(graph.outputs), dict(zip(graph.inputs, inputs, strict=True))))
+    return run_file(data, dict(zip(graph.inputs, inputs, strict=True)), graph.outputs, x64quantprecision="1")
 
 
 def test_a_convolution_reads_and_writes_integers_only() -> None:

@@ -11,10 +11,10 @@ import pytest
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.weights import synthetic_weights
-from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.ranges import activation_ranges
 from latcast.testing.contracts.runtimes import contract_inputs
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from tests.graph.running import run
 
 
 def ranges_of(graph: Graph) -> dict[str, tuple[float, float]]:
@@ -23,15 +23,8 @@ def ranges_of(graph: Graph) -> dict[str, tuple[float, float]]:
 
 def activations(graph: Graph) -> dict[str, np.ndarray]:
     """Every tensor that a network makes of random inputs."""
-    import onnxruntime
-
     names = tuple(name for node in graph.nodes for name in node.outputs)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    data = to_onnx(replace(graph, outputs=names))
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    feed = dict(zip(graph.inputs, contract_inputs(graph), strict=True))
-    return dict(zip(names, session.run(list(names), feed), strict=True))
+    return dict(zip(names, run(replace(graph, outputs=names), *contract_inputs(graph)), strict=True))
 
 
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))

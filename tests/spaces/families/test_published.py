@@ -15,8 +15,9 @@ from latcast.graph.operators import graph_macs
 from latcast.spaces.catalogue import build, family, model, resized
 from latcast.spaces.families import transformers
 from latcast.spaces.families.variants import draw_blocks
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 from tests.spaces.families.counting import published_count
-from tests.spaces.families.running import image, run
 
 SMALL_SWIN = {"widths": [16, 32], "heads": [2, 4], "depths": [2, 2], "window": 4}
 SMALL_MOBILEVIT = {**transformers.MOBILEVIT_SIZES["xxs"], "transformer_depths": [1, 1, 1]}

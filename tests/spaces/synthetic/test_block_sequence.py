@@ -23,7 +23,8 @@ from latcast.spaces.synthetic.block_sequence import (
     POOLING_WINDOWS,
     SPACE,
 )
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 CHANNELS = [8, 16, 16, 24, 32, 80, 80, 96, 96, 1200]
 POOLING = {"type": "pooling", "operator": "max", "window": 3}

@@ -37,7 +37,8 @@ from latcast.spaces.synthetic.random_mixed import (
     STEMS,
     kinds_in,
 )
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 SEEDS = st.integers(0, 2**32 - 1)
 

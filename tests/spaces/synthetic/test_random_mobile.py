@@ -17,7 +17,8 @@ from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import build
 from latcast.spaces.synthetic.random_mobile import MAC_RANGE, SPACE
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 
 def test_a_block_expands_convolves_projects_and_adds_where_asked_for() -> None:

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latcast.graph import Graph, GraphBuilder
-from latcast.graph.writers.onnx import to_onnx
 from latcast.runtimes.ncnn import Ncnn
 from latcast.runtimes.session import random_inputs
 from latcast.testing.networks import random_network
+from tests.graph.running import run
 
 pytest.importorskip("ncnn")
 
@@ -25,18 +25,6 @@ TOLERANCE = 2e-5
 """Relative to the largest output; both compute in float32, in another order."""
 
 Build = Callable[[GraphBuilder, str], "str | tuple[str, ...]"]
-
-
-def reference(graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """ONNX Runtime without optimisations."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(to_onnx(graph), options, providers=["CPUExecutionProvider"])
-    results: list[np.ndarray] = session.run(list(graph.outputs), dict(zip(graph.inputs, inputs, strict=True)))
-    return results
 
 
 def ncnn_outputs(graph: Graph, inputs: list[np.ndarray], precision: str = "fp32") -> list[np.ndarray]:
@@ -51,7 +39,7 @@ def ncnn_outputs(graph: Graph, inputs: list[np.ndarray], precision: str = "fp32"
 
 def largest_error(graph: Graph) -> float:
     inputs = random_inputs(graph, seed=7)
-    pairs = zip(ncnn_outputs(graph, inputs), reference(graph, inputs), strict=True)
+    pairs = zip(ncnn_outputs(graph, inputs), run(graph, *inputs), strict=True)
     return max(float(np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-6)) for actual, expected in pairs)
 
 
@@ -280,7 +268,7 @@ def test_any_convolution_is_computed_right(graph: Graph) -> None:
 @settings(max_examples=40)
 def test_any_int8_convolution_follows_the_fp32_one(graph: Graph) -> None:
     inputs = random_inputs(graph, seed=7)
-    (actual,), (expected,) = ncnn_outputs(graph, inputs, "int8"), reference(graph, inputs)
+    (actual,), (expected,) = ncnn_outputs(graph, inputs, "int8"), run(graph, *inputs)
     assert np.abs(actual - expected).max() <= 0.12 * np.abs(expected).max()
 
 

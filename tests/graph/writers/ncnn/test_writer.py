@@ -101,14 +101,6 @@ def test_an_output_that_is_read_too_is_split() -> None:
     assert lines[3].tops == ("out1",)
 
 
-def test_an_input_that_is_an_output_keeps_its_name_as_input() -> None:
-    b = GraphBuilder("through")
-    x = b.input((1, 4, 8, 8))
-    lines = parse(to_ncnn(b.finish(x, b.relu(x)))[0])
-    assert lines[0].tops == ("in0",)
-    assert "out0" in lines[1].tops
-
-
 @pytest.mark.parametrize(
     ("activation", "expected"),
     [
@@ -185,12 +177,6 @@ def test_a_linear_layer_on_tokens_is_a_gemm_with_its_bias() -> None:
     assert line.params == expected
 
 
-def test_a_channel_shuffle_is_one_layer() -> None:
-    b = GraphBuilder("shuffle")
-    (line,) = lines_of(b.finish(b.channel_shuffle(b.input((1, 12, 5, 7)), 3)))
-    assert (line.kind, line.params) == ("ShuffleChannel", {"0": "3"})
-
-
 def test_attention_is_matrix_products_and_a_softmax_with_the_transposition_of_keys_inside() -> None:
     b = GraphBuilder("attention")
     lines = lines_of(b.finish(b.attention(b.input((1, 16, 32)), 4)))
@@ -198,13 +184,6 @@ def test_attention_is_matrix_products_and_a_softmax_with_the_transposition_of_ke
         "Gemm": 2, "Permute": 2, "Slice": 1, "BinaryOp": 1, "MatMul": 2, "Softmax": 1,
     }  # fmt: skip
     assert [line.params for line in lines if line.kind == "MatMul"] == [{"0": "1"}, {}]
-
-
-def test_a_weight_that_meets_an_activation_is_memory_data() -> None:
-    b = GraphBuilder("position")
-    lines = lines_of(b.finish(b.add(b.input((1, 5, 12)), b.weight((1, 5, 12)))))
-    assert [line.kind for line in lines] == ["MemoryData", "BinaryOp"]
-    assert lines[0].params == {"0": "12", "1": "5"}
 
 
 def test_a_step_of_two_is_a_crop_of_pairs() -> None:
