@@ -320,12 +320,7 @@ def pad(draw: Draw) -> Call:
 def reshape(draw: Draw) -> Call:
     shape = draw(shapes())
     kind = draw(st.sampled_from(("flat", "keep", "merge", "split")))
-    target = {
-        "flat": (-1,),
-        "keep": (0, -1),
-        "merge": (prod(shape[:2]), *shape[2:]),
-        "split": (*shape, 1),
-    }[kind]
+    target = {"flat": (-1,), "keep": (0, -1), "merge": (prod(shape[:2]), *shape[2:]), "split": (*shape, 1)}[kind]
     return Call("Reshape", [real(shape), integers(*target)], constant=frozenset({1}))
 
 

@@ -161,12 +161,7 @@ def test_everything_that_may_change_the_latency_enters_the_key() -> None:
 def test_precision_types_and_outputs_enter_the_key() -> None:
     graph = diamond()
     half = {name: replace(tensor, dtype="float16") for name, tensor in graph.tensors.items()}
-    variants = [
-        graph,
-        replace(graph, precision="int8"),
-        replace(graph, tensors=half),
-        replace(graph, outputs=("relu_0_out",)),
-    ]
+    variants = [graph, replace(graph, precision="int8"), replace(graph, tensors=half), replace(graph, outputs=("relu_0_out",))]
 
     assert len({variant.structure_key for variant in variants}) == 4
 

@@ -78,8 +78,7 @@ class TestSmallNetworks:
 
 
 @pytest.mark.parametrize(
-    ("name", "measured_bytes"),
-    [("resnet18", 4_014_080), ("mobilenet_v2", 6_823_936), ("squeezenet1_1", 3_928_576)],
+    ("name", "measured_bytes"), [("resnet18", 4_014_080), ("mobilenet_v2", 6_823_936), ("squeezenet1_1", 3_928_576)]
 )
 def test_plans_of_onnx_runtime_are_found_to_the_byte(name: str, measured_bytes: int) -> None:
     image, classes = 224 * 224 * 3 * 4, 4032

@@ -273,8 +273,7 @@ def test_litert_looks_a_gated_sigmoid_up_in_a_table_on_integers(precision: str, 
 
 
 @pytest.mark.parametrize(
-    ("precision", "expected"),
-    [("fp32", [("add_0",), ("relu_0",), ("relu_1",)]), ("int8", [("add_0", "relu_0"), ("relu_1",)])],
+    ("precision", "expected"), [("fp32", [("add_0",), ("relu_0",), ("relu_1",)]), ("int8", [("add_0", "relu_0"), ("relu_1",)])]
 )
 def test_litert_tells_a_relu_that_a_sum_carries_from_one_that_stands_alone_on_integers(
     precision: str, expected: list[tuple[str, ...]]

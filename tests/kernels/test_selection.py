@@ -114,13 +114,7 @@ def test_a_gpu_is_told_by_what_its_driver_or_the_table_of_chips_calls_it(text: s
 
 @pytest.mark.parametrize(
     ("device", "family"),
-    [
-        ("pixel6", "mali"),
-        ("galaxy s23", "adreno"),
-        ("redmi note 8", "adreno6xx"),
-        ("sm8150", "adreno6xx"),
-        ("pi5", "other"),
-    ],
+    [("pixel6", "mali"), ("galaxy s23", "adreno"), ("redmi note 8", "adreno6xx"), ("sm8150", "adreno6xx"), ("pi5", "other")],
 )
 def test_an_unlisted_device_has_the_gpu_of_its_chip(device: str, family: str) -> None:
     found = family_of_device(device)

@@ -19,12 +19,7 @@ def test_an_inverted_residual_expands_convolves_and_projects() -> None:
     graph = b.finish(inverted_residual(b, x, 8, expanded=48, kernel=3, stride=1, activation="relu6"))
     # 8*48 + 48*9 + 48*8 products at each of the 16 places.
     assert graph_macs(graph) == (8 * 48 + 48 * 9 + 48 * 8) * 16
-    assert Counter(node.op_type for node in graph.nodes) == {
-        "Conv": 3,
-        "BatchNormalization": 3,
-        "Clip": 2,
-        "Add": 1,
-    }
+    assert Counter(node.op_type for node in graph.nodes) == {"Conv": 3, "BatchNormalization": 3, "Clip": 2, "Add": 1}
 
 
 def test_an_inverted_residual_adds_its_input_only_where_the_shape_stays() -> None:

@@ -59,12 +59,7 @@ def test_an_inverted_residual_adds_what_it_read() -> None:
 
 def test_a_block_that_keeps_its_channels_is_skipped_whole() -> None:
     """Expansion by 1: results inside of the block have the size of what it read."""
-    layers = [
-        [CONV, 8, 8, 3, 4, 1, 1, 0],
-        [CONV, 8, 8, 4, 4, 1, 1, 0],
-        *INVERTED_RESIDUAL[2:6],
-        [ADD, 8, 8, 4, 4, 0, 0, 0],
-    ]
+    layers = [[CONV, 8, 8, 3, 4, 1, 1, 0], [CONV, 8, 8, 4, 4, 1, 1, 0], *INVERTED_RESIDUAL[2:6], [ADD, 8, 8, 4, 4, 0, 0, 0]]
     for row in layers[2:6]:
         row[3:5] = [4, 4]
 

@@ -11,14 +11,7 @@ from latcast.errors import UnknownNameError, UnsupportedOperatorError
 from latcast.kernels import KERNEL_TYPES, find_kernels
 from latcast.kernels.rules import FusionRules, load_rules
 from latcast.spaces.catalogue import build
-from latcast.spaces.kernel_space import (
-    MOST_ELEMENTS,
-    MOST_FLOPS,
-    MOST_WEIGHTS,
-    KernelSpace,
-    kernel_reference,
-    kernel_spaces,
-)
+from latcast.spaces.kernel_space import MOST_ELEMENTS, MOST_FLOPS, MOST_WEIGHTS, KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.parametrisations import PARAMETRISATIONS
 
 ONNXRUNTIME = load_rules("onnxruntime")

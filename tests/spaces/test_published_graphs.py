@@ -97,11 +97,7 @@ class TestAiHub:
     @pytest.mark.parametrize(
         ("name", "million_parameters", "giga_macs"),
         [
-            (
-                "yolov7",
-                6.2,
-                6.85,
-            ),  # Wang et al. 2022 (arXiv 2207.02696), Table 2, tiny: 6.2 M, 13.7 GFLOPs
+            ("yolov7", 6.2, 6.85),  # Wang et al. 2022 (arXiv 2207.02696), Table 2, tiny: 6.2 M, 13.7 GFLOPs
             ("yolov8_det", 3.157, 4.35),  # n: 8.7 GFLOPs
             ("yolov5", 25.09, 32.1),  # mu: 64.2 GFLOPs
             ("yolov3", 12.17, 9.45),  # tinyu: 18.9 GFLOPs at 640

@@ -165,12 +165,7 @@ class _Walk(ABC):
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        kernels: Sequence[Kernel],
-        classes: Mapping[str, str],
-        rules: LayoutRules,
-        on_integers: frozenset[str],
+        self, graph: Graph, kernels: Sequence[Kernel], classes: Mapping[str, str], rules: LayoutRules, on_integers: frozenset[str]
     ) -> None:
         self.graph = graph
         self.classes = classes

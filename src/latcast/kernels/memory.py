@@ -16,15 +16,7 @@ from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.kernels.delegates import load_delegate
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.memory_planners import (
-    Result,
-    Step,
-    aligned,
-    alive_bytes,
-    blocks_of,
-    delegated_bytes,
-    pattern_bytes,
-)
+from latcast.kernels.memory_planners import Result, Step, aligned, alive_bytes, blocks_of, delegated_bytes, pattern_bytes
 from latcast.kernels.partitioning import CPU, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels

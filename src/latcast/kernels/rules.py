@@ -24,14 +24,7 @@ from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
 from latcast.kernels.layouts import LayoutRules
 from latcast.kernels.quantisation import QuantisationRules
-from latcast.kernels.selection import (
-    MOST_COMMON_FAMILY,
-    SELECTIONS,
-    family_named,
-    family_names,
-    family_of_device,
-    selection_of,
-)
+from latcast.kernels.selection import MOST_COMMON_FAMILY, SELECTIONS, family_named, family_names, family_of_device, selection_of
 from latcast.reading import read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry

@@ -94,12 +94,7 @@ def test_a_convolution_in_groups_of_one_channel_is_not_read_as_depthwise(
 def test_a_transposed_convolution_has_the_output_that_the_file_states(
     padding: int, size: int, kernel: int, tmp_path: Path
 ) -> None:
-    tensors = {
-        "shape": ints(1, size, size, 5),
-        "w": zeros(5, kernel, kernel, 4),
-        "x": (1, 8, 8, 4),
-        "y": (1, size, size, 5),
-    }
+    tensors = {"shape": ints(1, size, size, 5), "w": zeros(5, kernel, kernel, 4), "x": (1, 8, 8, 4), "y": (1, size, size, 5)}
     table = options("TransposeConv", strideH=2, strideW=2, padding=padding)
 
     content = model([("TRANSPOSE_CONV", ["shape", "w", "x"], ["y"], table)], tensors, ["x"], ["y"])
@@ -320,16 +315,8 @@ def test_an_int8_network_is_recognised_with_its_ends(tmp_path: Path) -> None:
 
 
 def test_weights_of_half_precision_are_widened_once_and_cost_nothing(tmp_path: Path) -> None:
-    tensors = {
-        "x": (1, 4, 4, 3),
-        "w16": np.zeros((5, 1, 1, 3), np.float16),
-        "w": (5, 1, 1, 3),
-        "y": (1, 4, 4, 5),
-    }
-    operations = [
-        ("DEQUANTIZE", ["w16"], ["w"], options("Dequantize")),
-        ("CONV_2D", ["x", "w"], ["y"], conv(padding=1)),
-    ]
+    tensors = {"x": (1, 4, 4, 3), "w16": np.zeros((5, 1, 1, 3), np.float16), "w": (5, 1, 1, 3), "y": (1, 4, 4, 5)}
+    operations = [("DEQUANTIZE", ["w16"], ["w"], options("Dequantize")), ("CONV_2D", ["x", "w"], ["y"], conv(padding=1))]
 
     graph = load_graph(save(model(operations, tensors, ["x"], ["y"]), tmp_path))
 
@@ -360,12 +347,7 @@ def test_strictness_refuses_a_custom_operator(tmp_path: Path) -> None:
 
 
 def test_a_builtin_operator_without_a_counterpart_is_kept_with_its_shapes(tmp_path: Path) -> None:
-    tensors = {
-        "x": (1, 4, 4, 3),
-        "block": ints(2, 2),
-        "pads": np.zeros((2, 2), np.int32),
-        "y": (4, 2, 2, 3),
-    }
+    tensors = {"x": (1, 4, 4, 3), "block": ints(2, 2), "pads": np.zeros((2, 2), np.int32), "y": (4, 2, 2, 3)}
     table = options("SpaceToBatchND")
     content = model([("SPACE_TO_BATCH_ND", ["x", "block", "pads"], ["y"], table)], tensors, ["x"], ["y"])
 

@@ -50,13 +50,7 @@ IDENTITIES: dict[str, Build] = {
 }
 
 CHANGES: dict[str, Build] = {
-    "cast to another type": lambda b, x: b.op(
-        "Cast",
-        [
-            b.op("Cast", [x], {"to": 10})[0],
-        ],
-        {"to": 1},
-    )[0],
+    "cast to another type": lambda b, x: b.op("Cast", [b.op("Cast", [x], {"to": 10})[0]], {"to": 1})[0],
     "transpose of equal sizes": lambda b, x: b.transpose(x, (0, 1, 3, 2)),
     "slice backwards": lambda b, x: b.op("Slice", [x, *(b.constant([n], dtype="int64") for n in (-1, -(2**31), 3, -1))])[0],
     "pad and crop": lambda b, x: b.pad(x, [0, 0, 1, 0, 0, 0, -1, 0]),

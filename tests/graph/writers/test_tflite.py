@@ -17,7 +17,7 @@ from latcast.graph.writers.tflite import TfliteNetwork, to_tflite, write_tflite
 from latcast.graph.writers.tflite.quantisation import quantise
 from latcast.graph.writers.tflite.schema import BUILTINS, Activation, Padding, TensorType
 from tests.graph.running import run
-from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
+from tests.graph.writers.cases import CASES, graph_of, image, tokens
 
 
 def inputs_of(graph: Graph) -> list[np.ndarray]:

@@ -20,11 +20,7 @@ BEHIND = frozenset(
     {"batch_normalization", "relu", "relu6", "sigmoid", "hard_sigmoid", "silu", "hard_swish", "gelu", "add", "bias_add"}
 )
 PRODUCTS = ("conv", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "conv_transpose", "linear")
-RULES = FusionRules(
-    "example",
-    pairs=dict.fromkeys(PRODUCTS, BEHIND),
-    patterns=tuple(IDIOMS),
-)
+RULES = FusionRules("example", pairs=dict.fromkeys(PRODUCTS, BEHIND), patterns=tuple(IDIOMS))
 
 
 def rebuilt(type_name: str, configuration: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:

@@ -14,15 +14,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces import build
-from latcast.spaces.nas.nas_bench_201 import (
-    EDGES,
-    OPERATIONS,
-    SIZE,
-    SPACE,
-    cell_operations,
-    cell_text,
-    numbered_cell,
-)
+from latcast.spaces.nas.nas_bench_201 import EDGES, OPERATIONS, SIZE, SPACE, cell_operations, cell_text, numbered_cell
 from tests.spaces.families.counting import published_count
 
 EMPTY = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
@@ -90,14 +82,7 @@ def test_numbers_name_each_cell_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        EMPTY.replace("none~2", "none~1"),
-        EMPTY.replace("none~0", "conv~0", 1),
-        EMPTY + "|",
-        "|none~0|+|none~0|none~1|",
-    ],
+    "text", ["", EMPTY.replace("none~2", "none~1"), EMPTY.replace("none~0", "conv~0", 1), EMPTY + "|", "|none~0|+|none~0|none~1|"]
 )
 def test_a_text_that_is_no_cell_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match=r"no cell of NAS-Bench-201.*nor_conv_3x3"):

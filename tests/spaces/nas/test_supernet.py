@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import ModelError
-from latcast.spaces.nas.supernet import (
-    Dimension,
-    chosen_values,
-    encoding_of_values,
-    values_of_parameters,
-)
+from latcast.spaces.nas.supernet import Dimension, chosen_values, encoding_of_values, values_of_parameters
 
 DIMENSIONS = (Dimension("size", (128, 160)), Dimension("ratios", (0.5, 1.0, 2.0), 3))
 

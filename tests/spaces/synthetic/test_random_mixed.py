@@ -18,12 +18,7 @@ from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import build
 from latcast.spaces.families.variants import DrawnSpace
-from latcast.spaces.synthetic.mixed_blocks import (
-    FITS,
-    TOKENS,
-    MixedBuilder,
-    window_attention,
-)
+from latcast.spaces.synthetic.mixed_blocks import FITS, TOKENS, MixedBuilder, window_attention
 from latcast.spaces.synthetic.random_mixed import (
     BLOCKS,
     HEADS,

@@ -45,10 +45,7 @@ def quantities(c: Columns) -> Quantities:
     taps = c["kernel_h"] * c["kernel_w"] * c["in_channels"] / c["groups"]
     outputs = c["batch"] * c["out_channels"] * c["out_h"] * c["out_w"]
     return Quantities(
-        2 * outputs * taps,
-        c["batch"] * c["in_channels"] * c["in_h"] * c["in_w"],
-        outputs,
-        taps * c["out_channels"],
+        2 * outputs * taps, c["batch"] * c["in_channels"] * c["in_h"] * c["in_w"], outputs, taps * c["out_channels"]
     )
 
 

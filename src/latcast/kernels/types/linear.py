@@ -83,11 +83,7 @@ def matmul_quantities(c: Columns) -> Quantities:
 
 
 def matmul_features(c: Columns) -> Mapping[str, np.ndarray]:
-    return {
-        "columns_mod_16": c["columns"] % 16,
-        "rows_mod_8": c["rows"] % 8,
-        "macs_each": c["rows"] * c["inner"] * c["columns"],
-    }
+    return {"columns_mod_16": c["columns"] % 16, "rows_mod_8": c["rows"] % 8, "macs_each": c["rows"] * c["inner"] * c["columns"]}
 
 
 def build_matmul(builder: GraphBuilder, c: Mapping[str, int]) -> str:

@@ -173,8 +173,7 @@ MNASNET = VariantFamily(
         },
     )
     | published(
-        "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer",
-        {"mnasnet_a1": (_MNASNET_A1, 3.9, 312)},
+        "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer", {"mnasnet_a1": (_MNASNET_A1, 3.9, 312)}
     ),
     _MNASNET,
     partial(seven_stages, activation="relu", pooled_by_mean=True),

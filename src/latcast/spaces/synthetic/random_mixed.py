@@ -134,10 +134,7 @@ HEADS: Mapping[str, tuple[Head, float]] = {
 """Heads and their shares in percent."""
 
 BLOCKS: Mapping[str, Block] = {**CONVOLUTIONAL, **TOKENS}
-KIND_WEIGHTS: Mapping[str, float] = {
-    **{kind: 1.2 if kind in TOKENS else 1.0 for kind in BLOCKS},
-    "grouped_bottleneck": 1.5,
-}
+KIND_WEIGHTS: Mapping[str, float] = {**{kind: 1.2 if kind in TOKENS else 1.0 for kind in BLOCKS}, "grouped_bottleneck": 1.5}
 """Weights of kinds. Blocks on tokens do not fit every resolution and grouped convolutions have many shapes: both weigh more."""
 
 
