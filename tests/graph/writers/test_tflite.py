@@ -15,9 +15,9 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.tflite import TfliteNetwork, to_tflite, write_tflite
 from latcast.graph.writers.tflite.quantisation import quantise
-from latcast.graph.writers.tflite.schema import BUILTINS, Activation, Padding, TensorType
+from latcast.graph.writers.tflite.schema import BUILTINS, Padding, TensorType
 from tests.graph.running import run
-from tests.graph.writers.cases import CASES, graph_of, image, tokens
+from tests.graph.writers.cases import CASES, Build, graph_of, image, tokens
 
 
 def inputs_of(graph: Graph) -> list[np.ndarray]:
@@ -156,20 +156,48 @@ def test_any_pooling_keeps_its_borders(
 # What it looks like
 
 
-def test_batch_norm_and_relu_vanish_into_the_convolution() -> None:
-    b = GraphBuilder("block")
-    graph = b.finish(b.conv_bn(image(b), 8, 3))
-
-    assert builtins_of(graph) == ["CONV_2D"]
-    assert options_of(graph, "CONV_2D")["fused_activation_function"] == Activation.RELU
+def shown_before_its_norm(b: GraphBuilder) -> tuple[str, ...]:
+    return b.batch_norm(x := b.conv(image(b), 8, 3)), x
 
 
-def test_a_convolution_whose_output_is_shown_keeps_its_batch_norm_apart() -> None:
-    b = GraphBuilder("block")
-    x = b.conv(image(b), 8, 3)
-    graph = b.finish(b.batch_norm(x), x)
+def shuffle_units(b: GraphBuilder) -> str:
+    x = b.conv(image(b, 8), 8, 1)
+    for _ in range(2):
+        left, right = b.split(x, (4, 4))
+        x = b.channel_shuffle(b.concat([left, b.conv_bn(right, 4, 3)]), 2)
+    return b.linear(b.flatten(b.global_average_pool(x)), 3)
 
-    assert builtins_of(graph) == ["CONV_2D", "MUL", "ADD"]
+
+UNIT = ["SPLIT", "CONV_2D", "CONCATENATION", "RESHAPE", "TRANSPOSE", "RESHAPE"]
+
+
+@pytest.mark.parametrize(
+    ("build", "precision", "builtins"),
+    [
+        (lambda b: b.conv_bn(image(b), 8, 3), "fp32", ["CONV_2D"]),
+        (shown_before_its_norm, "fp32", ["CONV_2D", "MUL", "ADD"]),
+        (lambda b: b.relu(b.linear(tokens(b), 7)), "fp32", ["FULLY_CONNECTED"]),
+        # A map becomes tokens without a transpose.
+        (
+            lambda b: b.linear(b.transpose(b.reshape(b.conv(image(b, 6, 5, 7), 8, 1), (1, 8, 35)), (0, 2, 1)), 3),
+            "fp32", ["CONV_2D", "RESHAPE", "FULLY_CONNECTED"],
+        ),
+        (shuffle_units, "fp32", ["CONV_2D", *UNIT, *UNIT, "MEAN", "RESHAPE", "FULLY_CONNECTED"]),
+        (CASES["gelu"], "fp32", ["GELU"]),
+        (CASES["gelu_in_another_order"], "fp32", ["GELU"]),
+        (CASES["pow"], "int8", ["EXP", "DEQUANTIZE", "POW", "QUANTIZE"]),
+    ],
+)  # fmt: skip
+def test_a_network_is_written_with_as_few_operators_as_tflite_needs(build: Build, precision: str, builtins: list[str]) -> None:
+    assert builtins_of(graph_of(build), precision) == builtins
+
+
+def test_flattening_before_a_linear_layer_moves_the_weights_instead_of_the_map() -> None:
+    assert "TRANSPOSE" not in builtins_of(graph_of(CASES["flatten_linear"]))
+    assert builtins_of(graph_of(CASES["flatten_and_show"])).count("TRANSPOSE") == 1
+    assert "TRANSPOSE" not in builtins_of(
+        graph_of(lambda b: b.layer_norm(b.transpose(b.op("Identity", [b.conv(image(b), 6, 1)])[0], (0, 2, 3, 1))))
+    )
 
 
 def test_stride_2_on_an_even_size_needs_a_pad_and_on_an_odd_size_none() -> None:
@@ -204,30 +232,6 @@ def test_weights_lie_as_tflite_wants_them() -> None:
     assert options_of(graph, "DEPTHWISE_CONV_2D")["depth_multiplier"] == 2
 
 
-@pytest.mark.parametrize("case", ["gelu", "gelu_in_another_order"])
-def test_the_five_operators_of_gelu_become_one(case: str) -> None:
-    graph = graph_of(CASES[case])
-    assert builtins_of(graph) == ["GELU"]
-    assert write_tflite(graph).model.operators[0].nodes == tuple(node.name for node in graph.nodes)
-
-
-def test_matmul_add_relu_is_one_fully_connected() -> None:
-    b = GraphBuilder("mlp")
-    graph = b.finish(b.relu(b.linear(tokens(b), 7)))
-
-    assert [node.op_type for node in graph.nodes] == ["MatMul", "Add", "Relu"]
-    assert builtins_of(graph) == ["FULLY_CONNECTED"]
-    assert options_of(graph, "FULLY_CONNECTED")["keep_num_dims"]
-
-
-def test_a_map_becomes_tokens_without_moving_anything() -> None:
-    b = GraphBuilder("tokens")
-    x = b.conv(image(b, 6, 5, 7), 8, 1)
-    graph = b.finish(b.linear(b.transpose(b.reshape(x, (1, 8, 35)), (0, 2, 1)), 3))
-
-    assert builtins_of(graph) == ["CONV_2D", "RESHAPE", "FULLY_CONNECTED"]
-
-
 def test_a_channel_shuffle_transposes_the_innermost_axes() -> None:
     b = GraphBuilder("shuffle")
     graph = b.finish(b.conv(b.channel_shuffle(b.conv(image(b), 6, 1), 3), 4, 1))
@@ -236,31 +240,6 @@ def test_a_channel_shuffle_transposes_the_innermost_axes() -> None:
 
     assert model.tensors[moved.inputs[0]].shape == (1, 11, 14, 3, 2)
     assert model.tensors[moved.outputs[0]].shape == (1, 11, 14, 2, 3)
-
-
-def test_a_shuffle_network_has_no_transposes_of_its_own() -> None:
-    b = GraphBuilder("units")
-    x = b.conv(image(b, 8), 8, 1)
-    for _ in range(3):
-        left, right = b.split(x, (4, 4))
-        x = b.channel_shuffle(b.concat([left, b.conv_bn(right, 4, 3)]), 2)
-    graph = b.finish(b.linear(b.flatten(b.global_average_pool(x)), 3))
-
-    assert builtins_of(graph).count("TRANSPOSE") == 3
-
-
-def test_flattening_before_a_linear_layer_moves_the_weights_instead_of_the_map() -> None:
-    assert builtins_of(graph_of(CASES["flatten_linear"])).count("TRANSPOSE") == 0
-    assert builtins_of(graph_of(CASES["flatten_and_show"])).count("TRANSPOSE") == 1
-
-
-def test_no_op_transposes_and_identities_are_not_written() -> None:
-    b = GraphBuilder("nothing")
-    x = b.op("Identity", [b.conv(image(b), 6, 1)])[0]
-    graph = b.finish(b.layer_norm(b.transpose(x, (0, 2, 3, 1))))
-
-    assert "TRANSPOSE" not in builtins_of(graph)
-    assert write_tflite(graph).output_orders == ((0, 1, 2, 3),)
 
 
 def test_constants_of_constants_are_folded() -> None:
@@ -374,10 +353,6 @@ def test_the_second_operand_of_a_product_gets_a_zero_point_other_than_0(high: fl
     (product,) = [operator for operator in written.operators if operator.builtin == "BATCH_MATMUL"]
     found = [int(written.tensors[index].quantisation.zero_points[0]) for index in product.inputs]  # type: ignore[union-attr]
     assert found == zero_points
-
-
-def test_operators_without_an_int8_kernel_are_computed_in_float() -> None:
-    assert builtins_of(graph_of(CASES["pow"]), "int8") == ["EXP", "DEQUANTIZE", "POW", "QUANTIZE"]
 
 
 def test_an_unknown_precision_is_refused_by_name() -> None:
