@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -42,8 +42,14 @@ def spelled(graph: Graph, chosen: FusionRules) -> list[str]:
     return ["+".join(kernel.operators) for kernel in find_kernels(graph, chosen) if not kernel.free]
 
 
+def of(build_graph: Callable[[GraphBuilder], str | tuple[str, ...]]) -> Graph:
+    b = GraphBuilder("small")
+    outputs = build_graph(b)
+    return b.finish(*((outputs,) if isinstance(outputs, str) else outputs))
+
+
 class TestResNet18:
-    """nn-Meter, Table 4 and Figure 5."""
+    """nn-Meter, Table 4."""
 
     @pytest.mark.parametrize(
         ("behind", "different"),
@@ -64,125 +70,156 @@ class TestResNet18:
             "Conv+BatchNormalization+Relu": 9, "MaxPool": 1, "GlobalAveragePool": 1, "Gemm": 1, **different,
         }  # fmt: skip
 
-    def test_the_first_block_is_searched_as_in_figure_5(self) -> None:
-        b = GraphBuilder("figure 5")
-        x = b.max_pool(b.input((1, 64, 112, 112)), 3, 2, 1)
-        y = b.conv_bn(b.conv_bn(x, 64, 3), 64, 3, activation=None)
-        graph = b.finish(b.relu(b.add(y, x)))
-
-        chosen = rules({"max_pool": ("add",), "conv": ("batch_normalization", "relu", "add"), "add": ("relu",)}, inbound=1)
-
-        # The pooling's result has two readers, so it takes the addition in on no account.
-        assert spelled(graph, chosen) == ["MaxPool", "Conv+BatchNormalization+Relu", "Conv+BatchNormalization+Add+Relu"]
-
     def test_without_rules_each_operator_is_a_kernel(self) -> None:
         graph = build(model("resnet18"))
 
         assert [kernel.nodes for kernel in find_kernels(graph, load_rules("none"))] == [(node.name,) for node in graph.nodes]
 
 
-class TestSeveralInputs:
-    @staticmethod
-    def two_branches() -> Graph:
-        """Pooling first, convolution second; the addition reads the convolution's result last."""
-        b = GraphBuilder("two branches")
-        x = b.input((1, 8, 6, 6))
-        return b.finish(b.add(b.max_pool(x, 3, 1, 1), b.conv(x, 8)))
+IMAGE = (1, 8, 6, 6)
 
-    @pytest.mark.parametrize(
-        ("inbound", "expected"),
-        [
-            (0, ["MaxPool", "Conv", "Add"]),
-            (1, ["Conv", "MaxPool+Add"]),
-            (2, ["MaxPool", "Conv+Add"]),
-            (3, ["MaxPool", "Conv+Add"]),
-            (4, ["Conv", "MaxPool+Add"]),
-        ],
-    )
-    def test_the_rule_says_which_input_takes_the_operator_in(self, inbound: int, expected: list[str]) -> None:
-        both = {"max_pool": ("add",), "conv": ("add",)}
-
-        assert spelled(self.two_branches(), rules(both, inbound=inbound)) == expected
-
-    def test_only_the_named_input_counts(self) -> None:
-        """TFLite fuses an operator into the producer of its first input alone (Li et al., Algorithm B.2)."""
-        assert spelled(self.two_branches(), rules({"conv": ("add",)}, inbound=1)) == ["MaxPool", "Conv", "Add"]
-        assert spelled(self.two_branches(), rules({"max_pool": ("add",)}, inbound=3)) == ["Conv", "MaxPool+Add"]
-        assert spelled(self.two_branches(), rules({"conv": ("add",)}, inbound=4)) == ["MaxPool", "Conv+Add"]
-
-    def test_the_same_input_twice_is_one_input(self) -> None:
-        b = GraphBuilder("double")
-        y = b.conv(b.input((1, 8, 6, 6)), 8)
-        graph = b.finish(b.add(y, y))
-
-        assert spelled(graph, rules({"conv": ("add",)}, inbound=0)) == ["Conv+Add"]
+Outputs = str | tuple[str, ...]
 
 
-class TestSeveralReaders:
-    @staticmethod
-    def two_readers() -> Graph:
-        b = GraphBuilder("two readers")
-        y = b.conv(b.input((1, 8, 6, 6)), 8)
-        return b.finish(b.concat([b.relu(y), b.sigmoid(y)]))
-
-    @pytest.mark.parametrize(
-        ("outbound", "expected"),
-        [
-            (0, ["Conv", "Relu", "Sigmoid", "Concat"]),
-            (1, ["Conv+Relu", "Sigmoid", "Concat"]),
-            (2, ["Conv+Sigmoid", "Relu", "Concat"]),
-        ],
-    )
-    def test_the_rule_says_which_reader_is_taken_in(self, outbound: int, expected: list[str]) -> None:
-        assert spelled(self.two_readers(), rules({"conv": ("relu", "sigmoid")}, outbound=outbound)) == expected
-
-    def test_a_result_that_leaves_the_network_is_computed_as_it_is(self) -> None:
-        b = GraphBuilder("tapped")
-        y = b.conv(b.input((1, 8, 6, 6)), 8)
-
-        assert spelled(b.finish(b.relu(y), y), rules({"conv": ("relu",)})) == ["Conv", "Relu"]
-
-    def test_one_result_of_an_operator_with_several_has_several_readers(self) -> None:
-        b = GraphBuilder("parts")
-        first, second = b.split(b.input((1, 8, 6, 6)), (4, 4))
-        graph = b.finish(b.add(first, b.conv(second, 4)))
-
-        # Fused, the addition would wait for a convolution that waits for the split.
-        assert spelled(graph, rules({"split": ("add",)})) == ["Split", "Conv", "Add"]
-
-    def test_a_fusion_that_would_make_a_cycle_is_left_out(self) -> None:
-        b = GraphBuilder("cycle")
-        y = b.relu(b.input((1, 8, 6, 6)))
-        graph = b.finish(b.add(y, b.sigmoid(b.conv(y, 8))))
-
-        assert spelled(graph, rules({"relu": ("add",)}, inbound=1, outbound=2)) == ["Relu", "Conv", "Sigmoid", "Add"]
-
-    def test_a_cycle_through_a_reader_of_an_inner_result_is_seen(self) -> None:
-        b = GraphBuilder("cycle later")
-        y = b.conv(b.input((1, 8, 6, 6)), 8)
-        graph = b.finish(b.add(b.relu(y), b.sigmoid(y)))
-
-        # Conv takes the ReLU in although the sigmoid reads it too; the addition then needs both.
-        assert spelled(graph, rules({"conv": ("relu", "add")}, outbound=1)) == ["Conv+Relu", "Sigmoid", "Add"]
+def two_branches(b: GraphBuilder) -> str:
+    """Pooling first, convolution second; the addition reads the convolution's result last."""
+    x = b.input(IMAGE)
+    return b.add(b.max_pool(x, 3, 1, 1), b.conv(x, 8))
 
 
-class TestPatternsAndPairs:
-    def test_a_pattern_is_one_operator_to_the_pairs(self) -> None:
-        b = GraphBuilder("silu")
-        graph = b.finish(b.silu(b.batch_norm(b.conv(b.input((1, 8, 6, 6)), 8))))
+def two_readers(b: GraphBuilder) -> str:
+    y = b.conv(b.input(IMAGE), 8)
+    return b.concat([b.relu(y), b.sigmoid(y)])
 
-        fused = rules({"conv": ("batch_normalization", "silu")}, patterns=("silu",))
-        apart = rules({"conv": ("batch_normalization",)}, patterns=("silu",))
 
-        assert spelled(graph, fused) == ["Conv+BatchNormalization+Sigmoid+Mul"]
-        assert spelled(graph, apart) == ["Conv+BatchNormalization", "Sigmoid+Mul"]
+def figure_5(b: GraphBuilder) -> str:
+    """The first block of ResNet-18; the pooling's result has two readers."""
+    x = b.max_pool(b.input((1, 64, 112, 112)), 3, 2, 1)
+    return b.relu(b.add(b.conv_bn(b.conv_bn(x, 64, 3), 64, 3, activation=None), x))
 
-    def test_a_kernel_that_begins_with_a_pattern_is_of_its_type(self) -> None:
-        b = GraphBuilder("gelu")
-        [kernel] = find_kernels(b.finish(b.gelu(b.input((1, 5, 8)))), rules({}, patterns=("gelu",)))
 
-        assert kernel.kernel_type == "activation"
-        assert kernel.operators == ("Div", "Erf", "Add", "Mul", "Mul")
+def split_parts(b: GraphBuilder) -> str:
+    first, second = b.split(b.input(IMAGE), (4, 4))
+    return b.add(first, b.conv(second, 4))
+
+
+def outer_cycle(b: GraphBuilder) -> str:
+    y = b.relu(b.input(IMAGE))
+    return b.add(y, b.sigmoid(b.conv(y, 8)))
+
+
+def inner_cycle(b: GraphBuilder) -> str:
+    """The ReLU is taken in although the sigmoid reads its input too; the addition then needs both."""
+    y = b.conv(b.input(IMAGE), 8)
+    return b.add(b.relu(y), b.sigmoid(y))
+
+
+def silu_behind(b: GraphBuilder) -> str:
+    return b.silu(b.batch_norm(b.conv(b.input(IMAGE), 8)))
+
+
+BOTH = {"max_pool": ("add",), "conv": ("add",)}
+
+
+@pytest.mark.parametrize(
+    ("build_graph", "chosen", "expected"),
+    [
+        (
+            figure_5,
+            rules({"max_pool": ("add",), "conv": ("batch_normalization", "relu", "add"), "add": ("relu",)}, inbound=1),
+            ["MaxPool", "Conv+BatchNormalization+Relu", "Conv+BatchNormalization+Add+Relu"],
+        ),
+        # Of several inputs the rule says which takes the operator in; TFLite's is the first alone (Li et al., Algorithm B.2).
+        (two_branches, rules(BOTH, inbound=0), ["MaxPool", "Conv", "Add"]),
+        (two_branches, rules(BOTH, inbound=1), ["Conv", "MaxPool+Add"]),
+        (two_branches, rules(BOTH, inbound=2), ["MaxPool", "Conv+Add"]),
+        (two_branches, rules(BOTH, inbound=3), ["MaxPool", "Conv+Add"]),
+        (two_branches, rules(BOTH, inbound=4), ["Conv", "MaxPool+Add"]),
+        (two_branches, rules({"conv": ("add",)}, inbound=1), ["MaxPool", "Conv", "Add"]),
+        (two_branches, rules({"max_pool": ("add",)}, inbound=3), ["Conv", "MaxPool+Add"]),
+        (two_branches, rules({"conv": ("add",)}, inbound=4), ["MaxPool", "Conv+Add"]),
+        (lambda b: b.add(y := b.conv(b.input(IMAGE), 8), y), rules({"conv": ("add",)}, inbound=0), ["Conv+Add"]),
+        # Of several readers too.
+        (two_readers, rules({"conv": ("relu", "sigmoid")}), ["Conv", "Relu", "Sigmoid", "Concat"]),
+        (two_readers, rules({"conv": ("relu", "sigmoid")}, outbound=1), ["Conv+Relu", "Sigmoid", "Concat"]),
+        (two_readers, rules({"conv": ("relu", "sigmoid")}, outbound=2), ["Conv+Sigmoid", "Relu", "Concat"]),
+        (lambda b: (b.relu(y := b.conv(b.input(IMAGE), 8)), y), rules({"conv": ("relu",)}), ["Conv", "Relu"]),
+        (split_parts, rules({"split": ("add",)}), ["Split", "Conv", "Add"]),
+        # A fusion that would make a cycle is left out.
+        (outer_cycle, rules({"relu": ("add",)}, inbound=1, outbound=2), ["Relu", "Conv", "Sigmoid", "Add"]),
+        (inner_cycle, rules({"conv": ("relu", "add")}, outbound=1), ["Conv+Relu", "Sigmoid", "Add"]),
+        # A pattern is one operator to the pairs.
+        (
+            silu_behind, rules({"conv": ("batch_normalization", "silu")}, patterns=("silu",)),
+            ["Conv+BatchNormalization+Sigmoid+Mul"],
+        ),
+        (
+            silu_behind, rules({"conv": ("batch_normalization",)}, patterns=("silu",)),
+            ["Conv+BatchNormalization", "Sigmoid+Mul"],
+        ),
+        (lambda b: b.gelu(b.input((1, 5, 8))), rules({}, patterns=("gelu",)), ["Div+Erf+Add+Mul+Mul"]),
+    ],
+)  # fmt: skip
+def test_pairs_and_patterns_are_fused_as_the_rules_say(
+    build_graph: Callable[[GraphBuilder], Outputs], chosen: FusionRules, expected: list[str]
+) -> None:
+    assert spelled(of(build_graph), chosen) == expected
+
+
+DELEGATE = rules({"*": ("add", "mul", "sub", "relu", "sigmoid", "batch_normalization", "mul_scalar")}, inbound=5)
+"""TFLite's GPU delegate (Li et al., Algorithm B.2), with the swap of operands in its code."""
+
+
+def joined(op_type: str, *, swapped: bool = False) -> Callable[[GraphBuilder], str]:
+    """An operator on a pooling and a convolution behind it, or on these swapped."""
+
+    def build_graph(b: GraphBuilder) -> str:
+        x = b.input(IMAGE)
+        operands = [b.max_pool(x, 3, 1, 1), b.conv(x, 8)]
+        return b.op(op_type, operands[::-1] if swapped else operands)[0]
+
+    return build_graph
+
+
+def pre_activation(b: GraphBuilder) -> str:
+    x = b.max_pool(b.input(IMAGE), 3, 1, 1)
+    return b.relu(b.batch_norm(b.add(b.conv(b.relu(x), 8, 3), x)))
+
+
+def gated(b: GraphBuilder) -> str:
+    """The map has two readers, so nothing is linked to it; the gate comes second."""
+    x = b.conv(b.input(IMAGE), 8)
+    return b.relu(b.mul(b.sigmoid(b.conv(b.global_average_pool(x), 8)), x))
+
+
+def late_chain(b: GraphBuilder) -> str:
+    x = b.input(IMAGE)
+    first, other = b.conv(x, 8), b.relu(b.max_pool(x, 3, 1, 1))
+    return b.op("Sub", [b.relu(first), other])[0]
+
+
+@pytest.mark.parametrize(
+    ("build_graph", "expected"),
+    [
+        (
+            lambda b: b.relu(b.batch_norm(b.concat([b.max_pool(x := b.input(IMAGE), 3, 1, 1), x]))),
+            ["MaxPool", "Concat+BatchNormalization+Relu"],
+        ),
+        # Of a sum or product the operand written last comes first, of unequal ones the larger; a difference stays in place.
+        (joined("Add"), ["MaxPool", "Conv+Add"]),
+        (joined("Add", swapped=True), ["MaxPool", "Conv+Add"]),
+        (joined("Mul"), ["MaxPool", "Conv+Mul"]),
+        (joined("Mul", swapped=True), ["MaxPool", "Conv+Mul"]),
+        (gated, ["Conv", "GlobalAveragePool", "Conv+Sigmoid", "Mul+Relu"]),
+        (joined("Sub", swapped=True), ["MaxPool", "Conv+Sub"]),
+        # An operand that is not there when the chain begins is not linked.
+        (joined("Sub"), ["MaxPool", "Conv", "Sub"]),
+        (late_chain, ["MaxPool+Relu", "Conv+Relu", "Sub"]),
+        (pre_activation, ["MaxPool", "Relu", "Conv+Add+BatchNormalization+Relu"]),
+    ],
+)
+def test_tflites_delegate_links_what_follows(build_graph: Callable[[GraphBuilder], str], expected: list[str]) -> None:
+    assert spelled(of(build_graph), DELEGATE) == expected
 
 
 class TestWhatIsFusedWithin:
@@ -246,62 +283,6 @@ class TestWhatIsFusedWithin:
 
         assert [kernel.free for kernel in find_kernels(graph, rules({}))] == [True, False]
         assert [kernel.free for kernel in find_kernels(graph, rules({"reshape": ("relu",)}))] == [False]
-
-
-class TestTfliteDelegate:
-    """Li et al., Algorithm B.2, and the swap of operands in TFLite's code."""
-
-    RULES = rules({"*": ("add", "mul", "sub", "relu", "sigmoid", "batch_normalization", "mul_scalar")}, inbound=5)
-
-    def test_whatever_comes_first_takes_in_what_can_be_linked(self) -> None:
-        b = GraphBuilder("any first")
-        x = b.input((1, 8, 6, 6))
-        graph = b.finish(b.relu(b.batch_norm(b.concat([b.max_pool(x, 3, 1, 1), x]))))
-
-        assert spelled(graph, self.RULES) == ["MaxPool", "Concat+BatchNormalization+Relu"]
-
-    @staticmethod
-    def joined(op_type: str, *, swapped: bool = False) -> Graph:
-        """An operator on a pooling and a convolution behind it, or on these swapped."""
-        b = GraphBuilder("joined")
-        x = b.input((1, 8, 6, 6))
-        operands = [b.max_pool(x, 3, 1, 1), b.conv(x, 8)]
-        return b.finish(b.op(op_type, operands[::-1] if swapped else operands)[0])
-
-    @pytest.mark.parametrize("swapped", [False, True])
-    @pytest.mark.parametrize("op_type", ["Add", "Mul"])
-    def test_of_a_sum_or_product_the_operand_written_last_comes_first(self, op_type: str, swapped: bool) -> None:
-        assert spelled(self.joined(op_type, swapped=swapped), self.RULES) == ["MaxPool", f"Conv+{op_type}"]
-
-    def test_a_chain_goes_on_behind_a_sum(self) -> None:
-        b = GraphBuilder("pre-activation")
-        x = b.max_pool(b.input((1, 8, 6, 6)), 3, 1, 1)
-        graph = b.finish(b.relu(b.batch_norm(b.add(b.conv(b.relu(x), 8, 3), x))))
-
-        assert spelled(graph, self.RULES) == ["MaxPool", "Relu", "Conv+Add+BatchNormalization+Relu"]
-
-    def test_of_unequal_operands_the_larger_comes_first(self) -> None:
-        b = GraphBuilder("squeeze and excite")
-        x = b.conv(b.input((1, 8, 6, 6)), 8)
-        gate = b.sigmoid(b.conv(b.global_average_pool(x), 8))
-        graph = b.finish(b.relu(b.mul(gate, x)))
-
-        # The map has two readers, so nothing is linked to it; the gate comes second.
-        assert spelled(graph, self.RULES) == ["Conv", "GlobalAveragePool", "Conv+Sigmoid", "Mul+Relu"]
-
-    def test_operands_of_a_difference_stay_in_place(self) -> None:
-        assert spelled(self.joined("Sub", swapped=True), self.RULES) == ["MaxPool", "Conv+Sub"]
-        # The second operand is not there when the pooling runs.
-        assert spelled(self.joined("Sub"), self.RULES) == ["MaxPool", "Conv", "Sub"]
-
-    def test_an_operand_from_a_chain_that_began_later_is_not_there_yet(self) -> None:
-        b = GraphBuilder("late chain")
-        x = b.input((1, 8, 6, 6))
-        first = b.conv(x, 8)
-        other = b.relu(b.max_pool(x, 3, 1, 1))
-        graph = b.finish(b.op("Sub", [b.relu(first), other])[0])
-
-        assert spelled(graph, self.RULES) == ["MaxPool+Relu", "Conv+Relu", "Sub"]
 
 
 class TestSelection:

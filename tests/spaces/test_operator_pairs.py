@@ -25,24 +25,17 @@ SPELLED_OUT = {"decomposed_hard_swish": "hard_swish", "decomposed_hard_sigmoid":
 NOT_ONE_NODE = (*PATTERNS, *SPELLED_OUT, "squeeze", "flatten")
 
 
-def types(chain: list, **parameters: object) -> list[str]:
-    return [node.op_type for node in chain_network(chain, **parameters).graph.nodes]
-
-
-def test_a_block_follows_a_wall_and_is_repeated() -> None:
-    assert types(["conv", "relu", WALL], blocks=2) == [
-        "AveragePool",
-        "Conv",
-        "Relu",
-        "AveragePool",
-        "Conv",
-        "Relu",
-        "AveragePool",
-    ]
-
-
-def test_a_separated_pair_differs_from_its_neighbours_by_where_the_wall_stands() -> None:
-    assert types(["conv", WALL, "relu", WALL], blocks=1) == ["AveragePool", "Conv", "AveragePool", "Relu", "AveragePool"]
+@pytest.mark.parametrize(
+    ("chain", "blocks", "types"),
+    [
+        (["conv", "relu", WALL], 2, ["AveragePool", "Conv", "Relu", "AveragePool", "Conv", "Relu", "AveragePool"]),
+        (["conv", WALL, "relu", WALL], 1, ["AveragePool", "Conv", "AveragePool", "Relu", "AveragePool"]),
+        # A changed shape is brought back behind a wall and before another: half the channels go, and are there twice then.
+        (["slice", "relu", WALL], 1, ["AveragePool", "Slice", "Relu", "AveragePool", "Concat", "AveragePool"]),
+    ],
+)
+def test_blocks_stand_between_walls(chain: list[str], blocks: int, types: list[str]) -> None:
+    assert [node.op_type for node in chain_network(chain, blocks=blocks).graph.nodes] == types
 
 
 def test_steps_tell_which_nodes_an_element_became() -> None:
@@ -54,11 +47,6 @@ def test_steps_tell_which_nodes_an_element_became() -> None:
         (0, WALL, ("averagepool_1",)),
     ]
     assert [step.block for step in steps] == [0, 0, 0, 1, 1, 1]
-
-
-def test_a_changed_shape_is_brought_back_behind_a_wall_and_before_another() -> None:
-    # Half the channels go, and are there twice afterwards; the next block begins with a wall as the first one did.
-    assert types(["slice", "relu", WALL], blocks=1) == ["AveragePool", "Slice", "Relu", "AveragePool", "Concat", "AveragePool"]
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if not operator(name).keeps_shape])
