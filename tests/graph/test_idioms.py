@@ -44,7 +44,7 @@ class TestParsing:
             ("Mul(x) y", "goes on after its end"),
         ],
     )
-    def test_what_is_no_expression_is_refused_with_its_text(self, text: str, problem: str) -> None:
+    def test_a_malformed_expression_is_refused_with_its_text(self, text: str, problem: str) -> None:
         with pytest.raises(LatcastError, match=problem) as caught:
             parse_spelling(text)
 

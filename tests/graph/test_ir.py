@@ -79,12 +79,6 @@ def test_any_order_is_sorted_so_that_producers_come_first(data: st.DataObject) -
     assert sorted(node.name for node in ordered) == sorted(node.name for node in graph.nodes)
 
 
-def test_an_order_that_is_right_is_kept() -> None:
-    graph = diamond()
-
-    assert topological_order(graph.nodes, [*graph.inputs, *graph.weights]) == list(graph.nodes)
-
-
 def test_a_cycle_and_a_missing_tensor_are_named() -> None:
     a, b = Node("Relu", "a", ("y",), ("x",)), Node("Relu", "b", ("x",), ("y",))
 

@@ -95,7 +95,7 @@ class TestPlatforms:
         assert "TopK" not in takes("npu+nnapi-28")
         assert "TopK" in takes("npu+nnapi-29")
 
-    def test_of_other_names_are_refused_with_those_known(self) -> None:
+    def test_unknown_delegates_are_refused_with_the_known_ones(self) -> None:
         with pytest.raises(UnknownNameError, match=r"no delegate is called 'nothing'; known: .*tflite-gpu"):
             load_delegate("nothing")
 
@@ -221,7 +221,7 @@ QUANTISED_FILE = load_graph(onnx.load_from_string(to_qdq(build(model("mobilenet_
 
 
 @pytest.mark.parametrize("name", ["tflite-gpu", "tflite-nnapi", "tflite-xnnpack", "tflite-qnn", "onnxruntime-qnn", "qnn"])
-def test_a_quantised_file_runs_whole_on_delegates_that_take_its_operators_in_float(name: str) -> None:
+def test_a_quantised_file_runs_whole_on_delegates_that_take_its_operators(name: str) -> None:
     assert partition(QUANTISED_FILE, load_delegate(name).at(precision="int8")).on_cpu == frozenset()
 
 

@@ -210,11 +210,11 @@ class TestFile:
             3,
         ],
     )
-    def test_what_is_no_layout_is_refused_by_what_was_expected(self, layouts: object) -> None:
+    def test_a_malformed_layout_is_refused(self, layouts: object) -> None:
         with pytest.raises(BundleError, match="'layouts' needs lists 'channels_last' and 'either'"):
             LayoutRules.from_json(layouts, "rules.json")
 
     @pytest.mark.parametrize("quantisation", [{}, {"on_integers": ["add"], "converted": 3}, 3])
-    def test_what_is_no_quantisation_is_refused_by_what_was_expected(self, quantisation: object) -> None:
+    def test_a_malformed_quantisation_is_refused(self, quantisation: object) -> None:
         with pytest.raises(BundleError, match=r"^mine: 'quantisation' needs a list 'on_integers' .* list 'converted'"):
             FusionRules.from_json({**RULES.to_json(), "quantisation": quantisation}, "mine")

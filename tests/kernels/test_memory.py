@@ -28,7 +28,7 @@ class TestSmallNetworks:
         assert found.planner == "alive"
         assert found.peak_activations_bytes == 4096 + 64 + 3 * 4096
 
-    def test_element_wise_kernels_write_over_what_nobody_else_reads(self) -> None:
+    def test_element_wise_kernels_write_over_inputs_without_other_readers(self) -> None:
         # x and y; their sum and its sigmoid take the place of y.
         assert memory_of(residual(), load_rules("litert")).peak_activations_bytes == 4096 + 64 + 2 * 4096
 

@@ -255,7 +255,7 @@ class TestWhatIsFusedWithin:
 
         assert (kernel.kernel_type, kernel.configuration) == ("layer_norm", (5, 16, 1, 1, 0))
 
-    def test_of_convolutions_behind_a_normalisation_it_takes_one_unless_a_pair_joins_them(self) -> None:
+    def test_a_normalisation_takes_in_one_convolution_unless_a_pair_joins_two(self) -> None:
         b = GraphBuilder("normalised")
         graph = b.finish(b.conv(b.conv(b.batch_norm(b.input((1, 8, 6, 6))), 8), 16))
         behind = {"batch_normalization": ("conv",)}
@@ -358,9 +358,7 @@ def matrix_flops(kernels: Sequence[Kernel]) -> float:
 
 @settings(max_examples=60)
 @given(networks(), any_rules())
-def test_kernels_cover_every_operator_once_in_an_order_that_runs_and_are_charged_for_their_products(
-    graph: Graph, chosen: FusionRules
-) -> None:
+def test_kernels_cover_every_operator_once_in_an_order_that_runs(graph: Graph, chosen: FusionRules) -> None:
     nodes, macs = {node.name: node for node in graph.nodes}, macs_of(graph)
     ready = set(graph.inputs) | set(graph.weights) | set(graph.constants) | {""}
     kernels = find_kernels(graph, chosen)
@@ -418,7 +416,7 @@ class TestLayouts:
         """Without reorders, of which :mod:`tests.kernels.test_layouts` speaks."""
         return [kernel.kernel_type for kernel in find_kernels(graph, chosen) if kernel.nodes and not kernel.free]
 
-    def test_those_next_to_convolutions_cost_nothing_where_the_rules_say_so(self) -> None:
+    def test_transposes_next_to_convolutions_cost_nothing_where_the_rules_say_so(self) -> None:
         kinds = ["conv", "layer_norm", "linear", "conv"]
 
         assert self.busy(self.block("conv"), rules_for("openvino", "fp32")) == kinds
@@ -426,7 +424,7 @@ class TestLayouts:
             "conv", "transpose", "layer_norm", "linear", "transpose", "conv",
         ]  # fmt: skip
 
-    def test_one_of_rows_that_no_convolution_reads_costs_what_it_moves(self) -> None:
+    def test_a_transpose_of_rows_without_a_convolution_behind_costs_what_it_moves(self) -> None:
         kinds = ["conv", "layer_norm", "linear", "transpose", "activation"]
 
         assert self.busy(self.block("relu"), rules_for("openvino", "fp32")) == kinds

@@ -128,7 +128,7 @@ def test_every_gpu_family_in_the_table_of_chips_is_of_one_of_ours() -> None:
     assert left_out == set()
 
 
-def test_what_the_user_says_of_a_gpu_counts_where_nothing_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_family_that_the_user_names_counts_for_unlisted_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert family_of_device("somephone") is None
     monkeypatch.setenv(FAMILY_VARIABLE, "mali-valhall")
     found = family_of_device("somephone")

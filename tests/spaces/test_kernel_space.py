@@ -48,7 +48,7 @@ def test_every_kernel_that_a_network_of_table_6_has_can_be_drawn_and_a_few_more(
 
 
 @pytest.mark.parametrize("type_name", sorted(PARAMETRISATIONS))
-def test_what_is_drawn_is_one_kernel_of_its_own_configuration_when_built(type_name: str) -> None:
+def test_a_drawn_configuration_is_built_as_one_kernel_of_that_configuration(type_name: str) -> None:
     space = KernelSpace(type_name, EVERYTHING)
 
     rows = drawn(space)
@@ -100,11 +100,13 @@ def test_the_grid_of_convolutions_is_that_of_table_5_without_windows_wider_than_
         ((1, 64, 56, 56), False),
     ],
 )
-def test_what_is_a_convolution_on_onnxruntime(configuration: tuple[int, ...], valid: bool) -> None:
+def test_only_configurations_that_onnxruntime_runs_as_a_convolution_are_valid(
+    configuration: tuple[int, ...], valid: bool
+) -> None:
     assert KernelSpace("conv", ONNXRUNTIME).contains(configuration) == valid
 
 
-def test_what_may_be_fused_follows_from_the_rules() -> None:
+def test_fused_operators_follow_from_the_rules() -> None:
     plain = KernelSpace("conv", load_rules("none"))
     fusing = KernelSpace("arithmetic", EVERYTHING)
 
@@ -121,7 +123,7 @@ def test_a_runtime_has_no_space_of_kernels_that_it_runs_as_several() -> None:
     assert set(kernel_spaces(ONNXRUNTIME, ("conv", "attention"))) == {"conv"}
 
 
-def test_types_without_a_layout_and_unknown_types_are_told_apart() -> None:
+def test_types_without_a_layout_and_unknown_types_are_refused() -> None:
     with pytest.raises(UnsupportedOperatorError, match="kernels of type 'other' cannot be drawn"):
         KernelSpace("other", ONNXRUNTIME)
     with pytest.raises(UnknownNameError, match="no kernel type is called 'con'"):
@@ -154,7 +156,7 @@ def test_types_without_a_layout_and_unknown_types_are_told_apart() -> None:
         ("squeeze_excite", (1, 64, 7, 7, 16, 0, 0, 0), {"channels": 96}, (1, 96, 7, 7, 24, 0, 0, 0)),
     ],
 )  # fmt: skip
-def test_what_follows_from_channels_follows_them(
+def test_fields_that_depend_on_channels_follow_them(
     type_name: str, configuration: tuple[int, ...], changes: dict[str, int], expected: tuple[int, ...]
 ) -> None:
     space = KernelSpace(type_name, EVERYTHING)

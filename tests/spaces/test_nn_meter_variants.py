@@ -1,4 +1,4 @@
-"""Variants as nn-Meter draws them: published structure, every width and kernel size anew."""
+"""Variants as nn-Meter draws them: published structure, every width and kernel size drawn."""
 
 from __future__ import annotations
 

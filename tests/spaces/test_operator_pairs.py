@@ -138,6 +138,6 @@ def test_more_pairs_than_there_are_cannot_be_drawn() -> None:
         ({"chain": ["relu"], "size": 7}, ModelError, "even"),
     ],
 )
-def test_what_cannot_be_built_is_refused(arguments: dict, problem: type[Exception], words: str) -> None:
+def test_chains_that_cannot_be_built_are_refused(arguments: dict, problem: type[Exception], words: str) -> None:
     with pytest.raises(problem, match=words):
         chain_network(**arguments)

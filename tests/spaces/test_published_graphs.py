@@ -133,7 +133,7 @@ class TestAiHub:
 class TestHuggingFace:
     """The transformers that Li et al. measured on phones, under the names of their data set."""
 
-    def test_what_keras_writes_in_groups_is_a_grouped_convolution_to_tflite_and_a_depthwise_one_to_pytorch(self) -> None:
+    def test_a_keras_convolution_in_groups_is_grouped_on_tflite_and_depthwise_on_pytorch(self) -> None:
         graph = of("huggingface", "mit-b0")
         types = {
             runtime: Counter(kernel.kernel_type for kernel in find_kernels(graph, load_rules(runtime)))

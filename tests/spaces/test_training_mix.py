@@ -40,7 +40,7 @@ def test_any_beginning_holds_all_parts_in_their_shares(mix: list[Reference], len
     assert max(variants) - min(variants) <= 2
 
 
-def test_one_network_in_twelve_of_any_beginning_is_the_segment_that_covers_most_next(mix: list[Reference]) -> None:
+def test_every_twelfth_network_is_the_next_covering_segment(mix: list[Reference]) -> None:
     covering = [reference.key for reference in covering_segments(12, seed=0)]
     places = [[each.key for each in mix].index(key) for key in covering]
 

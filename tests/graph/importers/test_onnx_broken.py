@@ -1,4 +1,4 @@
-"""Operators that nobody knows are kept where that is possible; broken models are refused in one line."""
+"""Unknown operators are kept where that is possible; broken models are refused in one line."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_a_network_of_nothing_but_transposes_that_undo_each_other_stays(orders: 
 
 @settings(max_examples=150)
 @given(graph=random_graphs())
-def test_what_a_network_computes_stays_the_same(graph: Graph) -> None:
+def test_cancelling_transposes_keeps_the_results(graph: Graph) -> None:
     simplified = cancel_transposes(graph)
 
     moved = [sum(g.tensors[n.outputs[0]].elements for n in g.nodes if n.op_type == "Transpose") for g in (graph, simplified)]

@@ -22,7 +22,7 @@ def ranges_of(graph: Graph) -> dict[str, tuple[float, float]]:
 
 
 def activations(graph: Graph) -> dict[str, np.ndarray]:
-    """Every tensor that a network makes of random inputs."""
+    """Return every tensor that a network computes from random inputs."""
     names = tuple(name for node in graph.nodes for name in node.outputs)
     return dict(zip(names, run(replace(graph, outputs=names), *contract_inputs(graph)), strict=True))
 

@@ -136,7 +136,7 @@ def test_a_kernel_built_alone_is_one_kernel_of_the_same_configuration(type_name:
 
 @settings(max_examples=60)
 @given(st.sampled_from([*FAMILY_NAMES, *SYNTHETIC_NAMES]), st.integers(0, 10_000))
-def test_so_is_every_kernel_of_a_network(space: str, seed: int) -> None:
+def test_every_kernel_of_a_network_built_alone_is_the_same_kernel(space: str, seed: int) -> None:
     [reference] = SPACES.get(space).sample(1, seed)
     for kernel in {kernel.key: kernel for kernel in find_kernels(build(reference), RULES)}.values():
         if kernel.kernel_type != "other":

@@ -72,7 +72,7 @@ def test_cells_that_are_fused_whole_into_what_is_before_them_all_count() -> None
     assert counted(kernels.table(empty)) == searched(kernels.supernet, empty, rules_named("tflite-gpu"))
 
 
-def test_what_is_looked_up_in_an_array_and_in_a_table_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dense_array_and_a_sparse_table_give_the_same_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     encodings = SUPERNETS.get("ofa_mobilenet_v3").sample_encodings(6, 2)
     dense = kept("ofa_mobilenet_v3", "onnxruntime").table(encodings)
     monkeypatch.setattr(segment_kernels, "MOST_DENSE", 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
+from latcast.errors import ModelError, UnsupportedOperatorError
 from latcast.graph import Graph, GraphBuilder, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import to_ncnn, to_ncnn_with_map
@@ -296,8 +296,3 @@ def test_shapes_that_contradict_each_other_are_refused_before_ncnn_sees_them() -
     (output,) = graph.outputs
     with pytest.raises(ModelError, match="conv_0"):
         to_ncnn(replace(graph, tensors={**graph.tensors, output: Tensor((1, 8, 9, 9))}))
-
-
-def test_an_unknown_precision_is_refused() -> None:
-    with pytest.raises(LatcastError, match="fp13"):
-        to_ncnn(conv_bn_relu(), precision="fp13")
