@@ -100,9 +100,7 @@ def test_the_grid_of_convolutions_is_that_of_table_5_without_windows_wider_than_
         ((1, 64, 56, 56), False),
     ],
 )
-def test_only_configurations_that_onnxruntime_runs_as_a_convolution_are_valid(
-    configuration: tuple[int, ...], valid: bool
-) -> None:
+def test_only_convolutions_that_onnxruntime_runs_are_valid(configuration: tuple[int, ...], valid: bool) -> None:
     assert KernelSpace("conv", ONNXRUNTIME).contains(configuration) == valid
 
 
