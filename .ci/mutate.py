@@ -105,7 +105,7 @@ def functions_of(code: str) -> dict[int, str]:
 
 
 def places(module: str) -> list[Callable[[], Fault]]:
-    """What can be changed in a module."""
+    """Return the faults that can be planted in a module."""
     import libcst as cst
     from libcst.metadata import MetadataWrapper, PositionProvider
     from mutmut.mutation.mutators import mutation_operators
@@ -154,7 +154,7 @@ def imported(file: Path) -> set[str]:
 
 @cache
 def _origin(package: str, name: str) -> set[str]:
-    """The module in which a name that is imported from a package is written."""
+    """Return the module in which a name that is imported from a package is written."""
     folder = ROOT / "src" / Path(*package.split("."))
     for path in (folder / f"{name}.py", folder.with_suffix(".py")):
         if path.exists():
@@ -200,7 +200,7 @@ class Guards:
 
 
 def run_tests(source: Path, tests: list[str], *, slow: bool, patience: float = 1.0) -> int:
-    """Runs test files on the code in ``source`` in a fork: pytest's exit code, negative where they took too long."""
+    """Run test files on the code in ``source`` in a fork; return pytest's exit code, negative where they took too long."""
     patience *= 10 if slow else 1
     child = os.fork()
     if child == 0:
@@ -244,7 +244,7 @@ PASSED = (0, 5)
 
 
 def tried(fault: Fault, source: Path, tests: list[str], slow: bool) -> dict[str, Any]:
-    """Runs the tests on one fault: the first file alone, which notices most, then the others together."""
+    """Run the tests on one fault: the first file alone, which notices most, then the others together."""
     place = source / "latcast" / fault.module
     whole = place.read_text()
     place.write_text(fault.code)

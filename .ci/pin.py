@@ -15,7 +15,7 @@ HEADER = """\
 
 
 def marker(requires_python: str) -> str:
-    """The environment marker of a version that the oldest supported Python cannot install, or nothing."""
+    """Return the environment marker of a version that the oldest supported Python cannot install, or nothing."""
     for clause in requires_python.split(","):
         if clause.strip().startswith(">="):
             lowest = clause.strip()[2:].strip()

@@ -33,7 +33,7 @@ def _defined_at(name: str) -> str:
 
 
 def help_of_the_commands() -> str:
-    """What ``--help`` prints, of every command."""
+    """Return what ``--help`` prints, of every command."""
     os.environ["COLUMNS"] = os.environ["TERMINAL_WIDTH"] = COLUMNS
     from latcast.cli.main import _main
 
@@ -53,7 +53,7 @@ MADE = {"<!-- names of the package -->": names_of_the_package, "<!-- help of the
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs for each page."""
+    """Change a page; MkDocs calls it for each."""
     for mark, make in MADE.items():
         if mark in markdown:
             markdown = markdown.replace(mark, make())

@@ -50,7 +50,7 @@ def accuracy(model, images, kinds):
 
 
 def narrowed(model, place, width):
-    """The network with the filters of one layer that have the largest weights; the others' weights are gone."""
+    """Return the network with the filters of one layer that have the largest weights; the others' weights are gone."""
     convolutions = [layer for layer in model if isinstance(layer, nn.Conv2d)]
     widths = [layer.out_channels for layer in convolutions]
     kept = convolutions[place].weight.abs().sum((1, 2, 3)).topk(width).indices

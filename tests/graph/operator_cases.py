@@ -320,12 +320,7 @@ def pad(draw: Draw) -> Call:
 def reshape(draw: Draw) -> Call:
     shape = draw(shapes())
     kind = draw(st.sampled_from(("flat", "keep", "merge", "split")))
-    target = {
-        "flat": (-1,),
-        "keep": (0, -1),
-        "merge": (prod(shape[:2]), *shape[2:]),
-        "split": (*shape, 1),
-    }[kind]
+    target = {"flat": (-1,), "keep": (0, -1), "merge": (prod(shape[:2]), *shape[2:]), "split": (*shape, 1)}[kind]
     return Call("Reshape", [real(shape), integers(*target)], constant=frozenset({1}))
 
 
@@ -588,69 +583,24 @@ CALLS: Mapping[str, Callable[[Draw], Call]] = {
     **{row.op_type: reduction(row.op_type) for row in operators(Kind.REDUCTION)},
     **{name: arg(name) for name in ("ArgMax", "ArgMin")},
     **{name: along_axis(name) for name in ("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")},
-    **{
-        name: normalization(name)
-        for name in (
-            "BatchNormalization",
-            "GroupNormalization",
-            "InstanceNormalization",
-            "LRN",
-            "LayerNormalization",
-            "MeanVarianceNormalization",
-            "RMSNormalization",
-        )
-    },
+    **{name: normalization(name) for name in (
+        "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
+        "MeanVarianceNormalization", "RMSNormalization")},
     **{name: pool(name) for name in ("MaxPool", "AveragePool", "LpPool")},
     **{name: global_pool(name) for name in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")},
     **{name: matmul(name) for name in ("MatMul", "MatMulInteger")},
     **{name: scatter(name) for name in ("Scatter", "ScatterElements", "ScatterND")},
     **{name: recurrent(name) for name in ("LSTM", "GRU", "RNN")},
-    "Attention": attention,
-    "Cast": cast,
-    "CastLike": cast_like,
-    "Clip": clip,
-    "Concat": concat,
-    "Conv": conv,
-    "ConvInteger": conv_integer,
-    "ConvTranspose": conv_transpose,
-    "CumSum": cumsum,
-    "DepthToSpace": depth_to_space,
-    "DequantizeLinear": dequantize,
-    "Dropout": dropout,
-    "DynamicQuantizeLinear": dynamic_quantize,
-    "DFT": dft,
-    "Einsum": einsum,
-    "Expand": expand,
-    "Flatten": flatten,
-    "Gather": gather,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
-    "Gemm": gemm,
-    "GridSample": grid_sample,
-    "LinearAttention": linear_attention,
-    "NonMaxSuppression": non_max_suppression,
-    "OneHot": one_hot,
-    "PRelu": prelu,
-    "Pad": pad,
-    "QuantizeLinear": quantize,
-    "Range": range_,
-    "Reshape": reshape,
-    "Resize": resize,
-    "ReverseSequence": reverse_sequence,
-    "RoiAlign": roi_align,
-    "RotaryEmbedding": rotary_embedding,
-    "Slice": slice_,
-    "SpaceToDepth": space_to_depth,
-    "Split": split,
-    "Squeeze": squeeze,
-    "SwiGLU": swiglu,
-    "Tile": tile,
-    "TopK": top_k,
-    "Transpose": transpose,
-    "Trilu": trilu,
-    "Unsqueeze": unsqueeze,
-    "Upsample": upsample,
-}
+    "Attention": attention, "Cast": cast, "CastLike": cast_like, "Clip": clip, "Concat": concat, "Conv": conv,
+    "ConvInteger": conv_integer, "ConvTranspose": conv_transpose, "CumSum": cumsum, "DFT": dft, "DepthToSpace": depth_to_space,
+    "DequantizeLinear": dequantize, "Dropout": dropout, "DynamicQuantizeLinear": dynamic_quantize, "Einsum": einsum,
+    "Expand": expand, "Flatten": flatten, "Gather": gather, "GatherElements": gather_elements, "GatherND": gather_nd,
+    "Gemm": gemm, "GridSample": grid_sample, "LinearAttention": linear_attention, "NonMaxSuppression": non_max_suppression,
+    "OneHot": one_hot, "PRelu": prelu, "Pad": pad, "QuantizeLinear": quantize, "Range": range_, "Reshape": reshape,
+    "Resize": resize, "ReverseSequence": reverse_sequence, "RoiAlign": roi_align, "RotaryEmbedding": rotary_embedding,
+    "Slice": slice_, "SpaceToDepth": space_to_depth, "Split": split, "Squeeze": squeeze, "SwiGLU": swiglu, "Tile": tile,
+    "TopK": top_k, "Transpose": transpose, "Trilu": trilu, "Unsqueeze": unsqueeze, "Upsample": upsample,
+}  # fmt: skip
 
 
 def calls(op_type: str) -> st.SearchStrategy[Call]:

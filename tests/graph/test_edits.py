@@ -11,7 +11,6 @@ from latcast.graph.edits import (
     channel_groups,
     foldable_batch_norms,
     large_convolutions,
-    rounded_channels,
     smaller_images,
     with_channels,
     with_relu,
@@ -133,9 +132,3 @@ def test_images_are_an_eighth_smaller() -> None:
     assert smaller_images(b.finish(b.relu(b.input((1, 3, 480, 640))))) == {"input": (1, 3, 416, 544)}
     b = GraphBuilder("small")
     assert smaller_images(b.finish(b.relu(b.input((1, 3, 32, 32))))) == {}
-
-
-def test_channels_are_rounded_to_both_sides_within_a_quarter() -> None:
-    assert rounded_channels(30) == [32, 28, 24]
-    assert rounded_channels(64) == []
-    assert rounded_channels(3) == []

@@ -28,7 +28,7 @@ class TestSmallNetworks:
         assert found.planner == "alive"
         assert found.peak_activations_bytes == 4096 + 64 + 3 * 4096
 
-    def test_element_wise_kernels_write_over_what_nobody_else_reads(self) -> None:
+    def test_element_wise_kernels_write_over_inputs_without_other_readers(self) -> None:
         # x and y; their sum and its sigmoid take the place of y.
         assert memory_of(residual(), load_rules("litert")).peak_activations_bytes == 4096 + 64 + 2 * 4096
 
@@ -78,8 +78,7 @@ class TestSmallNetworks:
 
 
 @pytest.mark.parametrize(
-    ("name", "measured_bytes"),
-    [("resnet18", 4_014_080), ("mobilenet_v2", 6_823_936), ("squeezenet1_1", 3_928_576)],
+    ("name", "measured_bytes"), [("resnet18", 4_014_080), ("mobilenet_v2", 6_823_936), ("squeezenet1_1", 3_928_576)]
 )
 def test_plans_of_onnx_runtime_are_found_to_the_byte(name: str, measured_bytes: int) -> None:
     image, classes = 224 * 224 * 3 * 4, 4032

@@ -46,7 +46,7 @@ class TestBlocks:
 
         assert blocks_of(steps, NOBODY) == [Block(64, 0, 2), Block(64, 1, 2), Block(64, 2, 2)]
 
-    def test_what_the_caller_holds_is_left_out(self) -> None:
+    def test_tensors_of_the_caller_take_no_block(self) -> None:
         assert blocks_of(chain(64, 128), frozenset({"t2"})) == [Block(64, 0, 1)]
 
 

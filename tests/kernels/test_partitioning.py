@@ -118,7 +118,7 @@ def test_an_idiom_is_judged_as_a_whole() -> None:
     assert partition(graph, delegate("Conv", "Add", "Mul", "Div")).refused == (("Erf", 1),)
 
 
-def test_what_does_no_work_goes_with_its_reader() -> None:
+def test_an_operator_without_work_goes_with_its_reader() -> None:
     b = GraphBuilder("identity")
     (x,) = b.op("Identity", [b.sigmoid(b.input((1, 8, 4, 4)))])
     graph = b.finish(b.conv(x, 8, 3))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latcast.kernels.cache_lines import missed
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import kernel_type
+from latcast.kernels.types.kernel_type import missed
 from latcast.predictors.analytical import FAR_CACHE, LAYOUT_TERMS, NEAR_CACHE, term_values
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts

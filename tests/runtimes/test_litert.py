@@ -18,7 +18,7 @@ from latcast.runtimes.litert_native import ProfiledEvent
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract
 from latcast.testing.networks import random_network
-from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
+from tests.graph.writers.cases import CASES, graph_of, image, tokens
 
 
 class TestLiteRt(RuntimeContract):

@@ -41,8 +41,3 @@ def test_published_networks_come_first_and_variants_and_synthetic_ones_follow_ha
 
     assert networks[: len(published)] == published
     assert sum(reference.space == SYNTHETIC_SPACE for reference in networks) == (30 - len(published)) // 2
-
-
-def test_a_seed_gives_the_same_networks_and_another_others() -> None:
-    assert zoo_networks(28, 1) == zoo_networks(28, 1)
-    assert zoo_networks(28, 1) != zoo_networks(28, 2)

@@ -30,7 +30,8 @@ from latcast.spaces.published_segments import (
     design_of,
     networks_by_design,
 )
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 WHOLE = build(model("timm/vovnet39a"))
 
@@ -84,7 +85,7 @@ def test_drawn_segments_run_are_of_a_usual_size_and_of_no_held_out_design() -> N
     assert run(chosen, image(chosen)).shape == chosen.shape(chosen.outputs[0])
 
 
-def test_covering_segments_of_seeds_that_follow_each_other_are_others_and_of_no_held_out_design() -> None:
+def test_covering_segments_of_consecutive_seeds_differ_and_avoid_held_out_designs() -> None:
     chosen = [covering_segments(1000, seed) for seed in range(EDITIONS)]
 
     assert len({each.key for edition in chosen for each in edition}) == sum(map(len, chosen))
@@ -114,7 +115,7 @@ def test_every_covering_segment_leads_from_one_tensor_to_one() -> None:
             assert SEGMENT_MACS[0] <= graph_macs(graph) <= 4e9
 
 
-def test_no_drawn_design_is_made_of_blocks_of_held_out_ones_or_has_all_those_of_one() -> None:
+def test_drawn_designs_share_no_whole_set_of_blocks_with_held_out_ones() -> None:
     blocks = {design: blocks_of(names) for design, names in networks_by_design().items()}
     held_out = Counter[tuple[str, ...]]()
     for design in HELD_OUT_DESIGNS:

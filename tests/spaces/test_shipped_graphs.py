@@ -81,13 +81,3 @@ def test_a_graph_is_read_without_the_others() -> None:
     assert network is not None
 
     assert len(file.packed(network)) < 2_000 < file.path.stat().st_size / 20
-
-
-def test_a_network_has_a_graph_at_each_input_that_was_measured() -> None:
-    file = graph_file("timm")
-    assert file is not None
-
-    for name, given in list(file.networks)[::40]:
-        if isinstance(given, int):
-            graph = file.graph(file.networks[name, given])
-            assert graph.shape("input") == (1, 3, given, given)

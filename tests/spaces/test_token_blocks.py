@@ -7,7 +7,8 @@ import pytest
 
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces import token_blocks
-from tests.spaces.families.running import image, run
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 
 def windows_by_six_axes(x: np.ndarray, window: int) -> np.ndarray:
@@ -26,14 +27,6 @@ def test_windows_hold_the_pixels_that_a_transposition_of_six_axes_gives_them() -
     assert max(len(tensor.shape) for tensor in graph.tensors.values()) == 4
 
 
-def test_joining_undoes_cutting() -> None:
-    b = GraphBuilder("there and back")
-    x = b.input((2, 6, 9, 5))
-    graph = b.finish(token_blocks.join_windows(b, token_blocks.cut_windows(b, x, (6, 9), 3), (6, 9), 3, 2))
-    given = image(graph)
-    np.testing.assert_array_equal(run(graph, given), given)
-
-
 @pytest.mark.parametrize("distance", [2, -2, 5])
 def test_rolling_moves_cyclically(distance: int) -> None:
     b = GraphBuilder("roll")
@@ -41,22 +34,6 @@ def test_rolling_moves_cyclically(distance: int) -> None:
     graph = b.finish(token_blocks.roll(b, x, distance, 2))
     given = image(graph)
     np.testing.assert_array_equal(run(graph, given), np.roll(given, -distance, axis=2))
-
-
-def test_rolling_by_nothing_adds_no_operator() -> None:
-    b = GraphBuilder("roll")
-    x = b.input((1, 4, 7, 3))
-    assert token_blocks.roll(b, x, 0, 2) == x
-
-
-def test_the_mask_parts_what_only_the_shift_made_neighbours() -> None:
-    # A 4x4 map shifted by 1 with windows of 2: the last row and the last column came from the opposite edge.
-    mask = token_blocks.shifted_window_mask((4, 4), 2, (1, 1))
-    o, x = 0.0, token_blocks.MASKED
-    columns_part = [[o, x, o, x], [x, o, x, o], [o, x, o, x], [x, o, x, o]]
-    rows_part = [[o, o, x, x], [o, o, x, x], [x, x, o, o], [x, x, o, o]]
-    all_part = [[o, x, x, x], [x, o, x, x], [x, x, o, x], [x, x, x, o]]
-    np.testing.assert_array_equal(mask[:, 0], [np.zeros((4, 4)), columns_part, rows_part, all_part])
 
 
 def test_the_mask_follows_the_map_under_the_shift() -> None:
@@ -67,13 +44,6 @@ def test_the_mask_follows_the_map_under_the_shift() -> None:
     cut = windows_by_six_axes(places, window)
     distance = np.abs(cut[:, :, None] - cut[:, None, :]).max(-1)
     np.testing.assert_array_equal(token_blocks.shifted_window_mask(extent, window, shift)[:, 0] == 0, distance < window)
-
-
-def test_an_axis_of_one_window_is_not_shifted() -> None:
-    mask = token_blocks.shifted_window_mask((2, 4), 2, (0, 1))
-    assert mask.shape == (2, 1, 4, 4)
-    assert not mask[0].any()
-    assert np.count_nonzero(mask[1]) == 8
 
 
 def tokens_that_see(place: tuple[int, int], *, shifted: bool) -> set[tuple[int, int]]:
@@ -125,14 +95,6 @@ def test_pixels_at_the_same_place_of_their_patches_form_a_sequence() -> None:
     for place in range(4):
         same_place = given[:, :, place // 2 :: 2, place % 2 :: 2]
         np.testing.assert_array_equal(unfolded[:, place], same_place.reshape(2, 3, 6).transpose(0, 2, 1))
-
-
-def test_folding_undoes_unfolding() -> None:
-    b = GraphBuilder("there and back")
-    x = b.input((2, 3, 4, 6))
-    graph = b.finish(token_blocks.fold(b, token_blocks.unfold(b, x), (2, 3, 4, 6)))
-    given = image(graph)
-    np.testing.assert_array_equal(run(graph, given), given)
 
 
 def test_attention_computes_the_same_whether_it_parts_before_or_after_the_heads() -> None:

@@ -28,17 +28,12 @@ from latcast.registry import Registry
 DELEGATE_SCHEMA = 1
 
 CONFIDENCES = ("documented", "source", "observed", "assumed")
-"""What a rule rests on: the maker's documentation; the open source of the delegate; published measurements that say where layers
-ran; nothing better than its likeness to others."""
+"""What a rule rests on: the maker's documentation, the delegate's source, published measurements, or similar delegates."""
 
 ANY_OPERATOR = "*"
 
-QUANTISED = frozenset({"int8", "w8a16", "w16a16"})
-"""Precisions whose activations are integers."""
-
-
 QUANTISED_DTYPES = frozenset({"int8", "uint8"})
-"""Of activations in files that are quantised."""
+"""Element types of activations in quantised files."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class OperatorRule:
 
 @dataclass(frozen=True)
 class Delegate:
-    """What a delegate of one version takes on one platform.
+    """The operators that a delegate of one version takes on one platform.
 
     Attributes:
         name: Its file's name.
@@ -187,7 +182,7 @@ def _rule(name: str, data: Mapping[str, Any]) -> OperatorRule:
     when = data.get("when", {})
     unknown = sorted(set(when) - set(CONDITIONS))
     if unknown:
-        raise BundleError(f"{name}: there is no condition '{unknown[0]}'; known: {', '.join(CONDITIONS)}")
+        raise BundleError(f"{name}: no condition is called '{unknown[0]}'; known: {', '.join(CONDITIONS)}")
     confidence = data.get("confidence", "documented")
     if confidence not in CONFIDENCES:
         raise BundleError(f"{name}: confidence '{confidence}'; expected one of {', '.join(CONFIDENCES)}")
@@ -226,25 +221,9 @@ def _ranks(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
 
 def _dtypes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
     found = {graph.tensors[name].dtype for name in _activations(graph, node)}
-    if _is_quantised(graph):
+    if graph.precision == "int8":
         found = {"float32" if dtype in QUANTISED_DTYPES else dtype for dtype in found}
     return found.issubset(wanted)
-
-
-def _is_quantised(graph: Graph) -> bool:
-    return graph.precision == "int8"
-
-
-def _quantised(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    return _is_quantised(graph) is wanted
-
-
-def _precisions(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    return delegate.precision in wanted
-
-
-def _devices(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    return any(fnmatchcase(delegate.device, pattern) for pattern in wanted)
 
 
 def _attributes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
@@ -256,14 +235,6 @@ def _attributes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bo
 
 def _constant_inputs(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
     return all(not graph.is_activation(node.inputs[index]) for index in wanted if index < len(node.inputs))
-
-
-def _most_activations(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    return len(graph.activation_inputs(node)) <= wanted
-
-
-def _classes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    return operator_class(graph, node) in wanted
 
 
 def _axes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
@@ -285,15 +256,22 @@ def _alone(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
     return producer is None or producer.op_type not in wanted or graph.sole_reader(node.inputs[0]) is None
 
 
-def _most_elements(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
-    return all(graph.tensors[name].elements <= wanted for name in node.outputs if name)
-
-
 CONDITIONS: Mapping[str, Condition] = {
-    "alone": _alone, "attributes": _attributes, "axes": _axes, "classes": _classes, "constant_inputs": _constant_inputs,
-    "devices": _devices, "dtypes": _dtypes, "most_activations": _most_activations, "most_elements": _most_elements,
-    "precisions": _precisions, "quantised": _quantised, "ranks": _ranks,
-}  # fmt: skip
+    "alone": _alone,
+    "attributes": _attributes,
+    "axes": _axes,
+    "classes": lambda delegate, graph, node, wanted: operator_class(graph, node) in wanted,
+    "constant_inputs": _constant_inputs,
+    "devices": lambda delegate, graph, node, wanted: any(fnmatchcase(delegate.device, each) for each in wanted),
+    "dtypes": _dtypes,
+    "most_activations": lambda delegate, graph, node, wanted: len(graph.activation_inputs(node)) <= wanted,
+    "most_elements": lambda delegate, graph, node, wanted: all(
+        graph.tensors[name].elements <= wanted for name in node.outputs if name
+    ),
+    "precisions": lambda delegate, graph, node, wanted: delegate.precision in wanted,
+    "quantised": lambda delegate, graph, node, wanted: (graph.precision == "int8") is wanted,
+    "ranks": _ranks,
+}
 """Condition to its test. What a rule compares with:
 
 ``alone``: types of operators; the first input comes from none of them, into which this operator would be folded.
@@ -328,7 +306,7 @@ def load_delegate(name: str) -> Delegate:
     """Return a delegate by its name, with the rules of all versions; :meth:`Delegate.at` chooses one.
 
     Raises:
-        UnknownNameError: There is none of this name.
+        UnknownNameError: No delegate has this name.
     """
     if name in shipped_delegates():
         return Delegate.from_json(name, json.loads(_FOLDER.joinpath(f"{name}.json").read_text()))

@@ -16,7 +16,7 @@ Configuration = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What a runtime executes in one go: one operator or several fused.
+    """A unit that a runtime executes in one go: one operator or several fused.
 
     Attributes:
         kernel_type: Name in :data:`latcast.kernels.types.KERNEL_TYPES`, or of a variant ("conv.winograd").
@@ -112,7 +112,7 @@ class KernelTable:
 LINEAR_OF_IMAGES, LAYER_NORM_OF_IMAGES = "linear_of_images", "layer_normalization_of_images"
 
 OF_IMAGES: Mapping[str, str] = {"linear": LINEAR_OF_IMAGES, "layer_normalization": LAYER_NORM_OF_IMAGES}
-"""Class of operators to that of those with a result of four or more axes, for rules that tell these from others."""
+"""Class of operators to that of those with a result of four or more axes, for rules that treat these differently."""
 
 
 def operator_class(graph: Graph, node: Node) -> str:

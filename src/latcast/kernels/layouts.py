@@ -1,10 +1,8 @@
-"""Which tensors a runtime lays out anew between two kernels, and the reorders that do it.
+"""Layouts of tensors between kernels, and the reorders that a runtime inserts to change them.
 
-A CPU library computes convolutions on images whose channels come last, and matrix products on rows as they are written. Between
-the two a runtime inserts copies that no operator of the network asks for. OpenVINO spends up to a third of a network's latency
-in them: of images whose second axis is short it uses a loop that writes with a stride, several times slower than its other.
-ONNX Runtime writes them as transposes and moves these along the network, to where they cancel; a mean over the pixels of an image
-whose channels come last then strides through memory and takes eight to twenty times as long.
+A CPU library computes convolutions on images whose channels come last, and matrix products on rows as they are written; between
+the two it copies. OpenVINO writes images whose second axis is short by a slower loop with a stride. ONNX Runtime writes
+transposes and moves them along the network to where they cancel; a mean over the pixels of channels-last images then strides.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ it then moves along the network, as ONNX Runtime."""
 
 @dataclass(frozen=True)
 class LayoutRules:
-    """How a runtime lays images out.
+    """The rules by which a runtime lays images out.
 
     Attributes:
         channels_last: Classes of operators that read and write images with their channels last.
@@ -102,14 +100,14 @@ class LayoutRules:
                 raise ValueError(f"unknown field {unknown[0]}")
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise BundleError(
-                f"{source}: 'layouts' holds no lists 'channels_last' and 'either' of operator classes, "
+                f"{source}: 'layouts' needs lists 'channels_last' and 'either' of operator classes, "
                 f"three numbers 'strided' and one of {', '.join(_WALKS)} as 'inserts': {problem!r}"
             ) from problem
         return cls(channels_last, either, (least, most, elements), inserts, apart)
 
 
 class Reorder(NamedTuple):
-    """A tensor laid out anew.
+    """A tensor that is copied into another layout.
 
     Attributes:
         tensor: Its name.
@@ -124,10 +122,10 @@ class Reorder(NamedTuple):
 
 @dataclass(frozen=True)
 class Layouts:
-    """How a network's images lie.
+    """The layouts of a network's images.
 
     Attributes:
-        reorders: In execution order; a tensor that several operators read is laid out anew once.
+        reorders: In execution order; a tensor that several operators read is reordered once.
         channels_last: Names of the operators that read an image with its channels last.
         cancelled: Names of the transposes that a runtime which moves transposes has nothing to do for.
     """
@@ -146,7 +144,7 @@ def layouts(
 ) -> Layouts:
     """Return the layouts of a network's images under the rules.
 
-    A tensor without pixels, or of one channel, lies alike either way. So does one that is made of such tensors alone.
+    A tensor without pixels, or of one channel, is the same in both layouts, as is one made of such tensors alone.
 
     Args:
         graph: The network.
@@ -159,7 +157,7 @@ def layouts(
 
 
 class _Walk(ABC):
-    """What is known of a network's images while its operators are visited in order.
+    """The layouts known while a network's operators are visited in order.
 
     Attributes:
         last: Whether an image's channels come last; images that lie as their readers want them are not in it.
@@ -167,12 +165,7 @@ class _Walk(ABC):
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        kernels: Sequence[Kernel],
-        classes: Mapping[str, str],
-        rules: LayoutRules,
-        on_integers: frozenset[str],
+        self, graph: Graph, kernels: Sequence[Kernel], classes: Mapping[str, str], rules: LayoutRules, on_integers: frozenset[str]
     ) -> None:
         self.graph = graph
         self.classes = classes
@@ -188,8 +181,7 @@ class _Walk(ABC):
 
     @abstractmethod
     def visit(self, node: Node, images: Sequence[str]) -> bool | None:
-        """Lays out what an operator reads, and says whether its results have their channels last; None where it is all the
-        same."""
+        """Lay out what an operator reads; return whether its results have their channels last, None where either fits."""
 
     def layouts(self) -> Layouts:
         """Visit all operators."""
@@ -238,9 +230,9 @@ class _Walk(ABC):
 
 
 class _Reorders(_Walk):
-    """Each image is laid out as its reader wants it; what takes either layout has its channels last where any image has.
+    """The walk that lays each image out as its reader wants it; operators of either layout follow any image with channels last.
 
-    Rows of channels and images with their channels last are the same memory: neither is laid out anew to become the other.
+    Rows of channels and images with their channels last are the same memory: neither is copied to become the other.
     """
 
     def visit(self, node: Node, images: Sequence[str]) -> bool | None:
@@ -292,7 +284,7 @@ class _Transposes(_Walk):
         return layout
 
     def _merged(self, node: Node) -> bool | None:
-        """How the result of a transpose lies that becomes one with the transpose before or behind it."""
+        """Return how the result of a transpose lies that merges with the one before or behind it."""
         order = node.attributes.get("perm")
         if order == TO_CHANNELS_SECOND:
             self.cancelled.add(node.name)
@@ -337,7 +329,7 @@ _WALKS: Mapping[str, type[_Walk]] = {REORDERS: _Reorders, TRANSPOSES: _Transpose
 def with_reorders(graph: Graph, kernels: Sequence[Kernel], found: Layouts, rules: LayoutRules) -> tuple[Kernel, ...]:
     """Return kernels with the reorders as separate kernels, each before the one that needs it, those of outputs last.
 
-    Those of types that the rules tell apart are described as they run on images with their channels last.
+    Kernels of ``rules.apart`` are described as they run on images with their channels last.
     """
     place = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
     before: dict[int, list[Kernel]] = {}
@@ -384,7 +376,7 @@ def layout_class(graph: Graph, node: Node) -> str | None:
 
     :data:`TO_CHANNELS_FIRST`: channels from last to second, of an image, or of rows that a convolution reads as an image;
     :data:`FROM_IMAGE`: an image becomes rows of channels, which one operator or a chain of elementwise ones reads. Where others
-    read it too, as a normalisation and a residual do, OpenVINO lays the image out anew and then transposes it.
+    read it too (a normalisation and a residual), OpenVINO reorders the image and then transposes it.
     :data:`OF_LEFT_OPERAND`, :data:`OF_RIGHT_OPERAND`, :data:`BEFORE_RIGHT_OPERAND`: what products read, but for rows of images.
     """
     order = node.attributes.get("perm")

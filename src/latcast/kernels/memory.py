@@ -16,25 +16,17 @@ from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.kernels.delegates import load_delegate
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.memory_planners import (
-    Result,
-    Step,
-    aligned,
-    alive_bytes,
-    blocks_of,
-    delegated_bytes,
-    pattern_bytes,
-)
+from latcast.kernels.memory_planners import Result, Step, aligned, alive_bytes, blocks_of, delegated_bytes, pattern_bytes
 from latcast.kernels.partitioning import CPU, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 
 CHANNEL_BLOCK = 8
-"""To a multiple of which ONNX Runtime rounds the channels of images on a CPU with AVX-512; it is 8 with AVX2."""
+"""Channels of a block in ONNX Runtime's layout of images."""
 
 _NODE_BYTES, _TENSOR_BYTES = 60, 50
-"""Of a model file, beside its weights."""
+"""Bytes of a model file for each node and tensor, beside its weights."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +158,7 @@ def _normalisation(node: Node, reads: tuple[str, ...], writes: Mapping[str, Resu
 
 
 class _Blocked:
-    """Where ONNX Runtime lays images out in blocks of channels, and the copies it makes between that layout and the plain one.
+    """The images that ONNX Runtime lays out in blocks of channels, and its copies between that layout and the plain one.
 
     Convolutions and pools work on blocks; what follows them does where all that it reads is laid out so. Source: its graph
     transformer ``NchwcTransformer``.

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 64
-"""Of blocks, in bytes."""
+"""Bytes to a multiple of which blocks are rounded."""
 
 FIRST_REGION_BYTES = 1 << 20
-"""What ONNX Runtime's arena takes from the system first."""
+"""First region that ONNX Runtime's arena takes from the system."""
 
 _SLOT_BYTES = 256
-"""Of which an arena's blocks are multiples."""
+"""Unit of an arena's blocks."""
 
 
 def aligned(size: int, to: int = ALIGNMENT) -> int:
@@ -284,7 +284,7 @@ class Arena:
     def give_back(self, block: tuple[int, int]) -> None:
         """Join a block with the free pieces that it touches."""
         start, length = block
-        for piece in [each for each in self._free if start in (each[0] + each[1],) or each[0] == start + length]:
+        for piece in [each for each in self._free if each[0] + each[1] == start or each[0] == start + length]:
             self._free.remove(piece)
             start, length = min(start, piece[0]), length + piece[1]
         self._free.append((start, length))

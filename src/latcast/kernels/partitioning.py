@@ -1,4 +1,4 @@
-"""How a network falls apart into what runs on a GPU or NPU and what falls back to the CPU, and what crosses between them.
+"""The partition of a network into what runs on a GPU or NPU and what falls back to the CPU, and the crossings between them.
 
 Partitions are found as TensorFlow Lite finds them (``PartitionGraphIntoIndependentNodeSubsets``) and, in effect, ONNX Runtime:
 from the network's inputs on, everything that can run on one unit is gathered, then everything that can run on the other, and so
@@ -43,7 +43,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Crossing:
-    """What a segment needs from the other unit before it begins.
+    """The tensors that a segment needs from the other unit before it begins.
 
     Attributes:
         segment: Index of the segment that needs it.
@@ -58,7 +58,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Fallback:
-    """What a delegate leaves to the CPU, in numbers.
+    """The counts of what a delegate leaves to the CPU.
 
     Attributes:
         name: The delegate.
@@ -89,7 +89,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Partitioning:
-    """Where the operators of one network run.
+    """The units that the operators of one network run on.
 
     Attributes:
         delegate: The rules.
@@ -168,7 +168,7 @@ class Partitioning:
 
 
 MOST_NAMES = 5
-"""That a sentence lists."""
+"""Operator types that a sentence lists."""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -208,8 +208,11 @@ def _taken(graph: Graph, delegate: Delegate) -> set[str]:
     taken: set[str] = set()
     for node in reversed(graph.nodes):
         verdict = verdicts.get(node.name)
-        if verdict is None:
-            verdict = _reader_is_in(taken, graph, node) if _is_no_work(graph, node) else delegate.takes_operator(graph, node)
+        if verdict is None and _is_no_work(graph, node):
+            readers = [reader for name in node.outputs for reader in graph.consumers.get(name, ())]
+            verdict = not readers or readers[0].name in taken
+        elif verdict is None:
+            verdict = delegate.takes_operator(graph, node)
         if verdict:
             taken.add(node.name)
     return taken
@@ -217,11 +220,6 @@ def _taken(graph: Graph, delegate: Delegate) -> set[str]:
 
 def _is_no_work(graph: Graph, node: Node) -> bool:
     return node.op_type in NO_WORK or graph.static_names.issuperset(node.inputs)
-
-
-def _reader_is_in(taken: Collection[str], graph: Graph, node: Node) -> bool:
-    readers = [reader for name in node.outputs for reader in graph.consumers.get(name, ())]
-    return not readers or readers[0].name in taken
 
 
 def _chosen(segments: Sequence[Segment], delegate: Delegate) -> frozenset[str]:
@@ -286,7 +284,5 @@ def _crossings(graph: Graph, segments: Sequence[Segment], precision: str) -> tup
 
 def _size_bytes(graph: Graph, name: str, precision: str) -> float:
     tensor = graph.tensors[name]
-    bytes_each = DTYPE_BYTES[tensor.dtype]
-    if tensor.dtype.startswith("float") and precision in QUANTISED:
-        return tensor.elements * ACTIVATION_BYTES[precision]
-    return tensor.elements * bytes_each
+    narrower = tensor.dtype.startswith("float") and precision in QUANTISED
+    return tensor.elements * (ACTIVATION_BYTES[precision] if narrower else DTYPE_BYTES[tensor.dtype])

@@ -17,10 +17,10 @@ FLOATING = "floating"
 
 @dataclass(frozen=True)
 class QuantisationRules:
-    """What a runtime computes on integers.
+    """The operators that a runtime computes on integers.
 
     Attributes:
-        on_integers: Classes of operators that it does.
+        on_integers: Classes of those operators.
         converted: Kernel types of which some run on integers and others, which take longer, between conversions.
     """
 
@@ -43,7 +43,7 @@ class QuantisationRules:
             return cls(*(frozenset(map(str, data[name])) for name in ("on_integers", "converted")))
         except (KeyError, TypeError, ValueError) as problem:
             raise BundleError(
-                f"{source}: 'quantisation' holds no list 'on_integers' of operator classes and none 'converted' of kernel types: "
+                f"{source}: 'quantisation' needs a list 'on_integers' of operator classes, a list 'converted' of kernel types: "
                 f"{problem!r}"
             ) from problem
 

@@ -22,16 +22,9 @@ from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
-from latcast.kernels.layouts import TRANSPOSES, LayoutRules
+from latcast.kernels.layouts import LayoutRules
 from latcast.kernels.quantisation import QuantisationRules
-from latcast.kernels.selection import (
-    MOST_COMMON_FAMILY,
-    SELECTIONS,
-    family_named,
-    family_names,
-    family_of_device,
-    selection_of,
-)
+from latcast.kernels.selection import MOST_COMMON_FAMILY, SELECTIONS, family_named, family_names, family_of_device, selection_of
 from latcast.reading import read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
@@ -69,8 +62,8 @@ class FusionRules:
         selection: Which kernels the backend chooses, ``backend:family`` or ``backend`` ("tflite_gpu:adreno6xx"); empty
             where fusion alone decides.
         assumed: What was taken for granted, as nothing is known: which GPU it is. Predictions say so, in wider intervals.
-        layouts: How the runtime lays images out; None where no reorders are told apart.
-        quantisation: What it computes on integers; None where that is not told apart.
+        layouts: How the runtime lays images out; None where reorders are not modelled.
+        quantisation: What it computes on integers; None where that is not modelled.
     """
 
     runtime: str
@@ -136,7 +129,7 @@ class FusionRules:
             expected = ", ".join(sorted(known))
             raise BundleError(f"{source}: found '{unknown[0]}', expected some of {expected}; update latcast if the file is newer")
         try:
-            data = _with_quantisation(_extended(data, source))
+            data = _extended(data, source)
             rules = cls(
                 runtime=str(data["runtime"]),
                 version=str(data.get("version", "")),
@@ -179,16 +172,6 @@ def _extended(data: Mapping[str, Any], source: str, extending: tuple[str, ...] =
     whole = _extended(_shipped(base), source, (*extending, base))
     own = {key: value for key, value in data.items() if key != "extends"}
     return {**whole, **own, "pairs": {**whole["pairs"], **own.get("pairs", {})}}
-
-
-def _with_quantisation(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Rules in whose ``layouts`` an older latcast wrote what ``quantisation`` holds, in the form that is written."""
-    layouts = data.get("layouts")
-    if not isinstance(layouts, Mapping) or "on_integers" not in layouts:
-        return data
-    quantisation = {name: layouts.get(name, []) for name in ("on_integers", "converted")}
-    others = {name: value for name, value in layouts.items() if name not in quantisation}
-    return {**data, "layouts": {**others, "inserts": TRANSPOSES}, "quantisation": quantisation}
 
 
 def _check_selection(selection: str, source: str) -> None:

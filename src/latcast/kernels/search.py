@@ -64,7 +64,7 @@ class _Group:
 
 
 class _Search:
-    """One traversal of one graph."""
+    """A traversal of one graph."""
 
     def __init__(self, graph: Graph, rules: FusionRules, classes: Mapping[str, str]) -> None:
         self.graph = graph

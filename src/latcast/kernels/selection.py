@@ -1,4 +1,4 @@
-"""Which of its kernels a backend runs for an operator, told from the kernel's sizes without the device.
+"""The kernel that a backend runs for an operator, chosen by the kernel's sizes.
 
 A selection is written ``backend:family`` in fusion rules ("tflite_gpu:adreno6xx"): the backend is a small function that
 names the kernels, the GPU family is data (``gpu_families/``), the thresholds that the backend compares sizes with (Li et al.
@@ -28,7 +28,7 @@ FAMILY_VARIABLE = "LATCAST_GPU_FAMILY"
 """Environment variable with the GPU family of devices that latcast does not list; ``--gpu-family`` sets it."""
 
 MOST_COMMON_FAMILY = "other"
-"""What an unknown GPU is taken for: the path that the GPUs of most vendors take."""
+"""Family of an unknown GPU: the path that the GPUs of most vendors take."""
 
 _FOLDER = resources.files("latcast.kernels")
 
@@ -141,7 +141,7 @@ def family_of_device(device: str) -> GpuFamily | None:
 
 
 def is_pointwise(c: Columns) -> np.ndarray:
-    """1x1 at stride 1, unpadded, of all channels: the same as a matrix product with the filter."""
+    """Return whether a convolution is 1x1 at stride 1, unpadded, of all channels: a matrix product with the filter."""
     found = (c["groups"] == 1) & (c["padded"] == 0)
     for name in ("kernel_h", "kernel_w", "stride_h", "stride_w"):
         found &= c[name] == 1
@@ -159,15 +159,15 @@ SLICE = 4
 
 
 def _as_it_is(kernel_type: str, columns: Columns) -> np.ndarray:
-    """(kernels,) the type of each, where a backend has no other kernel for it."""
+    """Return the type itself for each kernel, (kernels,): the backend has no other for it."""
     return np.full(len(next(iter(columns.values()))), kernel_type, dtype=object)
 
 
 def select_tflite_gpu(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
-    """TFLite's GPU delegate: OpenCL on Android, Metal on Apple's GPUs (Li et al., Algorithm B.3).
+    """Select for TFLite's GPU delegate: OpenCL on Android, Metal on Apple's GPUs (Li et al., Algorithm B.3).
 
-    Three things are not in the printed algorithm. A 1x1 convolution on a 1x1 map runs as fully connected, an average over
-    the whole map as a mean, and the group size that line 6 of the algorithm compares is that of one group's input channels.
+    Beyond the printed algorithm, a 1x1 convolution on a 1x1 map runs as fully connected, an average over the whole map as a
+    mean, and whole slices (line 6) are counted in each group's input channels.
     """
     c = columns
     if kernel_type == "conv":
@@ -175,17 +175,16 @@ def select_tflite_gpu(kernel_type: str, columns: Columns, thresholds: Thresholds
         names = np.where(runs_winograd(c, thresholds["winograd"]), "conv.winograd", "conv")
         return np.where(on_vector, "linear", names).astype(object)
     if kernel_type == "grouped_conv":
-        return np.where(runs_grouped(c), "grouped_conv", "grouped_conv.split").astype(object)
+        # Without whole slices in each group it is one convolution a group (CheckGroupedConv2D, lines 6 to 11).
+        whole = (c["in_channels"] / c["groups"] % SLICE == 0) & (c["out_channels"] / c["groups"] % SLICE == 0)
+        return np.where(whole, "grouped_conv", "grouped_conv.split").astype(object)
     if kernel_type == "average_pool":
         return np.where(covers_map(c), "reduce", "average_pool").astype(object)
     return _as_it_is(kernel_type, c)
 
 
 def runs_winograd(c: Columns, thresholds: Thresholds) -> np.ndarray:
-    """CheckWinograd: a 3x3 convolution at stride 1 with channels and tiles enough; lines 12 to 30 of the algorithm.
-
-    A dilated filter is not one that F(4x4, 3x3) computes.
-    """
+    """Return CheckWinograd: an undilated 3x3 convolution at stride 1 with channels and tiles enough (lines 12 to 30)."""
     suits = (c["kernel_h"] == 3) & (c["kernel_w"] == 3) & (c["groups"] == 1)
     for name in ("stride_h", "stride_w", "dilation_h", "dilation_w"):
         suits &= c[name] == 1
@@ -196,15 +195,8 @@ def runs_winograd(c: Columns, thresholds: Thresholds) -> np.ndarray:
     return suits & deep & (tiles >= thresholds["tiles"])
 
 
-def runs_grouped(c: Columns) -> np.ndarray:
-    """CheckGroupedConv2D: whole slices in each group; otherwise one convolution a group (lines 6 to 11)."""
-    source_size = c["in_channels"] / c["groups"]
-    destination_size = c["out_channels"] / c["groups"]
-    return (source_size % SLICE == 0) & (destination_size % SLICE == 0)
-
-
 def select_pytorch_vulkan(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
-    """PyTorch Mobile's Vulkan backend on Android GPUs (Li et al., Algorithm B.1): the same on all GPU families.
+    """Select for PyTorch Mobile's Vulkan backend on Android GPUs (Li et al., Algorithm B.1): the same on all GPU families.
 
     Depthwise is what has as many groups as input channels, so a convolution of a single channel too.
     """
@@ -221,7 +213,7 @@ def select_pytorch_vulkan(kernel_type: str, columns: Columns, thresholds: Thresh
 
 
 def select_pytorch_metal(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
-    """PyTorch Mobile's Metal backend on Apple's GPUs: Apple's own kernels, one for all convolutions.
+    """Select for PyTorch Mobile's Metal backend on Apple's GPUs: Apple's own kernels, one for all convolutions.
 
     An average over the whole map runs as an adaptive one, whichever operator it is written as.
     """
@@ -238,7 +230,7 @@ NCNN_LARGE_TILES = 32
 
 
 def select_ncnn(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
-    """ncnn in fp32 on x86 CPUs: Winograd for 3x3 convolutions of more than a few channels, in larger tiles where they are few.
+    """Select for ncnn in fp32 on x86 CPUs: Winograd for 3x3 convolutions, in larger tiles where channels are few.
 
     As ``Convolution_x86::create_pipeline`` chooses in a network without shape hints, as latcast writes them. A grouped
     convolution runs as one convolution a group, chosen by the channels of a group.
@@ -259,11 +251,10 @@ OPENVINO_NARROW = 16
 
 
 def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
-    """OpenVINO in fp32 on CPUs with AVX-512: narrow groups directly (``jit_avx512``), all other groups as products of blocks.
+    """Select for OpenVINO in fp32 on CPUs with AVX-512: narrow groups directly (``jit_avx512``), others in blocks.
 
-    oneDNN's ``brgconv`` refuses groups of no more input channels than a vector holds. That told what ran of each of the 845
-    grouped convolutions of two profiles and 31 published networks. What else it runs as follows from type and filter. On CPUs
-    with AVX2 alone all groups run as products of blocks: their rules have no selection.
+    oneDNN's ``brgconv`` refuses groups of no more input channels than a vector holds. With AVX2 alone all groups run as
+    products of blocks: those rules have no selection.
     """
     c = columns
     if kernel_type != "grouped_conv":
@@ -275,21 +266,11 @@ def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) 
 # Kernels of one type as those of another
 
 
-def conv_as_linear(c: Columns) -> list[np.ndarray]:
-    """Return columns of 1x1 convolutions on 1x1 maps as linear layers of a row an image."""
-    return [c["batch"], c["in_channels"], c["out_channels"]]
-
-
-def pool_as_reduce(c: Columns) -> list[np.ndarray]:
-    """Return columns of pools over whole maps as reductions: every channel of every image becomes one number."""
-    return [c["batch"] * c["channels"], c["in_h"] * c["in_w"], np.ones_like(c["batch"])]
-
-
 RETYPINGS: Mapping[tuple[str, str], Callable[[Columns], list[np.ndarray]]] = {
-    ("conv", "linear"): conv_as_linear,
-    ("average_pool", "reduce"): pool_as_reduce,
+    ("conv", "linear"): lambda c: [c["batch"], c["in_channels"], c["out_channels"]],
+    ("average_pool", "reduce"): lambda c: [c["batch"] * c["channels"], c["in_h"] * c["in_w"], np.ones_like(c["batch"])],
 }
-"""(type, other type) to the other's own fields, for types whose fields differ."""
+"""(type, other type) to the other's own fields: a row an image; a number a channel and image."""
 
 
 def retype(name: str, other: str, configurations: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from latcast.kernels.cache_lines import missed
 from latcast.kernels.types import KernelType, kernel_type
+from latcast.kernels.types.kernel_type import missed
 from latcast.kernels.types.movement import COPY_CLASSES
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 

@@ -178,7 +178,7 @@ def dense_block(
     for _ in range(depth):
         y = normalised_conv(b, x, inner, activation=activation)
         features.append(normalised_conv(b, y, growth, kernel, activation))
-        # Each layer gathers all earlier ones anew, as PyTorch's implementation does.
+        # Each layer concatenates all earlier ones again, as PyTorch's implementation does.
         x = b.concat(features)
     return x
 

@@ -26,7 +26,7 @@ class Space(Protocol):
     """A set of networks, each given by a few JSON values."""
 
     def build(self, **parameters: Any) -> Graph:
-        """The member with these parameters."""
+        """Return the member with these parameters."""
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different members, the same for the same seed."""
@@ -172,7 +172,7 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
-    """A member of a family for images of another size.
+    """Return a member of a family for images of another size.
 
     Args:
         reference: The member.
@@ -228,7 +228,7 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
 
 
 def _stored_size(reference: Reference, present: Sequence[int], wanted: Sequence[int]) -> Reference | None:
-    """The reference of the same network for square images of another size, where its graph comes with latcast."""
+    """Return the reference of the same network for square images of another size, where its graph comes with latcast."""
     file, side = graph_file(reference.space), wanted[-1]
     if file is None or tuple(wanted) != (*present[:2], side, side) or file.find(reference.parameters.get("name"), side) is None:
         return None
@@ -245,7 +245,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def build(reference: Reference, *, trust: bool = False) -> Graph:
-    """Builds the network that a reference stands for.
+    """Build the network that a reference stands for.
 
     ``file`` references are read from their path by the importers; ``kernel/TYPE`` references are single kernels.
 

@@ -10,7 +10,7 @@ its input and output channels, window, stride, padding, and multiply-accumulates
 - An addition adds the input of the inverted residual that ends before it: the latest result of its size in front of the block's
   depthwise convolution and of the 1x1 convolution that expands.
 
-A network is built where its layers compute what was published of the whole, within 2 %. Activations are not told apart; they are
+A network is built where its layers compute what was published of the whole, within 2 %. Activations, whose kind is unknown, are
 ReLU here. Convolutions have a bias, as batch normalisation is folded in the measured int8 networks.
 """
 
@@ -145,7 +145,7 @@ def _known(network: int | None = None, layers: Sequence[Sequence[int]] | None = 
 
 
 def why_not(parameters: Mapping[str, Any]) -> str:
-    """Why a network cannot be built, as the end of a sentence; empty where it can."""
+    """Return why a network cannot be built, as the end of a sentence; empty where it can."""
     try:
         short, mega_macs = _known(**parameters)
     except ModelError as problem:

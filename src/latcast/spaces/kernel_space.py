@@ -127,7 +127,7 @@ class KernelSpace:
 
     @cached_property
     def fused(self) -> tuple[tuple[int, ...], ...]:
-        """What the rules let be fused behind some kernel of this type, in the order of ``FUSED_FIELDS``."""
+        """Return the operators that the rules fuse behind some kernel of this type, in the order of ``FUSED_FIELDS``."""
         rng = Random(0)
         spans = {span.name: max(span.low, min(32, span.high)) for span in self.parametrisation.spans}
         choices = [{**self._choice(rng), **spans} for _ in range(FUSED_TRIALS)]
@@ -136,7 +136,7 @@ class KernelSpace:
 
     @cached_property
     def drawable(self) -> bool:
-        """Whether the rules have such a kernel: a channel shuffle is three kernels on most runtimes."""
+        """Return whether the rules have such a kernel: a channel shuffle is three kernels on most runtimes."""
         rng = Random(0)
         return any(self.draw(rng) is not None for _ in range(20))
 

@@ -78,7 +78,7 @@ def small(values: np.ndarray) -> np.ndarray:
 
 
 def cached_path(name: str) -> Path:
-    """Where a table of this name is kept for the user."""
+    """Return the path of a table in the user's cache."""
     return cache_folder() / "tables" / name
 
 
@@ -97,7 +97,7 @@ def keys_of(configurations: Configurations) -> list[tuple[str, Configuration]]:
 
 
 def counted(kernels: Iterable[Kernel]) -> Counter[tuple[str, Configuration]]:
-    """How often each kernel occurs among those that cost something."""
+    """Count each kernel, without free ones."""
     return Counter(kernel.key for kernel in kernels if not kernel.free)
 
 

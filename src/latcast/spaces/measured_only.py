@@ -59,7 +59,7 @@ def can_build(reference: Reference) -> bool:
 
 
 def why_not(reference: Reference) -> str:
-    """Why a reference for which :func:`can_build` says no cannot be built; empty for others."""
+    """Return why a reference cannot be built, where :func:`can_build` is False; else empty."""
     if reference.space == "iiswc20":
         from latcast.spaces import iiswc20
 

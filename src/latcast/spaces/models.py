@@ -31,7 +31,7 @@ class NetworkSummary:
 
 
 def models(pattern: str | None = None) -> list[NetworkSummary]:
-    """The networks that have a name, sorted by it.
+    """Return the networks that have a name, sorted by it.
 
     Args:
         pattern: Part of the name, or a glob of the whole name (``"mobilenet_v?_*"``); all where None.

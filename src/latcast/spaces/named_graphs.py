@@ -38,7 +38,7 @@ Input = int | str | None
 
 @dataclass(frozen=True)
 class Origin:
-    """Where networks are from.
+    """The origin of networks.
 
     Attributes:
         source: What built them, with its version: ``timm 1.0.31``.
@@ -53,7 +53,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class NamedGraph:
-    """What is known of a network besides its graph.
+    """A network's name, figures and origin, without its graph.
 
     Attributes:
         name: Without the space.
@@ -93,7 +93,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Index:
-    """What stands before the graphs.
+    """The head of a file, before the graphs.
 
     Attributes:
         start: Where the graphs begin in the file.
@@ -141,14 +141,14 @@ class GraphFile:
         return found
 
     def find(self, name: object, given: object = None) -> NamedGraph | None:
-        """The network of a name and an input; of the name alone where no input is given. None where there is none."""
+        """Return the network of a name and an input; of the name alone where no input is given. None where there is none."""
         if not isinstance(name, str) or not isinstance(given, int | str | None):
             return None
         key = name, self.names.get(name) if given is None else given
         return self._network(key) if key in self._index.rows else None
 
     def packed(self, network: NamedGraph) -> bytes:
-        """The packed graph of one of the networks.
+        """Return the packed graph of one of the networks.
 
         Raises:
             ModelError: The file is damaged.
@@ -163,7 +163,7 @@ class GraphFile:
         return content
 
     def graph(self, network: NamedGraph) -> Graph:
-        """The graph of one of the networks.
+        """Return the graph of one of the networks.
 
         Raises:
             ModelError: The file is damaged, or of another version.
@@ -207,7 +207,7 @@ class GraphFile:
 
 
 def write_graphs(path: Path, networks: Iterable[tuple[NamedGraph, bytes]]) -> None:
-    """Writes a file of named graphs.
+    """Write a file of named graphs.
 
     Args:
         path: Of the file; replaced in one step.
@@ -237,14 +237,14 @@ def write_graphs(path: Path, networks: Iterable[tuple[NamedGraph, bytes]]) -> No
 
 @cache
 def graph_file(space: str) -> GraphFile | None:
-    """The file of a space; None where it has none."""
+    """Return the file of a space, or None."""
     path = FOLDER / f"{space}{SUFFIX}"
     return GraphFile(path) if path.is_file() else None
 
 
 @cache
 def spaces_with_graphs() -> tuple[str, ...]:
-    """The spaces that have a file, sorted."""
+    """Return the spaces that have a file, sorted."""
     return tuple(sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}")))
 
 
@@ -293,11 +293,11 @@ class NamedNetworks:
         self.reason = reason
 
     def why_not(self, parameters: Mapping[str, Any]) -> str:
-        """Why there is no graph of a member, as the end of a sentence; empty where there is one."""
+        """Return why there is no graph of a member, as the end of a sentence; empty where there is one."""
         return "" if self._find(parameters) else self.reason
 
     def build(self, **parameters: Any) -> Graph:
-        """A member.
+        """Return the graph of a member.
 
         Args:
             parameters: ``name``, and ``input`` where it is not the usual one.

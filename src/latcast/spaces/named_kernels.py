@@ -175,7 +175,7 @@ def _name(made_from: str) -> str:
 
 
 def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
-    """Of what a table depends on: the networks and their sizes, the rules, and the runtime, whose planner the memory follows."""
+    """Return the fingerprint of a table: its networks and their sizes, the rules, and the runtime with its planner."""
     said = {key: value for key, value in _searched(rules).to_json().items() if key not in ("schema", "version", "evidence")}
     listed = [(each.name, each.million_parameters, each.million_macs) for each in networks]
     return hashlib.sha256(json.dumps([SCHEMA, listed, said, bool(rules.selection)], sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Variants of published networks as nn-Meter makes them (Zhang et al., §3): the same graph, widths and kernel sizes drawn anew.
+"""Variants of published networks as nn-Meter makes them (Zhang et al., §3): the same graph, widths and kernel sizes drawn.
 
 A width becomes any whole number between 0.2 and 1.8 times the published one, a kernel size 1, 3, 5, 7 or 9; depth, strides and
 resolution stay. What a family's builder gives for a stage at a time (see its ``build``) is drawn for a stage at a time.
@@ -52,7 +52,7 @@ _DRAWS: Mapping[str, Callable[[Random, Any], Any]] = {
 
 
 def drawn_parameters(rng: Random, parameters: Mapping[str, Any]) -> Parameters:
-    """Parameters with every width, kernel size and expansion drawn anew; all others stay."""
+    """Parameters with every width, kernel size and expansion drawn at random; all others stay."""
     return {name: each(value, partial(_DRAWS[name], rng)) if name in _DRAWS else value for name, value in parameters.items()}
 
 
@@ -104,7 +104,7 @@ class NnMeterFamily:
 
     @cached_property
     def published(self) -> Parameters:
-        """All parameters of the base, those by default too."""
+        """Return all parameters of the base, with its defaults."""
         given = self._family.published[self.base].parameters
         known = {**self._family.defaults, **given}
         return {name: value for name, value in known.items() if name in given or name in _DRAWS}

@@ -41,7 +41,7 @@ before and adds their results."""
 
 @dataclass(frozen=True)
 class ChainStep:
-    """One element of a built chain.
+    """An element of a built chain.
 
     Attributes:
         block: Index of the block.
@@ -124,7 +124,7 @@ Adder = Callable[[ChainBuilder, str], str]
 
 @dataclass(frozen=True)
 class ChainOperator:
-    """How an operator is added to a chain.
+    """An operator of a chain and how it is added.
 
     Attributes:
         add: Adds it behind a tensor and returns its result.
@@ -154,7 +154,7 @@ def _activation(name: str, *members: str) -> ChainOperator:
 
 
 def _channel_weight(b: ChainBuilder, x: str, stem: str) -> str:
-    """One value a channel of a map, or a column of anything else."""
+    """Add a weight with a value for each channel of a map, or for each column of anything else."""
     shape = b.shape(x)
     return b.weight((shape[1], 1, 1) if len(shape) == 4 else (shape[-1],), stem=stem)
 

@@ -102,7 +102,7 @@ _PADDLE_V3 = re.compile(r"MobileNetV3_(large|small)_x(\d_\d+)")
 
 
 def published_network(dataset: str, name: str, size: str = "", *, classes: int | None = None) -> Reference:
-    """The network that a dataset calls by a name.
+    """Return the network that a dataset calls by a name.
 
     Args:
         dataset: The dataset's name, a key of the importers' registry.
@@ -132,7 +132,7 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
 
 
 def _named(known: str, resolution: int | None, size: str) -> Reference | None:
-    """The reference of ``SPACE/NAME`` for images of a size, of its usual one where none is given; None without such a graph."""
+    """Return the reference of ``SPACE/NAME`` for images of a size (default: its usual one); None without such a graph."""
     space, _, network = known.partition("/")
     file = graph_file(space)
     found = None if file is None or (size and resolution is None) else file.find(network, resolution)

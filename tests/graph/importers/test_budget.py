@@ -11,38 +11,8 @@ from onnx import TensorProto, helper
 from latcast.errors import ModelError
 from latcast.graph import Tensor
 from latcast.graph.importers import load_graph
-from latcast.graph.limits import MAX_DEPTH, Budget, Resource, check_tensor
+from latcast.graph.limits import check_tensor
 from tests.graph.importers.onnx_models import body, model, node, value, zeros
-
-
-def test_a_budget_lasts_for_exactly_its_limit_whoever_spends() -> None:
-    budget = Budget()
-    budget.take(Resource.ROUNDS, 4095)
-    budget.take(Resource.ROUNDS)
-    budget.take(Resource.NODES, 32_768)
-
-    with pytest.raises(ModelError, match=r"at least 4,097 rounds of loops; at most 4,096 are read; export the model with fewer"):
-        budget.take(Resource.ROUNDS)
-
-
-def test_checking_a_budget_does_not_spend_it() -> None:
-    budget = Budget()
-    budget.check(Resource.PARTS, 131_072)
-    budget.take(Resource.PARTS, 131_072)
-
-    with pytest.raises(ModelError, match=r"at least 131,073 parts of sequences; at most 131,072"):
-        budget.check(Resource.PARTS, 1)
-
-
-def test_branches_may_lie_32_deep_in_each_other() -> None:
-    budget = Budget()
-    for _ in range(MAX_DEPTH):
-        budget.enter()
-    budget.leave()
-    budget.enter()
-
-    with pytest.raises(ModelError, match="more than 32 deep"):
-        budget.enter()
 
 
 def test_a_tensor_may_hold_2_to_the_40_elements_in_64_dimensions() -> None:

@@ -37,13 +37,6 @@ def test_a_tflite_file_is_recognised_by_its_content(tmp_path: Path) -> None:
     assert [node.op_type for node in load_graph(path).nodes] == ["Conv", "Relu"]
 
 
-def test_suffixes_may_be_written_in_capitals(tmp_path: Path) -> None:
-    path = tmp_path / "MODEL.ONNX"
-    path.write_bytes(to_onnx(network()))
-
-    assert len(load_graph(path).nodes) == 2
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -71,13 +64,6 @@ def test_other_files_are_refused_with_what_to_do_instead(name: str, words: str, 
 
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_folder_of_a_known_format_is_named_as_such(tmp_path: Path) -> None:
-    (tmp_path / "model.mlpackage").mkdir()
-
-    with pytest.raises(ModelError, match=r"model\.mlpackage': it is a Core ML model; give the ONNX"):
-        load_graph(tmp_path / "model.mlpackage")
 
 
 def test_an_address_is_not_fetched() -> None:

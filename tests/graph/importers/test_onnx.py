@@ -45,14 +45,6 @@ def test_a_network_written_and_read_again_is_the_same(name: str, tmp_path: Path)
     assert read.name == "model"
 
 
-def test_a_model_in_memory_gives_the_graph_of_its_file(tmp_path: Path) -> None:
-    content = to_onnx(small_network())
-    path = tmp_path / "model.onnx"
-    path.write_bytes(content)
-
-    assert load_graph(onnx.ModelProto.FromString(content)).structure_key == load_graph(path).structure_key
-
-
 def test_weights_that_lie_in_another_file_need_not_be_there(tmp_path: Path) -> None:
     proto = onnx.ModelProto.FromString(to_onnx(small_network()))
     path = tmp_path / "model.onnx"
@@ -122,12 +114,6 @@ def test_scalars_and_parameters_are_constants_and_vectors_are_weights() -> None:
     assert graph.parameter_count == 3
 
 
-def test_a_weight_of_one_element_stays_a_weight() -> None:
-    proto = model([node("PRelu", ["x", "slope"], ["y"])], {"x": (1, 3, 4, 4)}, ["y"], {"slope": zeros(1)})
-
-    assert load_graph(proto).weights == {"slope"}
-
-
 def test_a_tensor_computed_from_weights_alone_is_a_weight() -> None:
     nodes = [
         node("Transpose", ["w"], ["wt"], perm=[1, 0]),
@@ -187,19 +173,6 @@ def test_operators_without_readers_are_dropped_even_where_they_cannot_be_underst
     assert op_types(load_graph(model(nodes, {"x": (1, 3)}, ["y"], domains=["nowhere"]))) == ["Relu"]
 
 
-def test_outputs_of_training_are_left_out() -> None:
-    vector = zeros(4)
-    nodes = [
-        node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "mean", "var"], training_mode=1),
-        node("LayerNormalization", ["y", "g"], ["z", "average", "deviation"]),
-    ]
-    stored = dict.fromkeys(("s", "b", "m", "v"), vector) | {"g": zeros(5)}
-
-    graph = load_graph(model(nodes, {"x": (1, 4, 5, 5)}, ["z"], stored))
-
-    assert [len(node.outputs) for node in graph.nodes] == [1, 1]
-
-
 def test_nodes_without_names_or_with_the_same_get_their_own() -> None:
     nodes = [node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["b"], name="r"), node("Relu", ["b"], ["y"], name="r")]
 
@@ -207,21 +180,6 @@ def test_nodes_without_names_or_with_the_same_get_their_own() -> None:
 
     assert len(set(names)) == 3
     assert "r" in names
-
-
-def test_half_precision_is_recognised() -> None:
-    half = np.float16
-    inputs = [value("x", (1, 8), onnx.TensorProto.FLOAT)]
-    nodes = [
-        node("Cast", ["x"], ["a"], to=onnx.TensorProto.FLOAT16),
-        node("MatMul", ["a", "w"], ["b"]),
-        node("Cast", ["b"], ["y"], to=onnx.TensorProto.FLOAT),
-    ]
-
-    graph = load_graph(model(nodes, inputs, ["y"], {"w": np.zeros((8, 4), half)}))
-
-    assert graph.precision == "fp16"
-    assert op_types(graph) == ["Cast", "MatMul", "Cast"]
 
 
 # Inputs and shapes
@@ -310,10 +268,3 @@ def test_the_transposes_of_a_channels_last_exporter_are_gone_but_for_the_input(t
     path.write_bytes(to_onnx(last))
 
     assert load_graph(path).structure_key == first.structure_key
-
-
-def test_an_identity_transpose_does_not_stop_the_import() -> None:
-    graph = load_graph(model([node("Transpose", ["x"], ["y"], perm=[0, 1, 2])], {"x": (2, 3, 4)}, ["y"]))
-
-    assert [each.op_type for each in graph.nodes] == ["Transpose"]
-    assert (graph.inputs, graph.outputs) == (("x",), ("y",))

@@ -62,10 +62,7 @@ CALLS: Mapping[str, tuple[onnx.ModelProto, Sequence[str]]] = {
         call("FusedGemm", [(2, 6), (5, 6), (5,)], activation="LeakyRelu", activation_alpha=0.3, transB=1),
         ["Gemm", "LeakyRelu"],
     ),
-    "fused matmul": (
-        call("FusedMatMul", [(2, 3, 4), (2, 5, 4)], transB=1, alpha=0.5),
-        ["Transpose", "MatMul", "Mul"],
-    ),
+    "fused matmul": (call("FusedMatMul", [(2, 3, 4), (2, 5, 4)], transB=1, alpha=0.5), ["Transpose", "MatMul", "Mul"]),
     "fused matmul of a transposed left side": (call("FusedMatMul", [(4, 3), (4, 5)], transA=1), ["Transpose", "MatMul"]),
     "gelu": (call("Gelu", [(2, 6)]), ["Gelu"]),
     "gelu with a bias": (call("BiasGelu", [(2, 6), (6,)]), ["Add", "Gelu"]),
@@ -202,11 +199,7 @@ def test_a_fused_operator_is_taken_apart_into_operators_that_compute_the_same(ca
 
 
 @pytest.mark.parametrize(
-    "proto",
-    [
-        call("Attention", [(1, 5, 12), (12, 24), (24,), (1, 5)], num_heads=2),
-        call("BiasSplitGelu", [(1, 5, 12), (12,)]),
-    ],
+    "proto", [call("Attention", [(1, 5, 12), (12, 24), (24,), (1, 5)], num_heads=2), call("BiasSplitGelu", [(1, 5, 12), (12,)])]
 )
 def test_a_form_that_has_no_rule_is_an_unknown_operator(proto: onnx.ModelProto) -> None:
     with pytest.raises(ModelError, match=r"node 'op' is a 'com\.microsoft::"):

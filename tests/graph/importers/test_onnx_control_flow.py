@@ -30,17 +30,6 @@ def test_a_branch_whose_condition_is_known_is_inlined(flag: bool, chosen: str) -
     assert op_types(load_graph(branching(condition(flag)))) == [chosen, "Abs"]
 
 
-def test_a_branch_on_a_shape_is_inlined() -> None:
-    """As the older PyTorch exporter writes squeeze."""
-    first = [
-        node("Shape", ["x"], ["shape"], start=0, end=1),
-        node("Constant", [], ["one"], value_ints=[1]),
-        node("Equal", ["shape", "one"], ["flag"]),
-    ]
-
-    assert op_types(load_graph(branching(*first))) == ["Relu", "Abs"]
-
-
 def test_a_branch_that_depends_on_the_input_is_refused_with_the_reason() -> None:
     first = [
         node("ReduceSum", ["x"], ["sum"], keepdims=0),

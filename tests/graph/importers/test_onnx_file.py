@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from latcast.errors import ModelError
 from latcast.graph import GraphBuilder
 from latcast.graph.importers import load_graph, onnx_file
-from latcast.graph.importers.onnx_file import KEPT_TENSOR_BYTES, read_recorded_shapes, read_without_weights
+from latcast.graph.importers.onnx_file import KEPT_TENSOR_BYTES, read_without_weights
 from latcast.graph.writers.onnx import to_onnx
-from tests.graph.importers.onnx_models import integers, model, node, save, value, zeros
+from tests.graph.importers.onnx_models import model, node, save, zeros
 
 
 def without_data(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -72,28 +72,6 @@ def test_a_large_tensor_in_a_constant_node_loses_its_data(tmp_path: Path) -> Non
     assert list(first.attribute[0].t.dims) == [100, 100]
     assert first.attribute[0].t.raw_data == b""
     assert second == proto.graph.node[1]
-
-
-def test_metadata_of_nodes_is_left_out(tmp_path: Path) -> None:
-    proto = model([node("Relu", ["x"], ["y"])], {"x": (1, 3)}, ["y"])
-    entry = proto.graph.node[0].metadata_props.add()
-    entry.key, entry.value = "pkg.torch.onnx.stack_trace", "x" * 5000
-    path = save(proto, tmp_path)
-
-    (read,) = read_without_weights(path).graph.node
-
-    assert read.op_type == "Relu"
-    assert not read.metadata_props
-
-
-def test_recorded_shapes_are_read_by_themselves(tmp_path: Path) -> None:
-    proto = model([node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["y"])], {"x": (1, 3)}, ["y"])
-    proto.graph.value_info.append(value("a", (1, 3)))
-
-    recorded = read_recorded_shapes(save(proto, tmp_path))
-
-    assert [info.name for info in recorded.value_info] == ["a"]
-    assert not recorded.node
 
 
 @pytest.mark.parametrize(
@@ -193,11 +171,3 @@ def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
         with pytest.raises(ModelError, match="is not UTF-8 text"):
             load_graph(path)
-
-
-def test_integers_stay_with_the_graph(tmp_path: Path) -> None:
-    proto = model([node("Reshape", ["x", "s"], ["y"])], {"x": (2, 3)}, ["y"], {"s": integers(3, 2)})
-
-    (stored,) = read_without_weights(save(proto, tmp_path)).graph.initializer
-
-    np.testing.assert_array_equal(onnx.numpy_helper.to_array(stored), [3, 2])

@@ -37,15 +37,7 @@ NORMALISED = {
     ),
     "resize by scales": (
         model(
-            [
-                node(
-                    "Resize",
-                    ["x", "", "s"],
-                    ["y"],
-                    coordinate_transformation_mode="asymmetric",
-                    nearest_mode="floor",
-                )
-            ],
+            [node("Resize", ["x", "", "s"], ["y"], coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
             {"x": (1, 3, 8, 8)},
             ["y"],
             {"s": np.asarray([1, 1, 2, 2], np.float32)},

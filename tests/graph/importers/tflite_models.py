@@ -46,12 +46,7 @@ def options(kind: str, **values: Any) -> Any:
     return table
 
 
-def model(
-    operations: Sequence[Operation],
-    tensors: Mapping[str, Given],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-) -> bytes:
+def model(operations: Sequence[Operation], tensors: Mapping[str, Given], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
     """The bytes of a model.
 
     Args:

@@ -72,17 +72,6 @@ def test_with_views_a_channels_last_network_equals_its_channels_first_sibling() 
     assert simplified.structure_key == channels_first_network().structure_key
 
 
-def test_an_output_seen_through_a_view_leaves_channels_first_under_its_name() -> None:
-    b = GraphBuilder("map")
-    graph = b.finish(b.relu(conv_last(b, b.input((1, 8, 8, 3)), 4)))
-
-    simplified = cancel_transposes(graph, views=[node.name for node in graph.nodes if node.op_type == "Transpose"])
-
-    assert simplified.outputs == graph.outputs
-    assert simplified.shape(graph.outputs[0]) == (1, 4, 8, 8)
-    assert Counter(op_types(simplified)) == {"Conv": 1, "Relu": 1}
-
-
 def test_a_view_that_cannot_be_cancelled_becomes_a_reshape() -> None:
     b = GraphBuilder("flattened")
     x = conv_last(b, b.input((1, 8, 8, 3)), 4)
@@ -122,13 +111,6 @@ def test_a_vector_of_weights_along_the_channels_follows_them() -> None:
     assert simplified.parameter_count == graph.parameter_count
 
 
-def test_transposes_that_gain_nothing_stay_where_they_are() -> None:
-    b = GraphBuilder("attention")
-    graph = b.finish(b.attention(b.input((1, 16, 32)), 4))
-
-    assert cancel_transposes(graph) is graph
-
-
 def test_a_transpose_that_gains_nothing_stays_in_place_beside_some_that_go() -> None:
     b = GraphBuilder("both")
     x = b.input((1, 4, 6))
@@ -152,16 +134,6 @@ def test_a_transpose_stays_for_one_reader_when_another_undoes_it() -> None:
     assert transposes(simplified) == 1
     for before, after in zip(run(graph), run(simplified), strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-5)
-
-
-@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0)])
-def test_a_transpose_and_its_inverse_leave_nothing(order: tuple[int, ...]) -> None:
-    b = GraphBuilder("pair")
-    x = b.relu(b.input((2, 3, 4, 5)))
-    inverse = tuple(int(axis) for axis in np.argsort(order))
-    graph = b.finish(b.sigmoid(b.transpose(b.transpose(x, order), inverse)))
-
-    assert Counter(op_types(cancel_transposes(graph))) == {"Relu": 1, "Sigmoid": 1}
 
 
 KINDS = (
@@ -246,7 +218,7 @@ def test_a_network_of_nothing_but_transposes_that_undo_each_other_stays(orders: 
 
 @settings(max_examples=150)
 @given(graph=random_graphs())
-def test_what_a_network_computes_stays_the_same(graph: Graph) -> None:
+def test_cancelling_transposes_keeps_the_results(graph: Graph) -> None:
     simplified = cancel_transposes(graph)
 
     moved = [sum(g.tensors[n.outputs[0]].elements for n in g.nodes if n.op_type == "Transpose") for g in (graph, simplified)]

@@ -19,6 +19,7 @@ from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers import onnx as onnx_writer
 from latcast.graph.writers.onnx import choose_opset, to_onnx, typed_weights
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from tests.graph.running import run
 
 every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 
@@ -32,16 +33,6 @@ def parsed(graph: Graph, **options: Any) -> onnx.ModelProto:
 
 def initializers(model: onnx.ModelProto) -> Mapping[str, np.ndarray]:
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-
-
-def run(graph: Graph, *inputs: np.ndarray) -> list[np.ndarray]:
-    """What ONNX Runtime computes."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(to_onnx(graph), options, providers=["CPUExecutionProvider"])
-    return list(session.run(list(graph.outputs), dict(zip(graph.inputs, inputs, strict=True))))
 
 
 def single(
@@ -226,15 +217,6 @@ def test_weights_of_an_integer_type_fill_their_range(dtype: str, lowest: int, hi
     assert weight.max() <= highest
     assert weight.min() == lowest or weight.max() == highest
     parsed(graph)
-
-
-def test_half_precision_graphs_are_written_in_their_types() -> None:
-    b = GraphBuilder("half")
-    graph = b.finish(b.relu(b.matmul(b.input((2, 4), dtype="float16"), b.weight((4, 3)))))
-    tensors = {name: Tensor(tensor.shape, "float16") for name, tensor in graph.tensors.items()}
-    graph = replace(graph, tensors=tensors, precision="fp16")
-    assert initializers(parsed(graph))["weight_0"].dtype == np.float16
-    assert run(graph, np.ones((2, 4), np.float16))[0].dtype == np.float16
 
 
 def test_a_graph_that_is_already_quantised_is_written_unchanged() -> None:

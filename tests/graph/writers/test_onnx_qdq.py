@@ -10,14 +10,12 @@ import pytest
 from onnx import numpy_helper
 
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph
 from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, to_onnx, typed_weights
 from latcast.graph.writers.onnx_qdq import (
     INPUT_STYLE,
     OPERATOR_STYLE,
-    Affine,
     QuantisationStyle,
     original_tensor,
     quantised_tensors,
@@ -25,6 +23,7 @@ from latcast.graph.writers.onnx_qdq import (
 )
 from latcast.testing.contracts.runtimes import contract_inputs, correlation
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from tests.graph.running import run_file
 
 STYLES = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
 
@@ -56,14 +55,8 @@ class Written:
 
 
 def run(data: bytes, graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
     # Products of unsigned and signed bytes saturate on CPUs without VNNI; these tests are of the file, not of the CPU.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return list(session.run(list(graph.outputs), dict(zip(graph.inputs, inputs, strict=True))))
+    return run_file(data, dict(zip(graph.inputs, inputs, strict=True)), graph.outputs, x64quantprecision="1")
 
 
 def test_a_convolution_reads_and_writes_integers_only() -> None:
@@ -245,48 +238,3 @@ def test_random_quantised_networks_compute_nearly_the_same(seed: int, style: str
     inputs = contract_inputs(graph)
     exact, quantised = run(to_onnx(graph), graph, inputs), run(to_qdq(graph, style=STYLES[style]), graph, inputs)
     assert all(correlation(a, b) > 0.95 for a, b in zip(quantised, exact, strict=True))
-
-
-def test_an_affine_quantisation_represents_zero_and_both_ends() -> None:
-    affine = Affine.covering(-1.0, 3.0)
-    low, high = ((integer - affine.zero_point) * affine.scale for integer in (0, 255))
-    assert affine.zero_point == 64
-    assert abs(low + 1.0) <= affine.scale
-    assert abs(high - 3.0) <= affine.scale
-
-
-def test_names_of_a_quantised_file_lead_back_to_the_graph() -> None:
-    names = ("relu_0_out", "relu_0_out_QuantizeLinear_Output", "relu_0_out_DequantizeLinear_Output",
-             "relu_0_out_QuantizeLinear_Input")  # fmt: skip
-    assert {original_tensor(name) for name in names} == {"relu_0_out"}
-
-
-def gelu_of_a_sum(b: GraphBuilder, tanh: bool, half_first: bool) -> str:
-    x = b.add(b.mul(b.input((1, 4, 8)), b.constant(2.0, dtype="float32")), b.input((1, 4, 8)))
-    half = b.constant(0.5, dtype="float32")
-    if tanh:
-        cube = b.op("Pow", [x, b.constant(3.0, dtype="float32")])[0]
-        inner = b.add(x, b.mul(cube, b.constant(0.044715, dtype="float32")))
-        inner = b.op("Tanh", [b.mul(inner, b.constant(0.79788, dtype="float32"))])[0]
-    else:
-        inner = b.op("Erf", [b.div(x, b.constant(2.0**0.5, dtype="float32"))])[0]
-    inner = b.add(inner, b.constant(1.0, dtype="float32"))
-    return b.mul(b.mul(x, half), inner) if half_first else b.mul(b.mul(x, inner), half)
-
-
-@pytest.mark.parametrize("half_first", [False, True])
-@pytest.mark.parametrize(("tanh", "count"), [(False, 5), (True, 8)])
-def test_gelu_is_found_in_every_spelling(tanh: bool, count: int, half_first: bool) -> None:
-    b = GraphBuilder("gelu")
-    graph = b.finish(b.relu(gelu_of_a_sum(b, tanh, half_first)))
-    (found,) = choose_idioms(graph, ("gelu",))
-    assert {node.name for node in found.nodes} == {node.name for node in graph.nodes} - {"mul_0", "add_0", "relu_0"}
-    assert len(found.nodes) == count
-    assert found.attributes == {"approximate": "tanh" if tanh else "none"}
-
-
-def test_a_tanh_alone_is_not_a_gelu() -> None:
-    b = GraphBuilder("tanh")
-    x = b.input((1, 8))
-    graph = b.finish(b.add(b.op("Tanh", [b.mul(x, b.constant(2.0, dtype="float32"))])[0], x))
-    assert choose_idioms(graph, ("gelu",)) == []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from latcast.errors import UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.graph.operators import graph_flops
 from latcast.kernels import KERNEL_TYPES, Kernel, KernelTable, find_kernels, kernel_type
 from latcast.kernels.rules import rules_for
 from latcast.kernels.types.kernel_type import KERNEL_VARIANTS
@@ -28,51 +29,52 @@ def separable(
     return graph, find_kernels(graph, rules_for("tflite", "fp16", "gpu", "iphonexs"))[0]
 
 
-def test_winograd_multiplies_36_times_for_16_results_and_moves_transformed_tiles() -> None:
+def work(name: str, channels: int, size: int, filters: int, groups: int, *rules: str) -> dict[str, float | str]:
+    """Quantities and class of the 3x3 convolution that a runtime runs as a variant."""
     b = GraphBuilder("3x3")
-    graph = b.finish(b.conv(b.input((1, 64, 30, 30)), 128, 3))
-    [kernel] = find_kernels(graph, rules_for("tflite", "fp16", "gpu", "s10"))
-
-    assert kernel.kernel_type == "conv.winograd"
-    kind = kernel_type(kernel.kernel_type)
-    q = kind.quantities(kind.columns(np.array([kernel.configuration])))
-    # 8 x 8 tiles of 4 x 4.
-    assert q.flops[0] == 2 * 36 * 64 * 64 * 128
-    # The map, and 36 values of each tile of 64 + 128 maps written and read.
-    assert q.input_elements[0] == 64 * 900 + 2 * 36 * 64 * 192
-    assert q.output_elements[0] == 128 * 900
-    assert q.weight_elements[0] == 36 * 64 * 128
-    assert kind.throughput_class(kind.columns(np.array([kernel.configuration]))).tolist() == ["conv winograd"]
-
-
-def test_winograd_in_larger_tiles_multiplies_64_times_for_36_results_in_each_group() -> None:
-    b = GraphBuilder("3x3")
-    graph = b.finish(b.conv(b.input((1, 64, 20, 20)), 32, 3, groups=2))
-    [kernel] = find_kernels(graph, rules_for("ncnn", "fp32"))
-
-    assert kernel.kernel_type == "grouped_conv.winograd6"
-    kind = kernel_type(kernel.kernel_type)
-    columns = kind.columns(np.array([kernel.configuration]))
-    q = kind.quantities(columns)
-    # 4 x 4 tiles of 6 x 6; 32 channels in and 16 out in each of two groups.
-    assert q.flops[0] == 2 * 64 * 16 * 2 * 32 * 16
-    assert q.input_elements[0] == 64 * 400 + 2 * 64 * 16 * (64 + 32)
-    assert q.weight_elements[0] == 64 * 2 * 32 * 16
-    assert kind.throughput_class(columns).tolist() == ["conv grouped winograd6"]
-
-
-def narrow(channels: int, out_channels: int, groups: int, size: int) -> dict[str, float | str]:
-    """Quantities and class of a 3x3 convolution that OpenVINO computes directly."""
-    b = GraphBuilder("narrow")
-    graph = b.finish(b.conv(b.input((1, channels, size, size)), out_channels, 3, groups=groups))
-    kind = kernel_type("grouped_conv.narrow")
-    [kernel] = [each for each in find_kernels(graph, rules_for("openvino", "fp32", "cpu1")) if each.kernel_type == kind.name]
+    graph = b.finish(b.conv(b.input((1, channels, size, size)), filters, 3, groups=groups))
+    kind = kernel_type(name)
+    [kernel] = [each for each in find_kernels(graph, rules_for(*rules)) if each.kernel_type == name]
     columns = kind.columns(np.array([kernel.configuration]))
     q = kind.quantities(columns)
     return {
         **{name: float(getattr(q, name)[0]) for name in ("flops", "input_elements", "output_elements", "weight_elements")},
         "class": str(kind.throughput_class(columns)[0]),
     }
+
+
+GPU = ("tflite", "fp16", "gpu", "s10")
+
+
+@pytest.mark.parametrize(
+    ("found", "flops", "read", "weights", "name"),
+    [
+        # 8 x 8 tiles of 4 x 4; the map, and 36 values of each tile of 64 + 128 maps written and read.
+        (
+            work("conv.winograd", 64, 30, 128, 1, *GPU), 2 * 36 * 64 * 64 * 128, 64 * 900 + 2 * 36 * 64 * 192, 36 * 64 * 128,
+            "conv winograd",
+        ),
+        # 4 x 4 tiles of 6 x 6; 32 channels in and 16 out in each of two groups.
+        (
+            work("grouped_conv.winograd6", 64, 20, 32, 2, "ncnn", "fp32"), 2 * 64 * 16 * 2 * 32 * 16,
+            64 * 400 + 2 * 64 * 16 * 96, 64 * 2 * 32 * 16, "conv grouped winograd6",
+        ),
+        # One convolution a group: 12 x 16 in and 24 x 16 out, each written and read once more between the kernels.
+        (
+            work("grouped_conv.split", 12, 4, 24, 2, *GPU), 2 * 24 * 16 * 9 * 6, 192 + 2 * (192 + 384), 9 * 6 * 24,
+            "conv grouped split",
+        ),
+    ],
+)  # fmt: skip
+def test_the_work_of_variants_by_hand(
+    found: dict[str, float | str], flops: float, read: float, weights: float, name: str
+) -> None:
+    assert [found[each] for each in ("flops", "input_elements", "weight_elements", "class")] == [flops, read, weights, name]
+
+
+def narrow(channels: int, filters: int, groups: int, size: int) -> dict[str, float | str]:
+    """Return the work of a 3x3 convolution that OpenVINO computes directly."""
+    return work("grouped_conv.narrow", channels, size, filters, groups, "openvino", "fp32", "cpu1")
 
 
 @pytest.mark.parametrize(
@@ -116,33 +118,6 @@ def test_narrow_groups_fetch_lines_that_maps_of_far_pixels_displace(channels: in
     assert found["input_elements"] == pytest.approx(channels * size**2 + 64 * lost * groups * 2 * size**2)
 
 
-def test_a_grouped_convolution_one_by_one_copies_its_maps_twice() -> None:
-    b = GraphBuilder("grouped")
-    graph = b.finish(b.conv(b.input((1, 12, 4, 4)), 24, 3, groups=2))
-    [kernel] = find_kernels(graph, rules_for("tflite", "fp16", "gpu", "s10"))
-
-    assert kernel.kernel_type == "grouped_conv.split"
-    kind = kernel_type(kernel.kernel_type)
-    columns = kind.columns(np.array([kernel.configuration]))
-    q = kind.quantities(columns)
-    # 12 x 16 in and 24 x 16 out, each written and read once more between the kernels.
-    assert q.input_elements[0] == 192 + 2 * (192 + 384)
-    assert q.flops[0] == graph_flops(graph)
-    assert kind.throughput_class(columns).tolist() == ["conv grouped split"]
-
-
-@pytest.mark.parametrize(
-    ("name", "size", "expected"),
-    [("conv.pointwise", 1, "conv 1x1"), ("depthwise_conv.3x3", 3, "depthwise 3x3"), ("depthwise_conv.5x5", 5, "depthwise 5x5")],
-)
-def test_variants_that_the_filter_decides_share_the_class_of_that_filter(name: str, size: int, expected: str) -> None:
-    kind = kernel_type(name)
-    groups = 1 if name.startswith("conv") else 8
-    row = (1, 8, 9, 9, 8, 9, 9, size, size, 1, 1, 1, 1, groups, int(size > 1), 0, 0, 0)
-
-    assert kind.throughput_class(kind.columns(np.array([row]))).tolist() == [expected]
-
-
 @pytest.mark.parametrize(
     ("channels", "out_channels", "kernel", "fused"),
     [
@@ -168,6 +143,21 @@ def test_an_activation_between_them_may_be_clipped_or_absent(activation: str | N
     assert separable(8, 8, activation="hard_swish")[1].kernel_type == "depthwise_conv"
 
 
+def test_apple_keeps_other_pairs_of_convolutions_apart() -> None:
+    def kinds(build: Callable[[GraphBuilder], tuple[str, ...]]) -> list[str]:
+        b = GraphBuilder("pair")
+        found = find_kernels(b.finish(*build(b)), rules_for("tflite", "fp16", "gpu", "iphonexs"))
+        return [kernel.kernel_type for kernel in found]
+
+    image = (1, 8, 8, 8)
+    assert kinds(lambda b: (b.conv(b.conv(b.input(image), 8, 3), 8),)) == ["conv", "conv"]
+    assert kinds(lambda b: (b.conv(b.depthwise_conv(b.input(image)), 8, 3),)) == ["depthwise_conv", "conv"]
+    # On a map of one pixel the second is fully connected; a result with another reader is written.
+    vector = (1, 8, 3, 3)
+    assert kinds(lambda b: (b.conv(b.conv(b.input(vector), 8, 3, padding=0, groups=8), 8),)) == ["depthwise_conv", "linear"]
+    assert kinds(lambda b: (b.conv(x := b.depthwise_conv(b.input(image)), 8), x)) == ["depthwise_conv", "conv"]
+
+
 def test_both_convolutions_are_charged_and_the_map_between_them_is_not() -> None:
     graph, kernel = separable(8, 12, stride=2)
 
@@ -181,30 +171,6 @@ def test_both_convolutions_are_charged_and_the_map_between_them_is_not() -> None
     assert count == 1
     assert kernel.operators == ("Conv", "Relu", "Conv", "BatchNormalization", "Relu")
     assert kernel.nodes == tuple(node.name for node in graph.nodes)
-
-
-def test_a_first_convolution_that_is_not_depthwise_is_not_taken_in() -> None:
-    rules = rules_for("tflite", "fp16", "gpu", "iphonexs")
-    b = GraphBuilder("dense")
-    assert len(find_kernels(b.finish(b.conv(b.conv(b.input((1, 8, 8, 8)), 8, 3), 8)), rules)) == 2
-    b = GraphBuilder("3x3 behind")
-    assert len(find_kernels(b.finish(b.conv(b.depthwise_conv(b.input((1, 8, 8, 8))), 8, 3)), rules)) == 2
-
-
-def test_a_second_convolution_on_a_1x1_map_is_fully_connected() -> None:
-    b = GraphBuilder("vector")
-    x = b.conv(b.input((1, 8, 3, 3)), 8, 3, padding=0, groups=8)
-    kernels = find_kernels(b.finish(b.conv(x, 8)), rules_for("tflite", "fp16", "gpu", "iphonexs"))
-
-    assert [kernel.kernel_type for kernel in kernels] == ["depthwise_conv", "linear"]
-
-
-def test_a_map_between_them_that_others_read_is_written() -> None:
-    b = GraphBuilder("tapped")
-    x = b.depthwise_conv(b.input((1, 8, 8, 8)))
-    graph = b.finish(b.conv(x, 8), x)
-
-    assert len(find_kernels(graph, rules_for("tflite", "fp16", "gpu", "iphonexs"))) == 2
 
 
 @pytest.mark.parametrize("name", sorted(KERNEL_VARIANTS))

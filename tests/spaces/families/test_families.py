@@ -37,7 +37,7 @@ def test_published_networks_all_differ() -> None:
     assert len({published(*member).structure_key for member in MEMBERS}) == len(MEMBERS)
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@every_drawn_family
 def test_the_default_is_a_published_network(name: str) -> None:
     keys = {published(name, member).structure_key for member in family(name).published}
     assert family(name).build().structure_key in keys
@@ -59,6 +59,14 @@ def test_variants_are_different_networks_within_the_limits(name: str) -> None:
     assert max(graph_macs(graph) for graph in graphs) <= 16e9
     assert max(graph.parameter_count for graph in graphs) <= 160e6
     assert {reference.parameters["resolution"] for reference in references} == set(RESOLUTIONS)
+
+
+@every_drawn_family
+def test_images_need_not_be_square(name: str) -> None:
+    resolution = {"vit": [224, 192], "swin": [224, 448], "mobilevit": [192, 256]}.get(name, [96, 160])
+    graph = family(name).build(resolution=resolution, classes=7, batch=2)
+    assert graph.shape(graph.inputs[0]) == (2, 3, *resolution)
+    assert graph.shape(graph.outputs[0]) == (2, 7)
 
 
 @every_drawn_family

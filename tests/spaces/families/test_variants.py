@@ -23,7 +23,6 @@ from latcast.spaces.families.variants import (
     draw_kernels,
     draw_widths,
     round_channels,
-    scaled_widths,
 )
 
 
@@ -43,26 +42,11 @@ def test_channels_round_to_the_nearest_multiple_that_loses_at_most_a_tenth(chann
     assert round_channels(channels, multiple) == expected
 
 
-@given(channels=st.floats(0.1, 4096), multiple=st.sampled_from((1, 2, 4, 8, 16, 48)))
-def test_rounded_channels_are_a_positive_multiple_near_what_was_asked(channels: float, multiple: int) -> None:
-    rounded = round_channels(channels, multiple)
-    assert rounded % multiple == 0
-    assert 0.9 * channels <= rounded < channels + multiple
-
-
-def test_one_multiplier_scales_every_width() -> None:
-    assert scaled_widths([16, 24, 320], 0.75) == [16, 24, 240]
-
-
 @given(seed=st.integers(0, 2**32))
 def test_drawn_widths_lie_between_a_fifth_and_nine_fifths(seed: int) -> None:
     for width, base in zip(draw_widths(Random(seed), [64, 1000]), [64, 1000], strict=True):
         assert width % 8 == 0
         assert 0.2 * base * 0.9 <= width < 1.8 * base + 8
-
-
-def test_each_width_has_a_multiplier_of_its_own() -> None:
-    assert len(set(draw_widths(Random(0), [1000] * 20))) > 10
 
 
 def test_half_of_the_kernels_stay_and_the_rest_take_any_size() -> None:
@@ -130,11 +114,6 @@ def test_variants_keep_to_the_limits_and_leave_published_members_out() -> None:
     # 10 weights and 10 multiply-accumulates a feature: at most 30 features, without the published 3.
     drawn = {reference.parameters["features"] for reference in LINEAR.sample(29, 0)}
     assert drawn == set(range(1, 31)) - {3}
-
-
-def test_a_parameter_that_a_builder_does_not_take_is_named_with_those_it_takes() -> None:
-    with pytest.raises(ModelError, match="'colour'; it takes features, classes, resolution, batch"):
-        LINEAR.build(features=3, colour="red")
 
 
 def test_a_parameter_that_a_builder_does_not_take_or_lacks_is_named() -> None:

@@ -72,7 +72,7 @@ def test_cells_that_are_fused_whole_into_what_is_before_them_all_count() -> None
     assert counted(kernels.table(empty)) == searched(kernels.supernet, empty, rules_named("tflite-gpu"))
 
 
-def test_what_is_looked_up_in_an_array_and_in_a_table_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dense_array_and_a_sparse_table_give_the_same_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     encodings = SUPERNETS.get("ofa_mobilenet_v3").sample_encodings(6, 2)
     dense = kept("ofa_mobilenet_v3", "onnxruntime").table(encodings)
     monkeypatch.setattr(segment_kernels, "MOST_DENSE", 0)
@@ -99,10 +99,6 @@ def test_sizes_are_those_of_the_graphs() -> None:
     sizes = kernels.sizes(encodings)
     assert sizes.macs.tolist() == [graph_macs(graph) for graph in graphs]
     assert sizes.parameters.tolist() == [graph.parameter_count for graph in graphs]
-
-
-def test_equal_segments_in_a_row_are_built_three_times_at_most() -> None:
-    assert segment_kernels._without_repetition(np.array([1, 2, 2, 2, 2, 2, 3, 3, 4])).tolist() == [0, 1, 2, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((2, 3), dtype=np.int16), np.full((1, 24), 99), np.zeros(24, dtype=np.int16)])

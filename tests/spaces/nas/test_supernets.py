@@ -43,7 +43,7 @@ def test_a_sampled_reference_builds_the_network_of_its_encoding(name: str) -> No
 
 
 @ALL
-def test_what_an_inactive_choice_says_changes_nothing(name: str) -> None:
+def test_an_inactive_choice_changes_nothing(name: str) -> None:
     supernet = SUPERNETS.get(name)
     encodings = np.random.default_rng(0).integers(0, supernet.choices, size=(200, len(supernet.choices)))
     canonical = supernet.canonical(encodings)

@@ -9,17 +9,16 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import build
-from latcast.spaces.synthetic.random_mobile import KERNELS, MAC_RANGE, SPACE
-from tests.spaces.families.running import image, run
+from latcast.spaces.synthetic.random_mobile import MAC_RANGE, SPACE
+from tests.graph.running import image
+from tests.graph.running import run_first as run
 
 
 def test_a_block_expands_convolves_projects_and_adds_where_asked_for() -> None:
@@ -46,20 +45,6 @@ def test_every_member_is_as_large_as_a_mobile_network_and_builds_from_its_json(s
     assert graph.shape(graph.outputs[0]) == (1, 1000)
     pooled = [graph.shape(node.inputs[0]) for node in graph.nodes if node.op_type == "GlobalAveragePool"]
     assert pooled[-1][2:] in ((7, 7), (4, 4))
-
-
-def test_members_differ_and_use_all_kernels() -> None:
-    references = SPACE.sample(60, 0)
-    assert len({reference.key for reference in references}) == 60
-    kernels = Counter(block[1] for reference in references for block in reference.parameters["blocks"])
-    assert set(kernels) == set(KERNELS)
-    for count in kernels.values():
-        assert count / sum(kernels.values()) == pytest.approx(1 / 3, abs=0.06)
-
-
-def test_a_parameter_that_the_space_lacks_is_refused() -> None:
-    with pytest.raises(ModelError, match="colour"):
-        SPACE.build(blocks=[], colour="red")
 
 
 def layers(graph: Graph) -> int:

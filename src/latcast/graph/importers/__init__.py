@@ -23,7 +23,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is read.
+    """Options for reading a model.
 
     Attributes:
         shapes: See :data:`Shapes`.
@@ -86,10 +86,7 @@ _REFUSED: Mapping[str, str] = {
         "such files are pickles, which run any code they hold when they are opened, and often hold weights without the "
         "network; export the model to ONNX (torch.onnx.export) or save it with torch.export.save as .pt2",
     ),
-    **dict.fromkeys(
-        (".h5", ".keras", ".pb"),
-        "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)",
-    ),
+    **dict.fromkeys((".h5", ".keras", ".pb"), "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)"),
     ".ort": "that is onnxruntime's own format; give the ONNX model that it was made from",
     **dict.fromkeys((".safetensors", ".gguf"), "such files hold weights without the network; export the model to ONNX"),
 }
@@ -105,11 +102,7 @@ _CONVERTED: Mapping[str, str] = {
 
 
 def load_graph(
-    source: str | os.PathLike[str] | object,
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    trust: bool = False,
+    source: str | os.PathLike[str] | object, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False
 ) -> Graph:
     """Read a network from a file or an object.
 
@@ -153,13 +146,7 @@ def read_source(source: str | os.PathLike[str] | object, options: ModelOptions) 
     return _importer_of(source).load(source, options)
 
 
-def from_torch(
-    module: object,
-    example_inputs: object,
-    *,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-) -> Graph:
+def from_torch(module: object, example_inputs: object, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
     """Return the network of a ``torch.nn.Module``.
 
     Args:

@@ -209,10 +209,7 @@ def _interp(c: Conversion) -> Any:
     if len(shape) not in (1, 3) or len(c) > 1:
         return NotImplemented
     channels, height, width = shape if len(shape) == 3 else (shape[0], 1, 1)
-    sizes = (
-        c.integer(3) or int(height * c.number(1, 1.0)),
-        c.integer(4) or int(width * c.number(2, 1.0)),
-    )
+    sizes = (c.integer(3) or int(height * c.number(1, 1.0)), c.integer(4) or int(width * c.number(2, 1.0)))
     if min(sizes) <= 0:
         raise ModelError(f"its output would be {list(sizes)}")
     mode = {1: "nearest", 2: "linear", 3: "cubic"}[c.integer(0)]

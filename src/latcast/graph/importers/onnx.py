@@ -344,11 +344,7 @@ def _with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _infer_by_schema(
-    proto: onnx.NodeProto,
-    node: Node,
-    inputs: Sequence[Tensor | None],
-    opsets: Mapping[str, int],
-    assembly: Assembly,
+    proto: onnx.NodeProto, node: Node, inputs: Sequence[Tensor | None], opsets: Mapping[str, int], assembly: Assembly
 ) -> list[Tensor] | None:
     """Return the output tensors by the inference of ONNX's own schema of the operator, or None where that does not know."""
     from onnx import defs, helper, numpy_helper, shape_inference

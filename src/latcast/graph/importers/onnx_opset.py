@@ -120,11 +120,7 @@ def _pool(node: Node, assembly: Assembly, opset: int) -> Node:
     kernel = _ints(node, "kernel_shape", ())
     rank = len(kernel)
     pads = _explicit_pads(node, assembly, kernel)
-    attributes: Attributes = {
-        "kernel_shape": kernel,
-        "strides": _ints(node, "strides", (1,) * rank),
-        "pads": pads,
-    }
+    attributes: Attributes = {"kernel_shape": kernel, "strides": _ints(node, "strides", (1,) * rank), "pads": pads}
     attributes |= _unless(node, "ceil_mode", 0) | _unless(node, "dilations", (1,) * rank) | _unless(node, "p", 2)
     if any(pads) or "ceil_mode" in attributes:
         attributes |= _unless(node, "count_include_pad", 0)
@@ -265,10 +261,7 @@ def _reduce(node: Node, assembly: Assembly, opset: int) -> Node:
         if _int(node, "noop_with_empty_axes", 0):
             return Node("Identity", node.name, node.inputs[:1], node.outputs)
         axes = tuple(range(rank))
-    attributes: Attributes = {
-        "axes": tuple(sorted(axis % max(rank, 1) for axis in axes)),
-        "keepdims": _int(node, "keepdims", 1),
-    }
+    attributes: Attributes = {"axes": tuple(sorted(axis % max(rank, 1) for axis in axes)), "keepdims": _int(node, "keepdims", 1)}
     return replace(node, inputs=node.inputs[:1], attributes=attributes)
 
 

@@ -165,11 +165,7 @@ def _resize(mode: str, table: str) -> Convert:
             placement = "align_corners"
         elif options.HalfPixelCenters():
             placement = "half_pixel"
-        attributes: Attributes = {
-            "mode": mode,
-            "coordinate_transformation_mode": placement,
-            "nearest_mode": "floor",
-        }
+        attributes: Attributes = {"mode": mode, "coordinate_transformation_mode": placement, "nearest_mode": "floor"}
         sizes = c.constant([batch, channels, height, width])
         c.result("Resize", [c.channels_first(), "", "", sizes], attributes, from_channels_first=True)
 

@@ -138,10 +138,7 @@ def _before_moves(graph: Graph, name: str) -> str:
 
 
 def choose_parameters(
-    graph: Graph,
-    tensors: frozenset[str],
-    ranges: Mapping[str, tuple[float, float]],
-    style: QuantisationStyle = OPERATOR_STYLE,
+    graph: Graph, tensors: frozenset[str], ranges: Mapping[str, tuple[float, float]], style: QuantisationStyle = OPERATOR_STYLE
 ) -> Mapping[str, Affine]:
     """Scale and zero point of every quantised activation.
 

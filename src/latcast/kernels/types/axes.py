@@ -81,7 +81,7 @@ def dft_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def build_dft(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Of as many points as are read: complex, or real and then of one side where only that is written."""
+    """Add a transform of as many points as are read: complex, or real and one-sided where only that is written."""
     points = c["points"]
     width = 2 if c["read_each"] >= 2 * points else 1
     x = builder.input((c["transforms"], points, width))

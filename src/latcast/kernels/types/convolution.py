@@ -41,14 +41,11 @@ def extract(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def quantities(c: Columns) -> Quantities:
-    """FLOPs = 2 MACs; a MAC for every output and every filter element of its group (papers: 2 N Ho Wo Co Kh Kw Ci/g)."""
+    """Return FLOPs = 2 MACs; a MAC for every output and every filter element of its group (papers: 2 N Ho Wo Co Kh Kw Ci/g)."""
     taps = c["kernel_h"] * c["kernel_w"] * c["in_channels"] / c["groups"]
     outputs = c["batch"] * c["out_channels"] * c["out_h"] * c["out_w"]
     return Quantities(
-        2 * outputs * taps,
-        c["batch"] * c["in_channels"] * c["in_h"] * c["in_w"],
-        outputs,
-        taps * c["out_channels"],
+        2 * outputs * taps, c["batch"] * c["in_channels"] * c["in_h"] * c["in_w"], outputs, taps * c["out_channels"]
     )
 
 
@@ -124,8 +121,7 @@ def _unaligned(c: Columns) -> np.ndarray:
 
 
 def dense_class(c: Columns) -> np.ndarray:
-    """Dense convolutions run by different algorithms: 1x1 as a product, 3x3 at stride 1 perhaps as Winograd, and the first
-    layer apart, whatever its filter: it has the few channels of an image."""
+    """Return classes by algorithm: 1x1 as a product, 3x3 at stride 1 perhaps as Winograd, the first layer by its few channels."""
     k = np.maximum(c["kernel_h"], c["kernel_w"])
     strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
     names = np.select(
@@ -141,7 +137,7 @@ def dense_class(c: Columns) -> np.ndarray:
 
 
 def depthwise_class(c: Columns) -> np.ndarray:
-    """By filter and stride; those of several outputs a channel apart, as many a library computes them by a generic loop."""
+    """Return classes by filter and stride; several outputs a channel are a class of their own, as generic loops run them."""
     k = np.maximum(c["kernel_h"], c["kernel_w"])
     strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
     names = np.where(k <= 3, "depthwise 3x3", np.where(k <= 5, "depthwise kxk", "depthwise wide"))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
 from latcast.kernels.types.convolution import (
     CONV,
     DEPTHWISE_CONV,
@@ -22,11 +21,13 @@ from latcast.kernels.types.convolution import (
     quantities,
 )
 from latcast.kernels.types.kernel_type import (
+    LINE_ELEMENTS,
     Columns,
     KernelType,
     Quantities,
     add_kernel_type,
     add_kernel_variant,
+    missed,
     one_class,
 )
 
@@ -45,7 +46,7 @@ def winograd_tiles(c: Columns, tile: int = WINOGRAD_TILE) -> np.ndarray:
 
 
 def winograd_quantities(tile: int) -> Callable[[Columns], Quantities]:
-    """Three steps: tiles of the input transformed, a matrix product a point, tiles transformed back (Lavin and Gray §4).
+    """Return the work of transformed tiles, a matrix product a point, and the way back (Lavin and Gray §4).
 
     Between them the transformed tiles are written and read; the transforms' own additions are few beside that. The filters
     are stored transformed: for 9 values 36 where a tile is of 4x4 outputs, 64 where it is of 6x6.
@@ -73,10 +74,10 @@ SECOND_CACHE = (2048, 8)
 """Sets and ways of the second cache: 1 MiB."""
 
 FAR_CHANNELS = 512
-"""Channels from which on pixels lie 2 KiB or further apart: a page of 4 KiB holds too few for the processor to see a stride."""
+"""Channels from which on pixels lie 2 KiB or further apart, too far for the processor's prefetching."""
 
 FETCHED = 64
-"""Elements that are read in order while one line is fetched that nothing asked for ahead: 12 ns, where an element takes 0.2."""
+"""Elements that are read in order in the time of one line that was not prefetched."""
 
 
 def narrow_quantities(c: Columns) -> Quantities:

@@ -32,18 +32,8 @@ ACTIVATIONS = (
 """Functions by code (their index); a new one goes to the end, as bundles hold codes."""
 
 ARITHMETIC = (
-    "add",
-    "mul",
-    "sub",
-    "div",
-    "bias_add",
-    "mul_weight",
-    "add_scalar",
-    "mul_scalar",
-    "div_scalar",
-    "pow_scalar",
-    "arithmetic",
-)
+    "add", "mul", "sub", "div", "bias_add", "mul_weight", "add_scalar", "mul_scalar", "div_scalar", "pow_scalar", "arithmetic",
+)  # fmt: skip
 """Operations by code."""
 
 _IDIOMS = tuple(idiom for row in operators(Kind.UNARY) for idiom in row.idioms)

@@ -1,4 +1,4 @@
-"""What a kernel type is, and the table of all of them."""
+"""Kernel types, and the table of all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Columns = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Quantities:
-    """What a kernel computes and moves; arrays of shape (kernels,)."""
+    """The FLOPs of kernels and the elements they move; arrays of shape (kernels,)."""
 
     flops: np.ndarray
     input_elements: np.ndarray
@@ -196,9 +196,33 @@ def no_features(columns: Columns) -> Mapping[str, np.ndarray]:
 
 
 def channel_remainders(columns: Columns) -> Mapping[str, np.ndarray]:
-    """For the features of a type with channels: blocked layouts take whole blocks of 4, 8 or 16 channels; kernels with others
-    fall back to a plain layout, which is several times slower for pooling."""
+    """Return the channels beyond whole blocks of 4, 8 or 16, with which kernels fall back to slower plain layouts."""
     return {f"channels_mod_{block}": columns["channels"] % block for block in (4, 8, 16)}
+
+
+LINE_BYTES, ELEMENT_BYTES = 64, 4
+LINE_ELEMENTS = LINE_BYTES // ELEMENT_BYTES
+
+SHARPNESS = 4.0
+"""Exponent: at the capacity of a cache half of its lines are gone, at twice the capacity all but a seventeenth."""
+
+
+def missed(reads: np.ndarray, stride: np.ndarray, cache: tuple[int, int]) -> np.ndarray:
+    """Return the share of reads whose line is gone when the next pass comes, (kernels,).
+
+    A line serves sixteen reads if it is still there when the next ones come; a stride that is a multiple of a power of two
+    brings all lines into a few sets of the cache.
+
+    Args:
+        reads: In a pass, each of another place.
+        stride: Elements between them.
+        cache: Sets and ways.
+    """
+    sets, ways = cache
+    lines, rest = np.divmod(np.asarray(stride, dtype=np.int64) * ELEMENT_BYTES, LINE_BYTES)
+    # Strides that are no whole number of lines come to all sets in turn.
+    reached = np.where((rest == 0) & (lines > 0), sets // np.gcd(np.maximum(lines, 1), sets), sets)
+    return np.asarray(1 / (1 + (reached * ways / np.maximum(reads, 1)) ** SHARPNESS))
 
 
 class NotThisType(Exception):

@@ -44,7 +44,7 @@ def linear_quantities(c: Columns) -> Quantities:
 
 
 def linear_class(c: Columns) -> np.ndarray:
-    """One row is a matrix-vector product, bound by reading the weights; many rows are a matrix product."""
+    """Return vector for a few rows, bound by reading the weights; else matrix."""
     return np.where(c["rows"] <= 4, "linear vector", "linear matrix").astype(object)
 
 
@@ -57,7 +57,7 @@ def linear_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def build_linear(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """One row as classifiers have it, a Gemm with its bias; several as tokens, whose bias is an operator fused behind."""
+    """Add a Gemm with its bias for one row, as classifiers have it; a product for several, whose bias is fused behind."""
     if c["rows"] == 1:
         return builder.linear(builder.input((1, c["in_features"])), c["out_features"])
     return builder.linear(builder.input((1, c["rows"], c["in_features"])), c["out_features"], bias=has_bias_behind(c))
@@ -83,11 +83,7 @@ def matmul_quantities(c: Columns) -> Quantities:
 
 
 def matmul_features(c: Columns) -> Mapping[str, np.ndarray]:
-    return {
-        "columns_mod_16": c["columns"] % 16,
-        "rows_mod_8": c["rows"] % 8,
-        "macs_each": c["rows"] * c["inner"] * c["columns"],
-    }
+    return {"columns_mod_16": c["columns"] % 16, "rows_mod_8": c["rows"] % 8, "macs_each": c["rows"] * c["inner"] * c["columns"]}
 
 
 def build_matmul(builder: GraphBuilder, c: Mapping[str, int]) -> str:
@@ -97,7 +93,7 @@ def build_matmul(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Batch times heads, queries, keys, size of a head (of keys and values, their mean), heads that share another's keys."""
+    """Return batch times heads, queries, keys, mean size of a head, heads that share another's keys."""
     if nodes[0].op_type == "Attention":
         s = attention_sizes(view_of(graph, nodes[0]))
         size = -(-(s.key_size + s.value_size) // 2)
@@ -110,8 +106,7 @@ def extract_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def attention_quantities(c: Columns) -> Quantities:
-    """Two products of 2·q·k·d FLOPs and a softmax of 6 FLOPs a score; keys and values are read once for all heads that share
-    them."""
+    """Count two products of 2·q·k·d FLOPs and a softmax of 6 a score; heads that share keys and values read them once."""
     b, q, k, d = c["batch_heads"], c["queries"], c["keys"], c["head_size"]
     key_heads = b / (1 + c["sharing_heads"])
     return Quantities(b * q * k * (4 * d + 6), d * (b * q + 2 * key_heads * k), b * q * d, 0 * b)
@@ -122,7 +117,7 @@ def attention_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def build_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Without a scale, which some runtimes take into the kernel and others do not; of shared heads as one operator."""
+    """Add the products without a scale, which not all runtimes fuse; shared heads are one operator."""
     if c["sharing_heads"]:
         key_heads = max(c["batch_heads"] // (1 + c["sharing_heads"]), 1)
         rows = (c["batch_heads"], c["queries"]), (key_heads, c["keys"]), (key_heads, c["keys"])
@@ -149,7 +144,7 @@ def build_einsum(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_linear_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Batch times key heads, query heads for each, tokens, sizes of a head, and the rule by which the state changes."""
+    """Return batch times key heads, query heads for each, tokens, sizes of a head, and the rule by which the state changes."""
     node = nodes[0]
     s = linear_attention_sizes(view_of(graph, node))
     rule = LINEAR_ATTENTION_RULES.index(str(node.attributes.get("update_rule", "gated_delta")))
@@ -161,8 +156,7 @@ LINEAR_ATTENTION_RULES = ("linear", "gated", "delta", "gated_delta")
 
 
 def linear_attention_quantities(c: Columns) -> Quantities:
-    """Two FLOPs an element of the state for each query head that reads it, for the update, and for the reading of the delta
-    rules; one for a gate."""
+    """Count 2 FLOPs an element of the state for each query head, the update and the delta rules' reading; 1 for a gate."""
     heads, tokens, state = c["key_heads"], c["tokens"], c["key_size"] * c["value_size"]
     rule = c["rule"].astype(int)
     each = 2 * (c["sharing"] + 1 + (rule >= 2)) + (rule % 2)

@@ -12,10 +12,10 @@ from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import lookup, node_flops
 from latcast.graph.operators.selection import neighbours
-from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
 from latcast.kernels.layouts import LAYOUT_CLASSES
 from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
+    LINE_ELEMENTS,
     Columns,
     KernelType,
     NotThisType,
@@ -23,6 +23,7 @@ from latcast.kernels.types.kernel_type import (
     add_kernel_type,
     add_kernel_variant,
     channel_remainders,
+    missed,
     no_features,
     one_class,
 )
@@ -120,7 +121,7 @@ def build_transpose(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 FIRST_CACHE = (64, 12)
-"""Sets and ways: 48 KiB, as cores of servers have them; older ones have eight ways."""
+"""Sets and ways of a server core's first cache: 48 KiB."""
 
 
 def reorder_features(c: Columns) -> Mapping[str, np.ndarray]:
@@ -246,8 +247,7 @@ def copy_class(c: Columns) -> np.ndarray:
 def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     """Add a Cast, a Pad, an Expand, a Gather or a SpaceToDepth.
 
-    Kernels written down before copies had forms are a Pad where they write more than they read, or else a Cast. Numbers that no
-    kernel of the form has are built as one that is near.
+    Numbers that no kernel of the form has are built as one that is near; a plain copy that writes more than it reads as a Pad.
     """
     out, size, form, run = c["elements"], c["in_elements"], c["form"], c["run"]
     if form in (_PAD, _REFLECT_PAD) or (form == _PLAIN and out > size):
@@ -270,7 +270,7 @@ def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def _build_pad(builder: GraphBuilder, out: int, size: int, run: int, *, reflects: bool) -> str:
-    """Of the last axis, which is the run, and of the one before it where that alone does not give as many elements."""
+    """Add a Pad of the last axis (the run), and of the one before it where that alone does not give as many elements."""
     sizes = _padded_map(out, size, run, reflects=reflects)
     if sizes is None:
         return builder.pad(builder.input((1, size)), (0, 0, 0, max(out - size, 0)))
@@ -282,7 +282,7 @@ def _build_pad(builder: GraphBuilder, out: int, size: int, run: int, *, reflects
 
 
 def _padded_map(out: int, size: int, run: int, *, reflects: bool) -> tuple[int, int, int, int] | None:
-    """Channels, height, padded height and padded run of a map of ``size`` elements that is padded to ``out``.
+    """Return channels, height, padded height and padded run of a map of ``size`` elements that is padded to ``out``.
 
     The run is padded by as little as divides the whole; of several heights the nearest to the run is taken, as maps are square.
     What is reflected on either side is less than there is. None where there is no such map.

@@ -264,11 +264,7 @@ def googlenet(
             x = b.max_pool(x, 3 if stage == 1 else 2, 2, ceil=True)
         for _ in range(depth):
             plain, reduce_a, conv_a, reduce_b, conv_b, pooled = next(waiting)
-            branches = [
-                [(plain, 1, 1)],
-                [(reduce_a, 1, 1), (conv_a, sizes[0], 1)],
-                [(reduce_b, 1, 1), (conv_b, sizes[1], 1)],
-            ]
+            branches = [[(plain, 1, 1)], [(reduce_a, 1, 1), (conv_a, sizes[0], 1)], [(reduce_b, 1, 1), (conv_b, sizes[1], 1)]]
             x = inception(b, x, branches, pooled, lambda y: b.max_pool(y, 3, 1, 1, ceil=True))
     return pooled_classifier(b, x, classes)
 

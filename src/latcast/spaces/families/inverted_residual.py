@@ -28,7 +28,7 @@ from latcast.spaces.families.variants import (
 
 @dataclass(frozen=True)
 class Block:
-    """One inverted residual: output channels, channels of its depthwise convolution, that convolution, and what surrounds it."""
+    """An inverted residual: output channels, channels of its depthwise convolution, that convolution, and what surrounds it."""
 
     width: int
     expanded: int
@@ -173,8 +173,7 @@ MNASNET = VariantFamily(
         },
     )
     | published(
-        "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer",
-        {"mnasnet_a1": (_MNASNET_A1, 3.9, 312)},
+        "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer", {"mnasnet_a1": (_MNASNET_A1, 3.9, 312)}
     ),
     _MNASNET,
     partial(seven_stages, activation="relu", pooled_by_mean=True),
@@ -348,7 +347,7 @@ def _scaled_v3(base: Mapping[str, Any], multiplier: float) -> dict[str, Any]:
 
 
 def _minimalistic(base: Mapping[str, Any]) -> dict[str, Any]:
-    """Without squeeze-and-excitation, hard swish and kernels of 5."""
+    """Return parameters without squeeze-and-excitation, hard swish and kernels of 5."""
     count = len(base["widths"])
     simple = {"kernels": [3] * count, "squeeze": [0] * count, "activations": ["relu"] * count, "activation": "relu"}
     return {name: value for name, value in base.items() if name != "stem"} | simple

@@ -181,7 +181,7 @@ _Made = TypeVar("_Made")
 
 
 def checked_call(name: str, builder: Callable[..., _Made], parameters: Mapping[str, Any]) -> _Made:
-    """Call a builder of graphs or sizes, with an error that lists its parameters where an argument is none of them.
+    """Call a builder of graphs or sizes, with an error that lists its parameters where an argument is unknown.
 
     Raises:
         ModelError: A parameter that the builder does not take, or one that it lacks.
@@ -244,7 +244,7 @@ IMAGE: Mapping[str, Any] = {"resolution": 224, "classes": 1000, "batch": 1}
 class VariantFamily:
     """A family of real image classifiers: how it is built, its published members, and a way to draw variants.
 
-    Variants beyond the limits are drawn again: nobody runs them on an edge device, and weights beyond 160
+    Variants beyond the limits are drawn again: they do not run on edge devices, and weights beyond 160
     million (VGG16 has 138) do not fit in a phone's memory.
 
     Attributes:

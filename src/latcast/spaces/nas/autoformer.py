@@ -51,7 +51,7 @@ def supernet(
     ratios: tuple[float, ...],
     published: dict[str, PublishedModel] | None = None,
 ) -> Supernet:
-    """One of the three spaces."""
+    """Return one of the three spaces."""
     most = max(depths)
     dimensions = (
         Dimension("width", widths), Dimension("depth", depths), Dimension("heads", heads, most),

@@ -32,7 +32,7 @@ def rounded_channels(channels: np.ndarray, multiple: int = 8, least_share: float
 
 @dataclass(frozen=True)
 class StageChoices:
-    """One stage of many networks.
+    """A stage of many networks.
 
     Attributes:
         width: Output channels, (networks,) or one for all.

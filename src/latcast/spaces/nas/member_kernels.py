@@ -152,7 +152,7 @@ def table_bytes(table: MemberKernels) -> bytes:
 
 
 def fingerprint(supernet: Supernet, rules: FusionRules) -> str:
-    """Of what a table depends on: the space's choices and the rules."""
+    """Return the fingerprint of what a table depends on: the space's choices and the rules."""
     said = {key: value for key, value in rules.to_json().items() if key not in ("schema", "runtime", "version", "evidence")}
     choices = [supernet.name, supernet.choices.tolist(), list(supernet.fields)]
     return hashlib.sha256(json.dumps([SCHEMA, choices, said], sort_keys=True).encode()).hexdigest()

@@ -173,7 +173,7 @@ def build(
 
 
 class CellSpace:
-    """All cells, as a space."""
+    """The space of all cells."""
 
     name = NAME
 
@@ -211,7 +211,7 @@ DIMENSIONS = (Dimension("edges", tuple(range(len(OPERATIONS))), len(EDGES)),)
 
 
 def segments(values: Columns) -> np.ndarray:
-    """Of the cells with these operations; edges that lead nowhere are none."""
+    """Return the segments of the cells with these operations; edges without effect count as ``none``."""
     edges = np.where(dead_edges(values)["edges"], 0, values["edges"])
     none = [0] * len(EDGES)
     parts: list[Any] = [[STEM, RESOLUTION, 3, CHANNELS, *none]]

@@ -292,8 +292,7 @@ def _grown(needed: int, least: int) -> int:
 
 
 def _without_repetition(numbers: np.ndarray) -> np.ndarray:
-    """Where to build a chain such that of more than three equal segments in a row the first, the second and the last are left:
-    those between are as the second is."""
+    """Return the places of a chain to build: of more than three equal segments in a row the first, the second and the last."""
     same = np.concatenate([[False], numbers[1:] == numbers[:-1]])
     inside = same & np.concatenate([same[1:], [False]])  # equal to the one before and to the one behind
     again = inside & np.concatenate([[False], inside[:-1]])

@@ -56,7 +56,7 @@ def chosen_values(dimensions: Sequence[Dimension], encodings: np.ndarray) -> dic
         Dimension's name to (networks, count): integers where all its choices are, otherwise floats.
 
     Raises:
-        ModelError: Another number of columns, or an index that is none of the choices.
+        ModelError: Another number of columns, or an index beyond the choices.
     """
     counts = choice_counts(dimensions)
     if encodings.ndim != 2 or encodings.shape[1] != len(counts):
@@ -65,7 +65,7 @@ def chosen_values(dimensions: Sequence[Dimension], encodings: np.ndarray) -> dic
     if wrong.any():
         column = int(np.argmax(wrong))
         raise ModelError(
-            f"column {column} ({column_names(dimensions)[column]}) of an encoding is none of 0 to {counts[column] - 1}; "
+            f"column {column} ({column_names(dimensions)[column]}) of an encoding is not one of 0 to {counts[column] - 1}; "
             "expected indices of choices"
         )
     values, start = {}, 0
@@ -107,7 +107,7 @@ def encoding_of_values(space: str, dimensions: Sequence[Dimension], values: Colu
     """Return the indices of values, (networks, columns), int16.
 
     Raises:
-        ModelError: A value is none of the choices.
+        ModelError: A value is not one of the choices.
     """
     parts = []
     for dimension in dimensions:

@@ -34,13 +34,13 @@ class Span:
 
 
 def always(values: Values) -> bool:
-    """For parametrisations without impossible combinations."""
+    """Return True: no combination is impossible."""
     return True
 
 
 @dataclass(frozen=True)
 class Parametrisation:
-    """What the configurations of a kernel type may be.
+    """The possible configurations of a kernel type.
 
     Attributes:
         axes: Dimensions on a grid of usual values (nn-Meter Table 5: sizes, kernels, strides).
@@ -80,7 +80,7 @@ CODES = frozenset({"form", "function", "operation", "broadcast", "linear", "padd
 
 
 def each(name: str, values: tuple[int, ...], *, cell: bool = True) -> Axis:
-    """One dimension on a grid."""
+    """Return one dimension on a grid."""
     return Axis((name,), tuple((value,) for value in values), cell)
 
 

@@ -182,7 +182,7 @@ def _write_concat(values: Values) -> dict[str, int]:
 
 
 def _read_split(fields: Values) -> dict[str, int]:
-    """How often the runs of all outputs follow each other, in place of the elements."""
+    """Replace the elements by how often the runs of all outputs follow each other."""
     outer = max(fields["elements"] // (fields["run"] * fields["outputs"]), 1)
     return {**without(fields, "elements"), "outer": outer}
 

@@ -41,12 +41,12 @@ def _window(values: Values, axis: str) -> int:
 
 
 def _fits(values: Values) -> bool:
-    """No window wider than the map, no stride longer: both would be a smaller kernel with work for nothing."""
+    """Return whether window and stride are at most the map; others are a smaller kernel with needless work."""
     return values["kernel_h"] <= values["in_h"] and values["stride_h"] <= values["in_h"]
 
 
 def _read_window(fields: Values, axes: str = "hw") -> dict[str, int]:
-    """With the least padding that gives the output's size, in place of that size."""
+    """Replace the output's size by the least padding that gives it."""
     pads = {}
     for axis in axes:
         covered = (fields[f"out_{axis}"] - 1) * fields[f"stride_{axis}"] + _window(fields, axis)
@@ -92,7 +92,7 @@ def _write_grouped(values: Values) -> dict[str, int]:
 
 
 def _read_transposed(fields: Values) -> dict[str, int]:
-    """With what is cut off the full output, in place of the output's size."""
+    """Replace the output's size by what is cut off the full output."""
     cuts = {}
     for axis in "hw":
         full = (fields[f"in_{axis}"] - 1) * fields[f"stride_{axis}"] + _window(fields, axis)

@@ -81,12 +81,7 @@ KEEPS_CHANNELS = frozenset({"pooling", "split"})
 
 
 def build(
-    blocks: Sequence[BlockParameters],
-    channels: Sequence[int],
-    *,
-    resolution: Size = 224,
-    classes: int = 1000,
-    batch: int = 1,
+    blocks: Sequence[BlockParameters], channels: Sequence[int], *, resolution: Size = 224, classes: int = 1000, batch: int = 1
 ) -> Graph:
     """Build a member of the space.
 

@@ -134,15 +134,12 @@ HEADS: Mapping[str, tuple[Head, float]] = {
 """Heads and their shares in percent."""
 
 BLOCKS: Mapping[str, Block] = {**CONVOLUTIONAL, **TOKENS}
-KIND_WEIGHTS: Mapping[str, float] = {
-    **{kind: 1.2 if kind in TOKENS else 1.0 for kind in BLOCKS},
-    "grouped_bottleneck": 1.5,
-}
+KIND_WEIGHTS: Mapping[str, float] = {**{kind: 1.2 if kind in TOKENS else 1.0 for kind in BLOCKS}, "grouped_bottleneck": 1.5}
 """Weights of kinds. Blocks on tokens do not fit every resolution and grouped convolutions have many shapes: both weigh more."""
 
 
 def kinds_in(**parameters: Any) -> Counter[str]:
-    """How often each kind occurs in the member with these parameters."""
+    """Count each kind of block in the member with these parameters."""
     return Counter(_assemble(**parameters)[0].kinds)
 
 
@@ -268,7 +265,7 @@ def within_limits(graph: Graph, macs: tuple[float, float] = MAC_RANGE) -> bool:
 SPACE = DrawnSpace(NAME, build, draw, within_limits)
 
 
-# The same networks on small images (CIFAR's 32x32 and the like), whose kernels the larger ones hardly ever have. Search spaces
+# The same networks on small images (CIFAR's 32x32 and similar), whose kernels the larger ones hardly ever have. Search spaces
 # such as NAS-Bench-201 work at this size: tiny maps with few channels, where overheads outweigh arithmetic.
 
 SMALL_SIZES = (32, 32, 32, 48, 64)
@@ -276,7 +273,7 @@ SMALL_MAC_RANGE = (4e6, 500e6)
 
 
 def build_small(seed: int, width: float = 1.0, size: int = SMALL_SIZES[0]) -> Graph:
-    """Build the network that :func:`build` makes of a seed, for a square input of ``size`` pixels a side."""
+    """Build the network that :func:`build` derives from a seed, for a square input of ``size`` pixels a side."""
     return build(seed, width, input_size=(size, size))
 
 

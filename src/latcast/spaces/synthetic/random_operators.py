@@ -53,7 +53,7 @@ def _unary(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _binary(b: _Steps, x: str, rng: Random) -> str:
-    """Of two maps, with a number, or with one number a channel."""
+    """Add a binary operator of two maps, with a number, or with one number a channel."""
     kind, other = rng.choice(BINARY), rng.random()
     if other < 0.5:
         return b.op(kind, [x, b.relu(x)])[0]
@@ -198,7 +198,7 @@ def _pool(b: _Steps, x: str, rng: Random) -> str:
 
 
 def _gate(b: _Steps, x: str, rng: Random) -> str:
-    """Each channel by a factor from the means of all, written as a reduction."""
+    """Scale each channel by a factor from the means of all, written as a reduction."""
     channels = b.channels(x)
     squeezed = b.relu(b.conv(b.reduce_mean(x, (2, 3)), max(channels // rng.choice((2, 4, 8)), 4), 1))
     return b.mul(x, b.op(rng.choice(("Sigmoid", "HardSigmoid")), [b.conv(squeezed, channels, 1)])[0])

@@ -76,11 +76,11 @@ class _Rows(GraphBuilder):
         return self.reshape(self.transpose(x, (0, 2, 1, 3)), (1, rows, heads * size))
 
     def keys(self, x: str) -> str:
-        """With the last two axes exchanged."""
+        """Exchange the last two axes."""
         return self.transpose(x, (0, 1, 3, 2))
 
     def parted(self, x: str, rng: Random, parts: int) -> list[str]:
-        """Equal parts of the channels, by a split or by slices."""
+        """Return equal parts of the channels, by a split or by slices."""
         width = self.shape(x)[-1] // parts
         if rng.random() < 0.5:
             return list(self.split(x, [width] * parts, axis=len(self.shape(x)) - 1))
@@ -96,7 +96,7 @@ def _scaled_norm(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _standardised(b: _Rows, x: str, rng: Random) -> str:
-    """Less its mean and divided by its deviation, operator by operator, over the channels or the rows."""
+    """Subtract the mean and divide by the deviation, operator by operator, over the channels or the rows."""
     axis = rng.choice((-1, -1, 1))
     centred = b.sub(x, b.reduce_mean(x, (axis,)))
     variance = b.reduce_mean(b.mul(centred, centred), (axis,))
@@ -178,7 +178,7 @@ def _joined(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _self_attention(b: _Rows, x: str, rng: Random) -> str:
-    """Of normalised queries and keys, with turned positions, or with learned biases, as drawn."""
+    """Add attention of normalised queries and keys, with turned positions, or with learned biases, as drawn."""
     rows, channels = b.extent(x)
     queries, keys, values = (b.heads(part) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     kind = rng.choice(("cosine", "turned", "biased", "rms"))
@@ -211,7 +211,7 @@ def _turned(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _channel_attention(b: _Rows, x: str, rng: Random) -> str:
-    """Between channels, over all rows (XCiT, EdgeNeXt, DaViT)."""
+    """Add attention between channels, over all rows (XCiT, EdgeNeXt, DaViT)."""
     channels = b.extent(x)[1]
     queries, keys, values = (b.keys(b.heads(part)) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     if rng.random() < 0.6:
@@ -221,7 +221,7 @@ def _channel_attention(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _linear_attention(b: _Rows, x: str, rng: Random) -> str:
-    """Without a softmax: keys by values first, divided by the sum of the products (EfficientViT)."""
+    """Add attention without a softmax: keys by values first, divided by the sum of the products (EfficientViT)."""
     channels = b.extent(x)[1]
     queries, keys, values = (b.heads(part) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     queries, keys = b.relu(queries), b.relu(keys)
@@ -233,7 +233,7 @@ def _linear_attention(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _class_attention(b: _Rows, x: str, rng: Random) -> str:
-    """Of one row to all others (CaiT), or of half as many rows (LeViT, MViT)."""
+    """Add attention of one row to all others (CaiT), or of half as many rows (LeViT, MViT)."""
     rows, channels = b.extent(x)
     few = rng.choice((1, 1, max(rows // 2, 1)))
     asking, others = b.slice(x, [0], [few], [1]), b.slice(x, [few], [rows], [1])

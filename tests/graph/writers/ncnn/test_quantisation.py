@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import to_ncnn
-from latcast.graph.writers.ncnn.layers import quantised
 
 
 def int8_terms(graph: Graph) -> list[tuple[str, str | None]]:
@@ -21,50 +23,41 @@ def int8_terms(graph: Graph) -> list[tuple[str, str | None]]:
     return found
 
 
-def test_weights_become_whole_numbers_with_one_scale_a_part() -> None:
-    data, scales = quantised(np.array([[0.5, -1.0], [0.0, 0.25], [0.0, 0.0]], dtype=np.float32), 3)
-    assert data[:4] == (0x000D4B38).to_bytes(4, "little")
-    # 0.5 * 127 is 63.5, which rounds to the even 64; six bytes are padded to eight.
-    assert np.frombuffer(data[4:], np.int8).tolist() == [64, -127, 0, 127, 0, 0, 0, 0]
-    assert np.allclose(scales[:2], [127.0, 508.0])
-    assert np.isfinite(scales).all()
-
-
-def test_a_convolution_read_only_by_int8_convolutions_hands_int8_on() -> None:
-    b = GraphBuilder("chain")
+def chain(b: GraphBuilder) -> str:
     x = b.conv_bn(b.input((1, 3, 16, 16)), 16, 3)
-    x = b.relu(b.batch_norm(b.depthwise_conv(x, 3)))
-    x = b.conv_bn(x, 8, 1)
-    graph = b.finish(b.max_pool(x, 2))
-    assert int8_terms(graph) == [("Convolution", "102"), ("ConvolutionDepthWise", "101"), ("Convolution", "2")]
+    return b.max_pool(b.conv_bn(b.relu(b.batch_norm(b.depthwise_conv(x, 3))), 8, 1), 2)
 
 
-def test_a_split_hands_int8_on_only_where_all_its_readers_take_it() -> None:
-    b = GraphBuilder("branches")
-    x = b.conv(b.input((1, 3, 16, 16)), 16, 3)
-    both = b.finish(b.concat([b.conv(x, 8, 1), b.conv(x, 8, 3)]))
-    assert int8_terms(both)[0] == ("Convolution", "102")
-    b = GraphBuilder("residual")
-    x = b.conv(b.input((1, 3, 16, 16)), 16, 3)
-    assert int8_terms(b.finish(b.add(x, b.conv(x, 16, 3))))[0] == ("Convolution", "2")
-
-
-def test_a_convolution_whose_result_leaves_the_network_makes_floats() -> None:
-    b = GraphBuilder("outputs")
-    x = b.conv(b.input((1, 3, 16, 16)), 16, 3)
-    assert int8_terms(b.finish(x, b.conv(x, 8, 1))) == [("Convolution", "2"), ("Convolution", "2")]
-
-
-def test_matrix_products_compute_in_int8_and_grouped_and_transposed_convolutions_do_not() -> None:
-    b = GraphBuilder("others")
+def head(b: GraphBuilder) -> str:
     x = b.conv_transpose(b.conv(b.input((1, 8, 8, 8)), 16, 3, groups=2), 8)
-    assert int8_terms(b.finish(b.linear(b.flatten(b.global_average_pool(x)), 4))) == [
-        ("ConvolutionDepthWise", None),
-        ("Deconvolution", None),
-        ("InnerProduct", "2"),
-    ]
-    b = GraphBuilder("tokens")
-    assert int8_terms(b.finish(b.linear(b.input((1, 5, 12)), 7))) == [("Gemm", "2")]
+    return b.linear(b.flatten(b.global_average_pool(x)), 4)
+
+
+def first(b: GraphBuilder) -> str:
+    return b.conv(b.input((1, 3, 16, 16)), 16, 3)
+
+
+CONV = "Convolution"
+
+
+@pytest.mark.parametrize(
+    ("build", "terms"),
+    [
+        # A result goes on in int8 (101, 102) where all its readers are int8 convolutions.
+        (lambda b: (chain(b),), [(CONV, "102"), ("ConvolutionDepthWise", "101"), (CONV, "2")]),
+        (lambda b: (b.concat([b.conv(x := first(b), 8, 1), b.conv(x, 8, 3)]),), [(CONV, "102"), (CONV, "2"), (CONV, "2")]),
+        (lambda b: (b.add(x := first(b), b.conv(x, 16, 3)),), [(CONV, "2"), (CONV, "2")]),
+        (lambda b: (x := first(b), b.conv(x, 8, 1)), [(CONV, "2"), (CONV, "2")]),
+        # Products compute in int8, grouped and transposed convolutions do not.
+        (lambda b: (head(b),), [("ConvolutionDepthWise", None), ("Deconvolution", None), ("InnerProduct", "2")]),
+        (lambda b: (b.linear(b.input((1, 5, 12)), 7),), [("Gemm", "2")]),
+    ],
+)
+def test_layers_compute_and_hand_on_int8_where_ncnn_does(
+    build: Callable[[GraphBuilder], tuple[str, ...]], terms: list[tuple[str, str | None]]
+) -> None:
+    b = GraphBuilder("int8")
+    assert int8_terms(b.finish(*build(b))) == terms
 
 
 def test_the_bin_holds_weights_bias_weight_scales_and_the_input_scale() -> None:

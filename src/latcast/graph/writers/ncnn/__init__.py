@@ -108,12 +108,4 @@ def _lower(ctx: Lowering, node: Node) -> None:
     lower(ctx, node)
 
 
-__all__ = [
-    "PRECISIONS",
-    "blob_shape",
-    "elementwise",
-    "linear",
-    "movement",
-    "to_ncnn",
-    "to_ncnn_with_map",
-]
+__all__ = ["PRECISIONS", "blob_shape", "elementwise", "linear", "movement", "to_ncnn", "to_ncnn_with_map"]

@@ -150,7 +150,7 @@ def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
 
 @lowers("BatchNormalization")
 def lower_batch_norm(ctx: Lowering, node: Node) -> None:
-    """On its own, where no convolution comes before it."""
+    """Add an activation layer, where no convolution comes before it."""
     shape = ctx.shape(node.inputs[0])
     parts = [ctx.weight(node, index) for index in (1, 3, 4, 2)]
     data = [plain(part) for part in parts if part is not None]

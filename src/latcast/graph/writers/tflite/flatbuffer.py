@@ -151,10 +151,7 @@ def _data(builder: Builder, data: np.ndarray) -> int:
 
 def _tensor(builder: Builder, tensor: TfliteTensor, buffer: int) -> int:
     fields = dict(
-        Shape=_numbers(builder, tensor.shape),
-        Type=int(tensor.type),
-        Buffer=buffer,
-        Name=builder.CreateString(tensor.name),
+        Shape=_numbers(builder, tensor.shape), Type=int(tensor.type), Buffer=buffer, Name=builder.CreateString(tensor.name)
     )
     if tensor.quantisation is not None:
         fields["Quantization"] = _table(
@@ -169,11 +166,7 @@ def _tensor(builder: Builder, tensor: TfliteTensor, buffer: int) -> int:
 
 
 def _operator(builder: Builder, operator: TfliteOperator, code: int) -> int:
-    fields = dict(
-        OpcodeIndex=code,
-        Inputs=_numbers(builder, operator.inputs),
-        Outputs=_numbers(builder, operator.outputs),
-    )
+    fields = dict(OpcodeIndex=code, Inputs=_numbers(builder, operator.inputs), Outputs=_numbers(builder, operator.outputs))
     options = BUILTINS[operator.builtin].options
     if options:
         fields["BuiltinOptionsType"] = getattr(bindings().BuiltinOptions, options)

@@ -258,13 +258,7 @@ def instance_normalization(writer: GraphWriter, step: Step) -> None:
 
 
 def _normalise(
-    writer: GraphWriter,
-    step: Step,
-    source: int,
-    axes: tuple[int, ...],
-    order: Order,
-    scale: np.ndarray,
-    shift: np.ndarray | None,
+    writer: GraphWriter, step: Step, source: int, axes: tuple[int, ...], order: Order, scale: np.ndarray, shift: np.ndarray | None
 ) -> None:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift over physical axes."""
     full = physical_shape(writer.shape(step.output), order)

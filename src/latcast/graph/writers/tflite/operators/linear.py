@@ -82,11 +82,7 @@ def conv(writer: GraphWriter, step: Step) -> None:
             source = pad_spatial(writer, source, begins, ends, f"{step.output}/padded")
     depthwise = groups == x[1] and groups > 1
     stored = weight[:, 0].transpose(1, 2, 0)[None] if depthwise else weight.transpose(0, 2, 3, 1)
-    inputs = (
-        source,
-        writer.constant(stored, step.inputs[1]),
-        writer.constant(bias, f"{step.output}/bias"),
-    )
+    inputs = (source, writer.constant(stored, step.inputs[1]), writer.constant(bias, f"{step.output}/bias"))
     options: dict[str, float] = {
         "padding": padding, "stride_h": strides[0], "stride_w": strides[1], "dilation_h_factor": dilations[0],
         "dilation_w_factor": dilations[1], "fused_activation_function": step.activation,

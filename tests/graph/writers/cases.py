@@ -1,4 +1,4 @@
-"""Small graphs, one for each thing that the TFLite writer must get right; sizes are odd and never square."""
+"""Small graphs, one for each thing that the writers of TFLite and ncnn must get right; sizes are odd and never square."""
 
 from __future__ import annotations
 
