@@ -66,16 +66,6 @@ def test_import_into_a_file_without_building_networks(
     assert all(kernel.nodes == () for record in records for kernel in record.executed)
 
 
-def test_a_malformed_row_stops_the_import(latcast: Latcast, home: Path, folder: Path) -> None:
-    file = folder / "tflite_cnn_e2e.csv"
-    file.write_text(file.read_text().replace("4000,40", "-4000,40"))
-
-    reason = latcast("data", "import", "usc", folder).reason
-
-    assert reason.startswith(f"{file}:3: the mean on pixel4/tflite-2.10/gpu/fp16 is -4000")
-    assert not (home / "measurements" / "usc.sqlite").exists()
-
-
 def test_two_places_to_import_to_are_one_too_many(latcast: Latcast, folder: Path) -> None:
     found = latcast("data", "import", "usc", folder, "--store", "a.sqlite", "--output", "b.jsonl")
     assert found.code == 2
@@ -137,12 +127,6 @@ def test_a_latency_table_becomes_a_file_of_records(latcast: Latcast, published_d
     assert (found.json["measurements"], found.json["platforms"], len(file.read_text().splitlines())) == (44, 4, 44)
 
 
-def test_help_lists_the_commands(latcast: Latcast) -> None:
-    found = latcast("data", "--help")
-    assert found.code == 0
-    assert {"list", "import", "check", "variants", "export"} <= set(found.out.split())
-
-
 RECORDED = Path(__file__).parents[1] / "datasets" / "importers" / "benchmark_tools" / "recorded"
 
 
@@ -179,14 +163,6 @@ def test_files_of_a_named_platform_become_a_file(latcast: Latcast, tmp_path: Pat
     assert "squeezenet1_1  pixel4/tflite-2.17/cpu1/fp32        23.9  median of the timed runs, 50 runs" in found.out
     assert "'squeezenet1_1' was taken for the published network of that name" in found.err
     assert [item.latency_ms for item in jsonlines.read(output)] == [23.905]
-
-
-def test_a_profile_s_kernels_are_kept(latcast: Latcast, tmp_path: Path) -> None:
-    platform = "board/tflite-2.10/cpu4/fp32"
-
-    found = latcast("data", "import", "benchmark", RECORDED / "tflite_profile.txt", "--on", platform, "--json").json
-
-    assert found["executed_kernels"] == 3
 
 
 def test_cut_off_output_is_one_line_with_file_and_line(latcast: Latcast, home: Path, tmp_path: Path) -> None:

@@ -61,9 +61,6 @@ class TestSuggestFromData:
             "10 networks were measured on every one"
         )
 
-    def test_an_unknown_method_is_a_wrong_call(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "suggest", "--data", known, "--method", "magic").code == 2
-
 
 class TestAdd:
     @pytest.mark.parametrize("precision", PUBLISHED_PRECISIONS)
@@ -107,17 +104,6 @@ class TestAdd:
         assert 170 < found[0]["latency_ms"] < 290
         assert found[0]["low_ms"] < 230 < found[0]["high_ms"]
         assert found[1]["low_ms"] < 40 < found[1]["high_ms"]
-
-    def test_more_networks_make_a_narrower_interval(self, latcast: Latcast, tmp_path: Path) -> None:
-        few = tmp_path / "few.csv"
-        few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\n")
-        widths = []
-        for name, arguments in (("none", ()), ("some", ("--measured", few))):
-            latcast(*ADD, *arguments, "-o", tmp_path / f"{name}.zip")
-            found = latcast("predict", "resnet34", "--on", tmp_path / f"{name}.zip", "--json").json["predictions"][0]
-            widths.append(found["high_ms"] / found["low_ms"])
-
-        assert widths[1] < 0.5 * widths[0]
 
     def test_without_a_measurement_it_says_what_it_rests_on(self, latcast: Latcast, tmp_path: Path) -> None:
         found = latcast(*ADD, "-o", tmp_path / "board.zip")
@@ -203,24 +189,6 @@ class TestKit:
         assert set(found["networks"][0]["files"]) == {"onnx", "ncnn"}
         assert KitManifest.read(tmp_path / "kit").references == {"squeezenet1_1": model("squeezenet1_1")}
         assert (tmp_path / "kit" / "measure.sh").is_file()
-
-    def test_networks_are_chosen_from_data(self, latcast: Latcast, known: Path, tmp_path: Path) -> None:
-        wanted = latcast("device", "suggest", "--data", known, "-n", "2", "--method", "spearman", "--json").json["networks"]
-
-        found = latcast(
-            "device", "kit", "--data", known, "-n", "2", "--method", "spearman", "-o", tmp_path / "kit", "--formats", "onnx"
-        )
-
-        assert found.code == 0
-        assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
-        assert f"sh {tmp_path / 'kit' / 'measure.sh'} --device rpi5 --threads 1" in found.out
-
-    def test_without_data_they_are_those_that_suggest_names(self, latcast: Latcast, tmp_path: Path) -> None:
-        wanted = latcast("device", "suggest", "-n", "1", "--json").json["networks"]
-
-        latcast("device", "kit", "-n", "1", "-o", tmp_path / "kit", "--formats", "onnx")
-
-        assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
 
     def test_an_archive_tells_both_sizes_and_what_to_run(self, latcast: Latcast) -> None:
         found = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx")

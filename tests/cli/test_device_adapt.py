@@ -29,13 +29,6 @@ def test_a_pool_that_does_not_exist_is_refused(latcast: Latcast, tmp_path: Path)
     assert "to take predictors from" in latcast("device", "adapt", "--pool", tmp_path / "nowhere").reason
 
 
-def test_an_unknown_sampler_is_a_wrong_call(latcast: Latcast) -> None:
-    found = latcast("device", "adapt", "--sampler", "nosuch")
-
-    assert found.code == 2
-    assert "'nosuch' is not one of: adaptive, prior, random, vae" in " ".join(found.err.split())
-
-
 def test_a_stored_campaign_is_adapted_to_without_measuring(latcast: Latcast, tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
 

@@ -104,15 +104,6 @@ def test_the_json_of_platforms_holds_card_overhead_and_throughputs(latcast: Latc
     assert second["throughputs"][0]["gflop_per_s"] == pytest.approx(2 * first["throughputs"][0]["gflop_per_s"])
 
 
-@pytest.mark.usefixtures("bundle")
-def test_three_platforms_are_too_many(latcast: Latcast) -> None:
-    assert latcast("platforms", "show", "a", "b", "c").reason == "3 platforms were given; one is shown, two are compared"
-
-
-def test_an_unknown_platform_is_one_line(latcast: Latcast) -> None:
-    assert latcast("platforms", "show", "pixel4").reason.startswith("no predictor for 'pixel4': found no bundles in ")
-
-
 class TestPatterns:
     @pytest.mark.usefixtures("two")
     @pytest.mark.parametrize("pattern", ["openvino", "*/openvino-*/cpu1/*", TWICE_AS_FAST])

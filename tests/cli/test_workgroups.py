@@ -20,13 +20,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_cache(tmp_path_factory.mktemp("sweeps") / "made_up.json", made)
 
 
-def test_subcommands_are_listed(latcast: Latcast) -> None:
-    found = latcast("workgroups", "--help").out
-
-    assert all(name in found for name in ("advise", "measure", "replay"))
-    assert latcast("workgroups", "nosuch").code == 2
-
-
 def test_an_operator_is_advised_with_every_rules_verdict(latcast: Latcast) -> None:
     found = latcast("workgroups", "advise", "conv:56x56x256,k3,s1,c256", "--on", "hikey970", "-n", "2", "--direct")
 
