@@ -235,9 +235,7 @@ def test_weights_are_not_needed_for_a_prediction(latcast: Latcast, tmp_path: Pat
         (("resnet18", "--on", "local/ncnn"), "latcast profile --runtime ncnn"),
     ],
 )
-def test_a_model_shape_or_platform_that_does_not_exist_is_named(
-    latcast: Latcast, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_a_model_or_platform_that_does_not_exist_is_named(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in latcast("predict", *arguments).reason
 
 

@@ -69,7 +69,7 @@ def test_every_word_is_looked_for() -> None:
         ("ms", LISTING.portion(ROWS, "", "-ms", 2, "").next, "in another order"),
     ],
 )
-def test_what_cannot_be_is_refused(sort: str, cursor: str, reason: str) -> None:
+def test_an_unknown_field_or_cursor_is_refused(sort: str, cursor: str, reason: str) -> None:
     with pytest.raises(HubError, match=reason):
         LISTING.portion(ROWS, "", sort, 2, cursor)
 

@@ -84,12 +84,12 @@ def test_only_what_was_uploaded_since_is_taken_back(sqlite: HubDatabase) -> None
         (Scope(upload="zz"), "there is no upload of upload zz"),
     ],
 )
-def test_what_is_not_there_cannot_be_taken_back(sqlite: HubDatabase, scope: Scope, reason: str) -> None:
+def test_an_unknown_upload_or_contributor_cannot_be_taken_back(sqlite: HubDatabase, scope: Scope, reason: str) -> None:
     with pytest.raises(HubError, match=reason):
         sqlite.undo(scope)
 
 
-def test_acts_are_written_down(sqlite: HubDatabase) -> None:
+def test_what_an_administrator_does_is_in_the_audit_log(sqlite: HubDatabase) -> None:
     token, _ = sent(sqlite, "Ann", [record(1, latency_ms=0.0001), record(2, latency_ms=0.0001)])
     first, second = sqlite.quarantine()
     sqlite.release(first["id"])

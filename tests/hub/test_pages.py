@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha384
@@ -36,13 +37,19 @@ def http(sqlite: HubDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield found
 
 
-@pytest.fixture
-def filled(http: TestClient, sqlite: HubDatabase) -> TestClient:
+@pytest.fixture(scope="module")
+def filled(empty_hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A hub with three platforms, which tests only read."""
+    folder = tmp_path_factory.mktemp("filled")
     records = [*device("fast", 0.5), *device("b", 1.0), *device("slow", 9.0, range(1, 5))]
-    post(http, sqlite.issue_token("Ann & Söhne".replace("&", "+"), trusted=True)[0], records)
-    wait_for(lambda: http.get("/api/health").json()["model"])
-    http.app.state.site.cache.forget()  # type: ignore[attr-defined]
-    return http
+    with pytest.MonkeyPatch.context() as patch, HubDatabase(shutil.copy(empty_hub, folder)) as database:
+        patch.setenv("LATCAST_HOME", str(folder / "home"))
+        patch.setattr(browser, "PACKAGED", folder / "packaged")
+        with client(database) as found:
+            post(found, database.issue_token("Ann + Söhne", trusted=True)[0], records)
+            wait_for(lambda: found.get("/api/health").json()["model"])
+            found.app.state.site.cache.forget()  # type: ignore[attr-defined]
+            yield found
 
 
 @pytest.mark.parametrize("path", PAGES[1:])

@@ -30,7 +30,7 @@ NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
         ({"latency_ms": 9.0, "runs_ms": (9.0,) * 10, "rounds": (0,) * 10}, "to the last digit"),
     ],
 )  # fmt: skip
-def test_a_slip_is_told(changes: dict[str, Any], reason: str) -> None:
+def test_an_implausible_record_has_a_reason(changes: dict[str, Any], reason: str) -> None:
     assert reason in str(implausibility(record(1, **changes), NOW))
 
 
@@ -51,7 +51,7 @@ def test_a_slip_is_told(changes: dict[str, Any], reason: str) -> None:
     ids=["plain", "published mean", "no time", "clock five minutes early", "one slow run", "mean of the runs", "busy host",
          "coarse clock", "failed", "short kernel"],
 )  # fmt: skip
-def test_what_devices_do_is_believed(changes: dict[str, Any]) -> None:
+def test_a_plausible_record_is_believed(changes: dict[str, Any]) -> None:
     assert implausibility(record(1, **changes), NOW) is None
 
 
@@ -91,7 +91,7 @@ def test_latencies_that_disagree_together_with_trusted_ones_are_held_together() 
     assert "1.3 times as long as expected" in found[0]
 
 
-def test_who_agrees_with_trusted_ones_in_most_networks_is_believed() -> None:
+def test_records_that_agree_with_trusted_ones_in_most_networks_are_believed() -> None:
     vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
     records = [*device("phone", 2.02, range(1, 6)), *device("phone", 2.6, range(6, 10))]
 

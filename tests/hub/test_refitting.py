@@ -94,7 +94,7 @@ def test_versions_are_kept_and_the_newest_serves(database: HubDatabase) -> None:
     assert database.newest_model() == second
 
 
-def test_nothing_is_fitted_to_nothing(sqlite: HubDatabase) -> None:
+def test_without_measurements_no_model_is_fitted(sqlite: HubDatabase) -> None:
     assert refit(sqlite, ServedModel()) is None
     assert sqlite.newest_model() is None
 

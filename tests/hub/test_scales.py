@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -63,12 +61,6 @@ def test_a_network_that_no_platform_ran_is_not_guessed() -> None:
     assert model.forecasts([NETWORKS[0].key], {NETWORKS[9].key: 1.0}) == {}
 
 
-def test_a_model_survives_json() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
-
-    assert ScaleFactors(**json.loads(json.dumps(model.to_json()))) == model
-
-
-def test_nothing_cannot_be_fitted() -> None:
+def test_a_fit_without_latencies_is_refused() -> None:
     with pytest.raises(TrainingError, match="no latency"):
         ScaleFactors.fit([])

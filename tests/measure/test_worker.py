@@ -105,10 +105,6 @@ def test_requests_before_opening_and_unknown_ones_are_refused(conversation: Conv
     assert "cannot 'dance'" in answer["error"]
 
 
-def test_close_is_the_last_request(conversation: Conversation) -> None:
-    assert not conversation.worker.answer({"request": "close"})
-
-
 def test_messages_of_any_length_arrive_whole_and_in_order() -> None:
     reading, writing = os.pipe()
     sent = [{"number": 1}, {"text": "ü" * 20_000}, {"number": 2}]
