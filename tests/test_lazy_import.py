@@ -16,8 +16,8 @@ import pytest
 import latcast
 
 HEAVY = (
-    "MNN", "ai_edge_litert", "lightgbm", "matplotlib", "ncnn", "onnx", "onnxruntime", "openvino", "scipy", "sklearn", "sqlalchemy",
-    "tflite", "torch", "typer",
+    "MNN", "ai_edge_litert", "lightgbm", "matplotlib", "ncnn", "onnx", "onnxruntime", "openvino", "scipy", "sklearn",
+    "sqlalchemy", "tflite", "torch", "typer",
 )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def test_two_places_to_import_to_are_one_too_many(latcast: Latcast, folder: Path
 
 
 @pytest.mark.parametrize("arguments", [("import", "uscx", "."), ("check", "usc", "nowhere")])
-def test_a_dataset_or_folder_that_there_is_not_is_a_wrong_call(latcast: Latcast, arguments: tuple[str, ...]) -> None:
+def test_an_unknown_dataset_or_folder_is_a_wrong_call(latcast: Latcast, arguments: tuple[str, ...]) -> None:
     assert latcast("data", *arguments).code == 2
 
 

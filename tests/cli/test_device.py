@@ -199,11 +199,6 @@ class TestKit:
         assert "    sh kit/measure.sh --device rpi5" in found.out
         assert as_json["archive_bytes"] == Path("kit.zip").stat().st_size < 0.1 * as_json["size_bytes"]
 
-    def test_networks_of_more_megabytes_are_left_out(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "suggest", "--data", known, "--max-mb", "0.1").reason.startswith(
-            "none of the 10 known networks can be built here and has at most 0.025 million parameters"
-        )
-
     def test_a_folder_that_is_something_else_is_one_line(self, latcast: Latcast, tmp_path: Path) -> None:
         (tmp_path / "thesis.doc").write_text("")
 
@@ -211,7 +206,3 @@ class TestKit:
 
         assert found.code == 1
         assert found.err.splitlines()[-1].startswith(f"latcast: {tmp_path} holds something else than a kit")
-
-    @pytest.mark.parametrize("arguments", [("--formats", "pdf"), ("--precision", "fp64")])
-    def test_a_wrong_call_exits_with_2(self, latcast: Latcast, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-        assert latcast("device", "kit", "squeezenet1_1", "-o", tmp_path / "kit", *arguments).code == 2

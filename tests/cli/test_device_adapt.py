@@ -21,7 +21,7 @@ from tests.cli.conftest import Latcast
 from tests.cli.dataset import DATASET
 
 
-def test_a_target_that_is_none_is_refused_before_anything_is_measured(latcast: Latcast) -> None:
+def test_a_malformed_target_is_refused_before_measuring(latcast: Latcast) -> None:
     assert "found the target 'soon', expected such as ±10=95" in latcast("device", "adapt", "--target", "soon").reason
 
 

@@ -89,7 +89,7 @@ def test_a_profiler_is_asked_unless_it_is_declined(latcast: Latcast, made_up: di
     assert made_up["profiler"] is False
 
 
-def test_what_is_undecided_is_listed() -> None:
+def test_undecided_pairs_are_listed() -> None:
     stopwatch = MadeUpStopwatch(RULES)
     found = Detector(stopwatch, budget_s=1.0, operators=OPERATORS, clock=stopwatch.clock).run()
 

@@ -93,7 +93,7 @@ def test_a_file_of_unknown_sizes_is_one_line(latcast: Latcast, tmp_path: Path) -
         (("resnet18", "--threads", "2", "--cpus", str(affinity()[0]), "--realtime"), "a real-time priority with 2 threads"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
+def test_impossible_settings_of_a_measurement_are_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in latcast("measure", *arguments).reason
 
 

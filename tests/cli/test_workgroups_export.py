@@ -45,10 +45,3 @@ def test_a_cache_is_not_written_over_itself(latcast: Latcast, cache: Path) -> No
 
     assert found.code == 1
     assert "would be overwritten; give another folder" in found.err
-
-
-def test_a_way_to_choose_that_is_none_is_a_usage_error(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
-    found = latcast("workgroups", "export", cache, "-o", tmp_path / "out", "--by", "luck")
-
-    assert found.code == 2
-    assert "tuning" in found.err

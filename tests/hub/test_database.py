@@ -22,11 +22,10 @@ from latcast.hub.database import HubDatabase, database_url
 from latcast.hub.migrations import VERSION_TABLE
 from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
-from latcast.hub.scales import Observation
 from latcast.hub.schema import METADATA
 from latcast.hub.uploads import MalformedUploadError, parse_upload
 from latcast.records import Measurement, Reference
-from tests.hub.made_up import device, lines, record
+from tests.hub.made_up import device, lines, observed, record
 
 
 def contributor(database: HubDatabase, name: str = "Ann", trusted: bool | None = None) -> int:
@@ -72,7 +71,7 @@ def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(dat
 
 
 def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> None:
-    model = HubModel.fit([*observations("a", 1.0), *observations("b", 3.0)])
+    model = HubModel.fit(observed([*device("a", 1.0), *device("b", 3.0)]))
     records = [*device("phone", 2.0, range(1, 10)), record(10, factor=60.0)]
 
     answer = upload(database, records, model=model)
@@ -80,10 +79,6 @@ def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> Non
     [held] = answer["quarantined"]
     assert held["network"] == "resnet-10"
     assert answer["accepted"] == 9
-
-
-def observations(name: str, factor: float) -> list[Any]:
-    return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in device(name, factor)]
 
 
 def test_a_record_in_quarantine_can_be_released(database: HubDatabase) -> None:

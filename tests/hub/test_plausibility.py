@@ -10,7 +10,7 @@ import pytest
 from latcast.hub.model import HubModel
 from latcast.hub.plausibility import disagreement, implausibility, outliers
 from latcast.hub.scales import Observation
-from tests.hub.made_up import NETWORKS, device, record
+from tests.hub.made_up import NETWORKS, device, observed, record
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
 
@@ -57,10 +57,7 @@ def test_a_plausible_record_is_believed(changes: dict[str, Any]) -> None:
 
 def model() -> HubModel:
     """Knows that network ``n`` takes n times as long as the first one."""
-    fit = HubModel.fit
-    return fit(
-        [Observation(item.platform, item.reference, item.latency_ms or 0.0) for name in "abc" for item in device(name, 1.0)]
-    )
+    return HubModel.fit([item for name in "abc" for item in observed(device(name, 1.0))])
 
 
 def test_a_latency_far_from_the_others_of_its_platform_is_an_outlier() -> None:

@@ -18,21 +18,17 @@ from latcast.hub.refitting import Refitter, ServedModel, held_out_error, refit
 from latcast.hub.scales import Observation
 from latcast.hub.schema import ModelVersionRow
 from latcast.spaces.catalogue import model
-from tests.hub.made_up import NETWORKS, device
+from tests.hub.made_up import NETWORKS, device, observed
 from tests.hub.serving import wait_for
 from tests.hub.test_database import contributor, upload
 
 
-def observed(**factors: float) -> list[Observation]:
-    return [
-        Observation(item.platform, item.reference, item.latency_ms or 0.0)
-        for name, factor in factors.items()
-        for item in device(name, factor)
-    ]
+def devices(**factors: float) -> list[Observation]:
+    return [item for name, factor in factors.items() for item in observed(device(name, factor))]
 
 
 def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
-    records = observed(a=1.0, b=2.0, c=5.0, d=0.3)
+    records = devices(a=1.0, b=2.0, c=5.0, d=0.3)
     error, note = held_out_error(records, HubModel.fit(records))
 
     assert note == ""
@@ -45,7 +41,7 @@ def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
 def test_a_device_is_held_out_with_all_devices_of_its_silicon(monkeypatch: pytest.MonkeyPatch) -> None:
     """a and b are of one chip; what the model knew of a device before is left out with it."""
     monkeypatch.setattr(refitting, "silicon", lambda device: {"a": "one", "b": "one"}.get(device, device))
-    records = observed(a=1.0, b=2.0, c=5.0, d=7.0)
+    records = devices(a=1.0, b=2.0, c=5.0, d=7.0)
     model = HubModel.fit(records)
     fitted: list[set[str]] = []
     left_out: list[set[str]] = []
@@ -68,7 +64,7 @@ def test_a_device_is_held_out_with_all_devices_of_its_silicon(monkeypatch: pytes
 
 
 def test_with_few_devices_there_is_a_note_instead_of_an_error() -> None:
-    records = observed(a=1.0, b=2.0)
+    records = devices(a=1.0, b=2.0)
 
     error, note = held_out_error(records, HubModel.fit(records))
 
@@ -222,8 +218,8 @@ def _alive(process: int) -> bool:
 
 
 def test_errors_are_judged_on_devices_of_trusted_contributors_alone() -> None:
-    honest = observed(a=1.0, b=2.0, c=5.0, d=0.3)
-    fakes = [replace(item, trusted=False) for item in observed(e=1.0, f=1.0, g=1.0)]
+    honest = devices(a=1.0, b=2.0, c=5.0, d=0.3)
+    fakes = [replace(item, trusted=False) for item in devices(e=1.0, f=1.0, g=1.0)]
 
     found, _ = held_out_error([*honest, *fakes], HubModel.fit([*honest, *fakes]))
 

@@ -43,7 +43,7 @@ def test_output_cut_off_anywhere_is_refused_with_file_and_line_or_was_whole_alre
     text, platform = recorded(name), Platform.parse(PLATFORMS[name])
     [whole] = read_outputs([written(tmp_path, text)], kit=KIT, platform=platform).measurements
     reasons: list[tuple[int, str]] = []
-    for end in range(0, len(text), 31):
+    for end in range(0, len(text), 17):
         file = written(tmp_path, text[:end])
         try:
             [found] = read_outputs([file], kit=KIT, platform=platform).measurements
