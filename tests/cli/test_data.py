@@ -77,7 +77,7 @@ def test_an_unknown_dataset_or_folder_is_a_wrong_call(latcast: Latcast, argument
     assert latcast("data", *arguments).code == 2
 
 
-def test_check_says_what_is_there(latcast: Latcast, folder: Path, networks: list[str]) -> None:
+def test_check_lists_files_and_networks(latcast: Latcast, folder: Path, networks: list[str]) -> None:
     found = latcast("data", "check", "usc", folder)
 
     assert found.code == 0
@@ -176,7 +176,7 @@ def test_cut_off_output_is_one_line_with_file_and_line(latcast: Latcast, home: P
     assert not (home / "measurements").exists()
 
 
-def test_a_platform_is_asked_for_where_nothing_says_it(latcast: Latcast) -> None:
+def test_output_without_a_platform_asks_for_one(latcast: Latcast) -> None:
     assert "name the platform with --on device/" in latcast("data", "import", "benchmark", RECORDED / "tflite.txt").reason
 
 

@@ -79,7 +79,7 @@ class TestAdd:
         assert any(each["activation_gb_per_s"] is not None for each in shown) == (precision != "unstated")
         assert any(each["gflop_per_s"] for each in shown)
 
-    def test_what_was_measured_under_an_id_is_found_under_it(self, latcast: Latcast, tmp_path: Path) -> None:
+    def test_an_added_device_keeps_the_id_of_its_measurements(self, latcast: Latcast, tmp_path: Path) -> None:
         platform, bundle = "my_board/tflite-2.16/cpu4/fp32", tmp_path / "board.zip"
         for file, latencies_ms in (("few", {"mobilenet_v2": 40.0}), ("others", {"resnet18": 120.0, "mnasnet1_0": 42.0})):
             measured = [Measurement(platform, model(name), latency_ms=ms) for name, ms in latencies_ms.items()]
@@ -105,7 +105,7 @@ class TestAdd:
         assert found[0]["low_ms"] < 230 < found[0]["high_ms"]
         assert found[1]["low_ms"] < 40 < found[1]["high_ms"]
 
-    def test_without_a_measurement_it_says_what_it_rests_on(self, latcast: Latcast, tmp_path: Path) -> None:
+    def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:
         found = latcast(*ADD, "-o", tmp_path / "board.zip")
 
         assert found.code == 0

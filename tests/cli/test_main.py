@@ -87,7 +87,7 @@ def test_every_command_is_documented_with_an_example_in_the_order_of_the_help() 
         assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0], name
 
 
-def test_a_command_without_a_platform_says_what_lists_them(latcast: Latcast) -> None:
+def test_a_command_without_a_platform_names_the_list_of_platforms(latcast: Latcast) -> None:
     found = latcast("predict", "resnet18")
 
     assert (found.code, found.out) == (2, "")

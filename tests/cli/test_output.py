@@ -116,7 +116,7 @@ def test_an_error_is_one_printable_line_of_at_most_500_characters(latcast: Latca
         ("measure", "squeezenet1_1"),
     ],
 )
-def test_a_home_that_cannot_be_written_is_said_in_one_line(
+def test_a_home_that_cannot_be_written_is_one_line(
     arguments: tuple[str, ...], latcast: Latcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Path("run.txt").write_text(BENCHNCNN)

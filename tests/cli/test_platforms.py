@@ -115,7 +115,7 @@ class TestPatterns:
     @pytest.mark.parametrize(
         "command", [("platforms",), ("predict", "resnet18", "--on"), ("compare", "resnet18", "alexnet", "--on")]
     )
-    def test_one_that_matches_nothing_is_answered_with_the_nearest(self, latcast: Latcast, command: tuple[str, ...]) -> None:
+    def test_a_pattern_without_matches_is_answered_with_the_nearest(self, latcast: Latcast, command: tuple[str, ...]) -> None:
         reason = latcast(*command, "local/openvinoo-*").reason
 
         assert reason == f"no platform matches 'local/openvinoo-*'; nearest: {TWICE_AS_FAST}, {PLATFORM}; all: latcast platforms"
@@ -168,7 +168,7 @@ class TestFind:
         save_bundle(replace(trained, platform=Platform.parse(name)), bundle_path(name))
         return name
 
-    def test_a_device_is_shown_with_its_chip_and_what_was_measured_on_its_like(self, latcast: Latcast, phone: str) -> None:
+    def test_a_device_is_shown_with_its_chip_and_similar_platforms(self, latcast: Latcast, phone: str) -> None:
         lines = latcast("platforms", "--find", "mi 9").out.splitlines()
 
         assert lines[0] == "Xiaomi Mi 9"
@@ -182,7 +182,7 @@ class TestFind:
         assert lines[-1] == "Also called so: Xiaomi Mi 9 SE (Snapdragon 712)"
 
     @pytest.mark.usefixtures("phone")
-    def test_a_core_lists_the_chips_that_have_it_and_what_runs_on_one(self, latcast: Latcast) -> None:
+    def test_a_core_lists_its_chips_and_platforms(self, latcast: Latcast) -> None:
         lines = latcast("platforms", "--find", "cortex-a76").out.splitlines()
 
         assert {"BCM2712", "RK3588", "Kirin"} <= {line.split()[0] for line in lines if line}
@@ -206,9 +206,7 @@ class TestFind:
         )
 
 
-def test_a_platform_of_the_pool_says_what_was_measured_and_what_is_inferred(
-    latcast: Latcast, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_platform_of_the_pool_shows_measured_and_inferred_values(latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle_index, "pool_path", lambda: POOL)
 
     shown = latcast("platforms", "show", JETSON).out

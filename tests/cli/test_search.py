@@ -74,7 +74,7 @@ def test_a_limit_that_nothing_meets_is_one_line(latcast: Latcast, made_up: Path)
     assert "raise --max-latency-ms" in found.err
 
 
-def test_measured_picks_are_told_beside_the_predictions(latcast: Latcast, made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_picks_are_shown_beside_predictions(latcast: Latcast, made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Reference] = []
 
     def measured(reference: Reference, settings: WorkerSettings) -> Measurement:
@@ -120,7 +120,7 @@ def test_a_pattern_of_several_platforms_is_refused(latcast: Latcast, made_up: Pa
     assert reason == "--on '*/gpu/*' names 2 platforms, expected one: a/tflite-2.10/gpu/fp16, b/tflite-2.10/gpu/fp16"
 
 
-def test_picks_are_exported_as_models_that_are_predicted_alike(latcast: Latcast, made_up: Path, tmp_path: Path) -> None:
+def test_picks_are_exported_as_models_with_the_same_prediction(latcast: Latcast, made_up: Path, tmp_path: Path) -> None:
     call = (
         "search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--evaluations", 40, "--population", 40,
         "--picks", 1, "--export", tmp_path / "picks",

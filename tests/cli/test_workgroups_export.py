@@ -32,7 +32,7 @@ def test_a_cache_is_written_with_the_sizes_of_a_formula(latcast: Latcast, cache:
     assert read_program_cache(cache).kernels[1].size == WorkGroup(16, 1, 4)
 
 
-def test_people_see_what_changes_and_how_litert_takes_it(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
+def test_the_table_of_an_export_shows_changes_and_how_to_load_it(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
     out = latcast("workgroups", "export", cache, "-o", tmp_path / "out", "--by", "8x4x1", "--on", "mi9").out
 
     (row,) = [line for line in out.splitlines() if line.startswith("depthwise")]

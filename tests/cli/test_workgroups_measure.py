@@ -162,7 +162,7 @@ def test_an_unknown_device_is_one_line(latcast: Latcast, home: Path) -> None:
     assert "no GPU interface is called 'mi9'" in latcast("workgroups", "measure", OP, "--on", "mi9").reason
 
 
-def test_devices_are_listed_with_what_is_not_known(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_are_listed_with_unknown_values(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch, profiles=(PROFILE, replace(PROFILE, title="silent", simultaneous_items=None)))
 
     out = latcast("workgroups", "devices").out
@@ -173,7 +173,7 @@ def test_devices_are_listed_with_what_is_not_known(latcast: Latcast, home: Path,
     assert out.count("not known") == 1
 
 
-def test_a_missing_package_is_told_beside_the_devices(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_listed_beside_the_devices(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = with_gpu(monkeypatch)
 
     def missing() -> Any:

@@ -149,7 +149,7 @@ def test_a_bounded_file_keeps_the_newest_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("breakdown", "indent"), [(False, None), (True, 1)])
-def test_what_measure_prints_is_the_whole_measurement(tmp_path: Path, breakdown: bool, indent: int | None) -> None:
+def test_the_json_of_measure_is_read_as_the_measurement(tmp_path: Path, breakdown: bool, indent: int | None) -> None:
     """With the probe's times, without which the latency is not the median of the runs; indented or on one line."""
     kernels = (ExecutedKernel("a", "Conv", ("n",), 3.5),) if breakdown else ()
     probe = {"key": "abc", "parts": ["compute"], "quiet_ms": [1.0]}

@@ -214,7 +214,7 @@ def test_an_address_that_asks_too_often_has_to_wait(sqlite: HubDatabase) -> None
     assert write.status_code == 401
 
 
-def test_a_database_that_is_gone_is_said_without_details(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_database_is_reported_without_details(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     from sqlalchemy.exc import OperationalError
 
     def fails(*arguments: object, **options: object) -> None:

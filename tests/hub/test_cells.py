@@ -38,7 +38,7 @@ def test_others_cannot_carry_a_cell_beyond_what_trusted_contributors_measured() 
     assert cells(*records).latency_ms.tolist() == [90.0]
 
 
-def test_groups_that_contradict_each_other_count_alike_however_many_they_are() -> None:
+def test_groups_that_contradict_each_other_count_equally() -> None:
     """Three measured 10, twenty 13 ms: what is shown lies between, and says that nobody agrees with it."""
     honest = [("a", "n", who, 10.0) for who in (1, 2, 3)]
     fakes = [("a", "n", who, 13.0) for who in range(10, 30)]

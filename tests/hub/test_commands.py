@@ -75,7 +75,7 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run
     assert "20 measurements" in err
 
 
-def test_what_was_measured_last_is_shared_without_naming_a_file(latcast: Any, sqlite: HubDatabase, tmp_path: Path) -> None:
+def test_the_last_measurements_are_shared_without_naming_a_file(latcast: Any, sqlite: HubDatabase, tmp_path: Path) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:
         code, _, err = latcast("share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
@@ -111,7 +111,7 @@ def test_a_document_that_is_no_measurement_is_refused_in_one_line(latcast: Any, 
         assert len(err.splitlines()) == 1
 
 
-def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: HubDatabase) -> None:
+def test_shared_records_arrive_exactly_as_shown(latcast: Any, run_file: Path, sqlite: HubDatabase) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:
         shown = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
@@ -139,7 +139,7 @@ def test_sharing_needs_a_token_a_name_and_a_yes(latcast: Any, run_file: Path, op
     assert reason in err
 
 
-def test_what_is_held_back_can_be_looked_at_and_decided(latcast: Any, sqlite: HubDatabase) -> None:
+def test_quarantined_records_are_listed_released_and_discarded(latcast: Any, sqlite: HubDatabase) -> None:
     where = ("--database", sqlite.location)
     upload(sqlite, [record(1, latency_ms=0.0001), record(2, latency_ms=0.0002)])
     [first, second] = json.loads(latcast("hub", "quarantine", "list", "--json", *where)[1])["quarantine"]
@@ -213,7 +213,7 @@ def fetched(url: str) -> Any:
         return None
 
 
-def test_what_was_uploaded_is_taken_back_and_brought_back(latcast: Any, sqlite: HubDatabase) -> None:
+def test_an_upload_is_taken_back_and_brought_back(latcast: Any, sqlite: HubDatabase) -> None:
     where = ("--database", sqlite.location)
     upload(sqlite, device("a", 1.0))
     [listed] = json.loads(latcast("hub", "uploads", "--json", *where)[1])["uploads"]

@@ -105,7 +105,7 @@ def giant() -> Iterator[tuple[str, Door]]:
         yield url, door
 
 
-def test_a_reader_that_takes_nothing_is_cut_off_and_a_slow_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_reader_is_cut_off_and_a_slow_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_S", 0.3)
     with giant() as (url, door):
         with connected(url) as stalled, connected(url) as reader:

@@ -134,7 +134,7 @@ def test_a_network_without_a_prediction_has_a_reason(sqlite: HubDatabase) -> Non
     assert "3 networks without a prediction: nothing tells its scale" in page
 
 
-def test_pages_say_what_is_not_connected(sqlite: HubDatabase) -> None:
+def test_pages_name_unconnected_platforms(sqlite: HubDatabase) -> None:
     who = contributor(sqlite, trusted=True)
     apart = device("apart", 0.001, range(16, 21))
     upload(sqlite, [*device("a", 1.0, range(1, 6)), *device("b", 2.0, range(1, 6)), *apart], who)

@@ -58,7 +58,7 @@ def test_uploads_at_the_same_time_lose_and_double_nothing(database: HubDatabase)
     assert sum(answer["accepted"] for answer in answers if not answer["repeated"]) == 240
 
 
-def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(database: HubDatabase) -> None:
+def test_an_implausible_record_is_held_back_with_its_reason(database: HubDatabase) -> None:
     bad = record(2, latency_ms=0.0001)
 
     answer = upload(database, [record(1), bad])
@@ -217,7 +217,7 @@ CHANGES = st.fixed_dictionaries(
 
 @settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(changes=st.lists(CHANGES, min_size=20, max_size=40))
-def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: HubDatabase, changes: list[dict[str, Any]]) -> None:
+def test_every_accepted_upload_is_stored_unchanged(database: HubDatabase, changes: list[dict[str, Any]]) -> None:
     good = record(1).to_json()
     read = []
     for number, changed in enumerate(changes):
@@ -237,7 +237,7 @@ def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: HubDatabas
             assert found.reference.key == item.reference.key
 
 
-def test_what_others_measured_otherwise_is_held_back_unless_its_contributor_is_trusted(database: HubDatabase) -> None:
+def test_a_contradicting_record_is_held_back_unless_its_contributor_is_trusted(database: HubDatabase) -> None:
     upload(database, device("phone", 1.0, range(1, 9)))
     three = [record(network, factor=3.9, day=2) for network in (1, 2, 3)]
 

@@ -97,7 +97,7 @@ def test_records_that_agree_with_trusted_ones_in_most_networks_are_believed() ->
     assert disagreement(device("phone", 2.6), vouched, None) == {}
 
 
-def test_nothing_is_an_outlier_where_too_little_is_known() -> None:
+def test_few_records_have_no_outliers() -> None:
     assert outliers([record(1, factor=100.0), record(2), record(3)], {}, model()) == {}
     assert outliers(device("phone", 2.0), {}, None) == {}
 

@@ -166,7 +166,7 @@ def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: HubDatabase, monk
     assert served.model.predict(NETWORKS[:1], {NETWORKS[1].key: 4.0})[NETWORKS[0].key].latency_ms == pytest.approx(2.0)
 
 
-def test_a_fit_that_failed_is_said_and_tried_again(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fit_is_reported_and_repeated(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     served, tried = ServedModel(), []
     real = HubModel.fit
 
@@ -240,7 +240,7 @@ def test_the_content_of_old_versions_goes_and_their_figures_stay(sqlite: HubData
     assert kept == [False, False, True, True, True]
 
 
-def test_what_comes_with_latcast_serves_until_something_was_fitted(sqlite: HubDatabase) -> None:
+def test_the_shipped_model_serves_until_the_first_fit(sqlite: HubDatabase) -> None:
     served = ServedModel()
     refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False, seed=True)
     refitter.start()

@@ -60,7 +60,7 @@ def test_variables_that_change_speed_are_kept_and_folders_are_not(monkeypatch: p
     assert "SECRET_TOKEN" not in variables
 
 
-def test_nothing_names_the_machine() -> None:
+def test_an_environment_does_not_name_the_machine() -> None:
     assert os.uname().nodename not in json.dumps(describe_environment(threads=1, cpus=None)).split('"')
 
 

@@ -17,7 +17,7 @@ def test_a_plan_survives_json(plan: MeasurePlan) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("rounds", 0), ("runs_per_round", 0), ("warmup_runs", -1), ("batch_size", 0)])
-def test_a_plan_that_measures_nothing_is_refused_with_field_and_value(field: str, value: int) -> None:
+def test_a_plan_without_runs_is_refused_with_field_and_value(field: str, value: int) -> None:
     with pytest.raises(MeasurementError, match=rf"{field} = {value}; expected at least"):
         MeasurePlan(**{field: value})
 

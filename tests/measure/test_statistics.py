@@ -181,7 +181,7 @@ class TestRoundsAndWarmUp:
 
 
 class TestWarnings:
-    def test_a_stable_measurement_has_none(self) -> None:
+    def test_a_stable_measurement_has_no_warnings(self) -> None:
         assert stability_warnings(record(*[2.0] * 8, readings=[QUIET_MS] * 8)) == []
 
     def test_unstable_runs_give_the_number_and_the_option(self) -> None:
@@ -203,9 +203,9 @@ class TestWarnings:
         (warning,) = stability_warnings(record(*[4.0] * 8, readings=[(0.005, 0.02)] * 8))
         assert "calibrate the probe again" in warning
 
-    def test_pre_emption_is_told_with_its_count(self) -> None:
+    def test_pre_emption_is_warned_of_with_its_count(self) -> None:
         (warning,) = stability_warnings(record(*[4.0] * 8, moment={"preempted_runs": 7}))
         assert "took the CPU in 7 runs" in warning
 
-    def test_a_failed_measurement_has_none(self) -> None:
+    def test_a_failed_measurement_has_no_warnings(self) -> None:
         assert stability_warnings(failed("crash", PLATFORM, NETWORK, "network")) == []

@@ -92,7 +92,7 @@ def test_executed_kernels_are_kept_with_the_measurement(conversation: Conversati
     assert found.executed == KERNELS
 
 
-def test_a_played_runtime_has_nothing_to_calibrate(conversation: Conversation) -> None:
+def test_a_replayed_runtime_cannot_be_calibrated(conversation: Conversation) -> None:
     (answer,) = conversation.ask(request="calibrate")
     assert answer["event"] == "refused"
     assert "without a probe" in answer["error"]

@@ -178,7 +178,7 @@ def test_a_link_that_breaks_is_waited_for(phone: PhoneRuntime, android: Android)
     assert android.gone <= 0
 
 
-def test_a_phone_that_is_not_there_is_said_in_one_line(phone: PhoneRuntime, android: Android) -> None:
+def test_a_missing_phone_is_one_line(phone: PhoneRuntime, android: Android) -> None:
     android.gone = 10**6
     assert "no phone '0123456789ABCDEF' answers" in str(phone.available())
     with pytest.raises(PhoneGone, match="USB debugging"):
@@ -202,7 +202,7 @@ def test_the_tool_is_pushed_once_and_networks_are_removed(phone: PhoneRuntime, a
     assert left == ["latcast"]
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(phone: PhoneRuntime, android: Android) -> None:
+def test_the_folder_of_a_killed_process_is_removed_by_the_next(phone: PhoneRuntime, android: Android) -> None:
     with subprocess.Popen(["true"]) as ended:
         pass
     place = android.root / "data/local/tmp"

@@ -166,7 +166,7 @@ class TestPlatformsFromTheKit:
 
 
 class TestNetworks:
-    def test_a_published_network_goes_by_its_name_and_that_is_said(self) -> None:
+    def test_a_published_network_is_recognised_by_name_with_a_note(self) -> None:
         found = read_outputs([RECORDED / "tflite.txt"], platform=Platform.parse(PLATFORMS["tflite.txt"]))
 
         assert found.measurements[0].reference == model("squeezenet1_1")
@@ -236,7 +236,7 @@ def test_utf16_and_windows_line_ends_are_read(tmp_path: Path) -> None:
 
 
 class TestFiles:
-    def test_of_a_kit_s_folder_those_of_its_results(self, tmp_path: Path) -> None:
+    def test_only_the_results_of_a_kit_s_folder_are_read(self, tmp_path: Path) -> None:
         KIT.write(tmp_path)
         (tmp_path / "README.txt").write_text("")
         (tmp_path / "results" / "board").mkdir(parents=True)
@@ -252,7 +252,7 @@ class TestFiles:
 
 
 class TestManifest:
-    def test_survives_its_file(self, tmp_path: Path) -> None:
+    def test_a_manifest_survives_its_file(self, tmp_path: Path) -> None:
         written = KitManifest(
             (KitNetwork("a", model("squeezenet1_1"), {"onnx": ("a.onnx",)}, (1, 3, 224, 224)),), "int8", {"method": "random"}
         )

@@ -50,7 +50,7 @@ class TestReading:
         assert of(found, "s10/tflite-2.10/2large/int8").executed == ()
         assert of(found, PIXEL, "net18").executed == ()
 
-    def test_permuted_latencies_are_left_out_and_said(self, small_dataset: Path) -> None:
+    def test_permuted_latencies_are_left_out_and_noted(self, small_dataset: Path) -> None:
         found = USC.read(small_dataset)
 
         assert of(found, PERMUTED_PLATFORM).executed == ()
@@ -60,7 +60,7 @@ class TestReading:
             "networks with parallel branches"
         )
 
-    def test_operations_that_are_not_known_are_said(self, small_dataset: Path) -> None:
+    def test_unknown_operations_are_noted(self, small_dataset: Path) -> None:
         file = small_dataset / "tflite_cnn_ops_gpu.csv"
         file.write_text(file.read_text().replace("net10,CONV_2D", "net10,RESIZE"))
 
@@ -101,7 +101,7 @@ class TestLaterCommits:
         return folder
 
     @pytest.mark.parametrize("inside", [".", "dataset"])
-    def test_are_read_from_the_repository_or_its_folder_of_data(self, later: Path, inside: str) -> None:
+    def test_later_files_are_read_from_the_repository_or_its_data_folder(self, later: Path, inside: str) -> None:
         found = USC.read(later / inside)
 
         assert found.files["tflite_cnn_real_ops_cpu.csv"] == FileSummary(2, 2, 2)
@@ -153,7 +153,7 @@ class TestNetworks:
         assert [kernel.nodes for kernel in of(found, "pixel4/pytorch-2.0/gpu/fp16").executed] == [("conv_0",)]
         assert networks == ["net10"]  # built once for both, and no other
 
-    def test_networks_that_cannot_be_built_are_said(self, small_dataset: Path, networks: list[str]) -> None:
+    def test_networks_that_cannot_be_built_are_noted(self, small_dataset: Path, networks: list[str]) -> None:
         file = small_dataset / "tflite_cnn_ops_gpu.csv"
         file.write_text(file.read_text().replace("net99", "net18"))
 
