@@ -81,7 +81,7 @@ def test_a_prediction_draws_its_longest_kernels(tmp_path: Path) -> None:
     assert (tmp_path / "resnet18.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LatcastError, match="found dict"):
         plot({"latency_ms": 1.0})  # type: ignore[arg-type]
     with pytest.raises(LatcastError, match="is empty"):

@@ -27,7 +27,7 @@ from latcast.errors import DatasetError, LatcastError, MissingExtraError, one_li
         ("Überraschung ± 5 µs", "Überraschung ± 5 µs"),
     ],
 )
-def test_what_steers_a_terminal_is_escaped(found: str, shown: str) -> None:
+def test_control_characters_are_escaped(found: str, shown: str) -> None:
     assert printable(found) == shown
     assert str(LatcastError(found)) == shown
 

@@ -75,16 +75,8 @@ def test_the_python_of_a_document_runs(document: str, home: Path) -> None:
         exec(compile(block, document, "exec"), names)
 
 
-QUICK = {"prune_a_network"}
-
-
-@pytest.mark.parametrize(
-    "notebook",
-    [
-        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
-        for path in sorted((ROOT / "docs" / "notebooks").glob("*.py"))
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", sorted((ROOT / "docs" / "notebooks").glob("*.py")), ids=lambda path: path.stem)
 def test_a_notebook_runs_on_what_is_shipped(notebook: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("torch")

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -72,6 +73,19 @@ def run(statements: str, home: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def outcomes(home: Path, commands: Sequence[str]) -> list[tuple[int, str, str]]:
+    """Codes, outputs and messages of commands, one after the other in one small install's Python."""
+    found = run(
+        "import io, json\nfrom contextlib import redirect_stderr, redirect_stdout\nfrom latcast.cli.main import run\nfound = []\n"
+        f"for command in {[command.split() for command in commands]!r}:\n"
+        "    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:\n        code = run(command)\n"
+        "    found.append([code, out.getvalue(), err.getvalue()])\nprint(json.dumps(found))",
+        home,
+    )
+    assert found.returncode == 0, found.stderr
+    return [tuple(each) for each in json.loads(found.stdout)]
+
+
 def latcast(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run(f"from latcast.cli.main import run; sys.exit(run({list(arguments)!r}))", home)
 
@@ -115,28 +129,26 @@ def test_a_small_install_predicts_files_and_named_networks(tmp_path: Path, files
     assert all(each["latency_ms"] > 0 and each["kernels"] for each in predictions)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "--help",
-        "compare resnet18 squeezenet1_1 --on pixel4/tflite-2.10/gpu/fp16",
-        "device suggest -n 3",
-        "device add pi5 --unit cpu4 --runtime tflite --precision fp32 -o pi5",
-        "device kit squeezenet1_1 -o kit",
-        "doctor",
-        "explain mobilenet_v3_large --on pixel4/tflite-2.10/gpu/fp16",
-        "models mobile*",
-        "platforms",
-        "platforms show pixel4/tflite-2.10/gpu/fp16",
-        "profile --help",
-        "sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input=1,3,{192,224},=",
-    ],
+COMMANDS_WITHOUT_A_DEVICE = (
+    "--help",
+    "compare resnet18 squeezenet1_1 --on pixel4/tflite-2.10/gpu/fp16",
+    "device suggest -n 3",
+    "device add pi5 --unit cpu4 --runtime tflite --precision fp32 -o pi5",
+    "device kit squeezenet1_1 -o kit",
+    "doctor",
+    "explain mobilenet_v3_large --on pixel4/tflite-2.10/gpu/fp16",
+    "models mobile*",
+    "platforms",
+    "platforms show pixel4/tflite-2.10/gpu/fp16",
+    "profile --help",
+    "sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input=1,3,{192,224},=",
 )
-def test_a_small_install_does_what_needs_no_device(tmp_path: Path, command: str) -> None:
-    found = latcast(tmp_path, *command.split())
 
-    assert found.returncode == 0, found.stderr
-    assert found.stdout
+
+def test_a_small_install_does_what_needs_no_device(tmp_path: Path) -> None:
+    for command, (code, out, err) in zip(COMMANDS_WITHOUT_A_DEVICE, outcomes(tmp_path, COMMANDS_WITHOUT_A_DEVICE), strict=True):
+        assert code == 0, (command, err)
+        assert out, command
 
 
 def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
@@ -146,38 +158,36 @@ def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
     assert float(found.stdout) > 0
 
 
-@pytest.mark.parametrize(
-    ("command", "extra"),
-    [
-        ("demo", "local"),
-        ("profile", "local"),
-        ("measure resnet18 --runtime openvino", "openvino"),
-        ("measure resnet18", "local"),
-        ("device adapt", "local"),
-        ("device fusion detect", "local"),
-        ("device suggest --method spearman --data phones.sqlite", "local"),
-        ("train kept.sqlite", "local"),
-        ("evaluate pixel4/tflite-2.10/gpu/fp16 kept.sqlite", "local"),
-        ("data variants -o variants", "parquet"),
-        ("hub serve", "server"),
-        ("worker tcp://127.0.0.1:9", "dask"),
-        ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20 --plot x.png", "plots"),
-        ("report resnet18 --on pixel4/tflite-2.10/gpu/fp16", "plots"),
-        ("sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input={1,2},3,224,224 --plot x.png", "plots"),
-        ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20", "search"),
-        ("predict network.pt2 --trust --on pixel4/tflite-2.10/gpu/fp16", "torch"),
-    ],
+COMMANDS_WITH_AN_EXTRA = (
+    ("demo", "local"),
+    ("profile", "local"),
+    ("measure resnet18 --runtime openvino", "openvino"),
+    ("measure resnet18", "local"),
+    ("device adapt", "local"),
+    ("device fusion detect", "local"),
+    ("device suggest --method spearman --data phones.sqlite", "local"),
+    ("train kept.sqlite", "local"),
+    ("evaluate pixel4/tflite-2.10/gpu/fp16 kept.sqlite", "local"),
+    ("data variants -o variants", "parquet"),
+    ("hub serve", "server"),
+    ("worker tcp://127.0.0.1:9", "dask"),
+    ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20 --plot x.png", "plots"),
+    ("report resnet18 --on pixel4/tflite-2.10/gpu/fp16", "plots"),
+    ("sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input={1,2},3,224,224 --plot x.png", "plots"),
+    ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20", "search"),
+    ("predict network.pt2 --trust --on pixel4/tflite-2.10/gpu/fp16", "torch"),
 )
-def test_work_that_needs_more_names_the_command_that_adds_it(tmp_path: Path, command: str, extra: str) -> None:
+
+
+def test_work_that_needs_more_names_the_command_that_adds_it(tmp_path: Path) -> None:
     (tmp_path / "kept.sqlite").touch()
     (tmp_path / "network.pt2").touch()
-    (tmp_path / "few.csv").write_text("model,latency_ms\nresnet18,105.5\nsqueezenet1_0,33\n")
-    found = latcast(tmp_path, *command.split())
+    found = outcomes(tmp_path, [command for command, _ in COMMANDS_WITH_AN_EXTRA])
 
-    assert found.returncode == 1
-    assert f"pip install 'latcast[{extra}]'" in found.stderr
-    assert len(found.stderr.splitlines()) == 1
-    assert found.stdout == ""
+    for (command, extra), (code, out, err) in zip(COMMANDS_WITH_AN_EXTRA, found, strict=True):
+        assert (code, out) == (1, ""), command
+        assert f"pip install 'latcast[{extra}]'" in err, command
+        assert len(err.splitlines()) == 1, command
 
 
 def test_work_of_a_group_is_named_in_full(tmp_path: Path) -> None:
@@ -201,7 +211,7 @@ def test_a_name_of_the_package_that_needs_more_says_so(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_missing_is_named_with_the_extra_of_the_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
 
     with pytest.raises(MissingExtraError, match=r"^reading x needs the package 'torch', .*pip install 'latcast\[torch\]'$"):

@@ -30,11 +30,6 @@ def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:
         read_model("resnet51")
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere\.onnx"):
-        read_model(tmp_path / "nowhere.onnx")
-
-
 def test_a_reference_stands_for_its_network_and_keeps_its_name(tmp_path: Path) -> None:
     file = tmp_path / "small.onnx"
     file.write_bytes(to_onnx(build(model("squeezenet1_1"))))

@@ -63,7 +63,7 @@ def test_json_at_the_limits_is_read() -> None:
     assert parse_json("[" * 40 + "]" * 40, "x", error=DatasetError) is not None
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(DatasetError, match=r"x: not UTF-8 text \(byte 1\)"):
         parse_json(b"[\xff]", "x", error=DatasetError)
 
@@ -75,7 +75,7 @@ def test_gzip_is_known_by_its_name_or_first_bytes(name: str, tmp_path: Path) -> 
     assert read_json(tmp_path / name, error=DatasetError) == [1]
 
 
-def test_more_than_was_allowed_is_not_read(tmp_path: Path) -> None:
+def test_a_file_beyond_its_limit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(bytes(1001)))
 
     assert len(read_bytes(tmp_path / "x.gz", error=DatasetError, most_bytes=1001)) == 1001
@@ -83,7 +83,7 @@ def test_more_than_was_allowed_is_not_read(tmp_path: Path) -> None:
         read_bytes(tmp_path / "x.gz", error=DatasetError, most_bytes=1000)
 
 
-def test_what_is_packed_more_than_a_hundredfold_is_refused(tmp_path: Path) -> None:
+def test_a_file_packed_more_than_a_hundredfold_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"x\n" * 9_000_000))
 

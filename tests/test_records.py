@@ -53,18 +53,6 @@ class TestNumbers:
         assert not [path for path in sources if re.search(r":\+[.\d]*f\}", path.read_text())]
 
 
-class TestThreads:
-    @pytest.mark.parametrize(
-        ("unit", "threads"),
-        [
-            ("cpu1", 1), ("cpu12", 12), ("cpu2+sse42", 2), ("wasm4", 4), ("2large", 2), ("4small", 4), ("1large1med", 2),
-            ("1large2med", 3), ("2large+b8", 2), ("gpu", 1), ("gpu+b256", 1), ("webgpu", 1),
-        ],
-    )  # fmt: skip
-    def test_the_unit_says_how_many(self, unit: str, threads: int) -> None:
-        assert Platform.parse(f"device/tflite-2.10/{unit}/fp32").threads == threads
-
-
 class TestStatedParts:
     @pytest.mark.parametrize(
         ("text", "name"),
@@ -116,9 +104,6 @@ class TestExecutedKernels:
         record = Measurement("pixel4/tflite-2.10/gpu/fp16", Reference("resnet"), latency_ms=2.0, executed=(kernel,))
 
         assert Measurement.from_json(json.loads(json.dumps(record.to_json()))) == record
-
-    def test_a_kernel_without_configuration_says_nothing_of_it(self) -> None:
-        assert set(ExecutedKernel("a", "Conv", (), 1.0).to_json()) == {"name", "kind", "nodes", "latency_ms"}
 
     def test_kernels_are_hashable(self) -> None:
         assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,10 +90,18 @@ def trained() -> PlatformPredictor:
         return train(store, leave_out=UNSEEN, licence="CC0-1.0")
 
 
+@pytest.fixture(scope="session")
+def trained_file(trained: PlatformPredictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its bundle, to copy."""
+    return save_bundle(trained, tmp_path_factory.mktemp("trained") / "trained.zip")
+
+
 @pytest.fixture
-def bundle(home: Path, trained: PlatformPredictor) -> Path:
+def bundle(home: Path, trained: PlatformPredictor, trained_file: Path) -> Path:
     """On the user's index."""
-    return save_bundle(trained, bundle_index.bundle_path(trained.platform))
+    path = bundle_index.bundle_path(trained.platform)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(trained_file, path))
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def test_one_platform_is_the_fastest_and_there_is_nothing_to_decide(latcast: Lat
     assert found["decisions"] == []
 
 
-def test_a_device_that_nothing_can_be_predicted_for_is_named_with_what_finds_one(latcast: Latcast) -> None:
+def test_a_device_without_platforms_is_refused(latcast: Latcast) -> None:
     assert latcast("advise", "squeezenet1_1", "--on", "nokia 3310").reason.startswith(
         "no platform of 'nokia 3310' can be predicted for"
     )

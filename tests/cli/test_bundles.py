@@ -57,9 +57,7 @@ def no_card(folder: Path) -> None:
         (no_card, "card.json: found no such file"),
     ],
 )
-@pytest.mark.parametrize(
-    "command", [("predict", "resnet18", "--on"), ("platforms", "show"), ("evaluate",)], ids=lambda words: words[0]
-)
+@pytest.mark.parametrize("command", [("predict", "resnet18", "--on"), ("evaluate",)], ids=lambda words: words[0])
 def test_a_bad_bundle_is_one_line(
     latcast: Latcast, folder: Path, command: tuple[str, ...], damage: Callable[[Path], None], expected: str
 ) -> None:

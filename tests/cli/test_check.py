@@ -73,8 +73,6 @@ def test_a_report_is_written_to_a_file(latcast: Latcast, budget: Path, model_fil
     "options",
     [
         [],
-        ["--budget", "b.toml", "--against", "resnet18"],
-        ["--against", "resnet18"],
         ["--budget", "b.toml", "--on", PLATFORM],
         ["--against", "resnet18", "--on", PLATFORM, "--max-growth", "much"],
         ["--budget", "b.toml", "--fail-above", "101"],

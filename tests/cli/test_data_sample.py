@@ -34,12 +34,6 @@ def test_csv_has_a_column_a_field_and_holds_the_same(latcast: Latcast) -> None:
     assert [dict(zip(head, map(int, row), strict=True)) for row in rows] == latcast(*arguments, "--json").json["configurations"]
 
 
-def test_what_takes_long_is_said_while_it_takes_long(latcast: Latcast) -> None:
-    said = latcast("data", "sample", "depthwise_conv", "-n", 4, "--sampler", "random").err.splitlines()
-
-    assert said == ["latcast: finding kernels of networks", "latcast: drawing depthwise_conv kernels"]
-
-
 def test_a_table_has_the_fields_as_its_head(latcast: Latcast) -> None:
     head, *rows = latcast("data", "sample", "resize", "-n", 3, "--sampler", "random").out.splitlines()
 
@@ -57,7 +51,7 @@ def test_a_prior_and_the_fixed_test_set_come_from_networks(latcast: Latcast) -> 
     assert {row["kernel_h"] for row in tested["configurations"]} == {1, 3, 5, 7, 9}
 
 
-def test_what_a_runtime_does_not_run_as_one_kernel_is_said_with_what_it_has(latcast: Latcast) -> None:
+def test_a_kernel_that_a_runtime_lacks_is_refused_with_those_it_has(latcast: Latcast) -> None:
     assert latcast("data", "sample", "channel_shuffle", "--runtime", "onnxruntime").reason.startswith(
         "onnxruntime runs no 'channel_shuffle' as one kernel, so none can be drawn; it has conv"
     )

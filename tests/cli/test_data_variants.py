@@ -40,12 +40,6 @@ def test_one_command_makes_the_benchmark(latcast: Latcast, file: Path) -> None:
     assert again["families"][0]["mean_macs"] == found[0].facts.macs
 
 
-def test_another_seed_makes_another_file(latcast: Latcast, file: Path) -> None:
-    before = read_variants(file)
-    assert latcast("data", "variants", "-o", file, "--count", 1, "--seed", 1).code == 0
-    assert read_variants(file)[0].reference != before[0].reference
-
-
 @pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
 def test_any_row_becomes_a_model_file(latcast: Latcast, file: Path, tmp_path: Path, suffix: str) -> None:
     row = FAMILIES.index("nas_bench_201")
@@ -60,10 +54,6 @@ def test_any_row_becomes_a_model_file(latcast: Latcast, file: Path, tmp_path: Pa
         node.op_type for node in written.nodes if node.op_type == "Conv"
     ]
     assert read.parameter_count > 0
-
-
-def test_a_model_file_of_another_kind_is_a_wrong_call(latcast: Latcast, file: Path, tmp_path: Path) -> None:
-    assert latcast("data", "export", file, "--row", 0, "-o", tmp_path / "model.pb").code == 2
 
 
 def test_a_row_that_is_not_there_is_one_line(latcast: Latcast, file: Path, tmp_path: Path) -> None:

@@ -61,9 +61,6 @@ class TestSuggestFromData:
             "10 networks were measured on every one"
         )
 
-    def test_an_unknown_method_is_a_wrong_call(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "suggest", "--data", known, "--method", "magic").code == 2
-
 
 class TestAdd:
     @pytest.mark.parametrize("precision", PUBLISHED_PRECISIONS)
@@ -82,7 +79,7 @@ class TestAdd:
         assert any(each["activation_gb_per_s"] is not None for each in shown) == (precision != "unstated")
         assert any(each["gflop_per_s"] for each in shown)
 
-    def test_what_was_measured_under_an_id_is_found_under_it(self, latcast: Latcast, tmp_path: Path) -> None:
+    def test_an_added_device_keeps_the_id_of_its_measurements(self, latcast: Latcast, tmp_path: Path) -> None:
         platform, bundle = "my_board/tflite-2.16/cpu4/fp32", tmp_path / "board.zip"
         for file, latencies_ms in (("few", {"mobilenet_v2": 40.0}), ("others", {"resnet18": 120.0, "mnasnet1_0": 42.0})):
             measured = [Measurement(platform, model(name), latency_ms=ms) for name, ms in latencies_ms.items()]
@@ -108,18 +105,7 @@ class TestAdd:
         assert found[0]["low_ms"] < 230 < found[0]["high_ms"]
         assert found[1]["low_ms"] < 40 < found[1]["high_ms"]
 
-    def test_more_networks_make_a_narrower_interval(self, latcast: Latcast, tmp_path: Path) -> None:
-        few = tmp_path / "few.csv"
-        few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\n")
-        widths = []
-        for name, arguments in (("none", ()), ("some", ("--measured", few))):
-            latcast(*ADD, *arguments, "-o", tmp_path / f"{name}.zip")
-            found = latcast("predict", "resnet34", "--on", tmp_path / f"{name}.zip", "--json").json["predictions"][0]
-            widths.append(found["high_ms"] / found["low_ms"])
-
-        assert widths[1] < 0.5 * widths[0]
-
-    def test_without_a_measurement_it_says_what_it_rests_on(self, latcast: Latcast, tmp_path: Path) -> None:
+    def test_a_device_without_measurements_is_added_with_a_warning(self, latcast: Latcast, tmp_path: Path) -> None:
         found = latcast(*ADD, "-o", tmp_path / "board.zip")
 
         assert found.code == 0
@@ -204,24 +190,6 @@ class TestKit:
         assert KitManifest.read(tmp_path / "kit").references == {"squeezenet1_1": model("squeezenet1_1")}
         assert (tmp_path / "kit" / "measure.sh").is_file()
 
-    def test_networks_are_chosen_from_data(self, latcast: Latcast, known: Path, tmp_path: Path) -> None:
-        wanted = latcast("device", "suggest", "--data", known, "-n", "2", "--method", "spearman", "--json").json["networks"]
-
-        found = latcast(
-            "device", "kit", "--data", known, "-n", "2", "--method", "spearman", "-o", tmp_path / "kit", "--formats", "onnx"
-        )
-
-        assert found.code == 0
-        assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
-        assert f"sh {tmp_path / 'kit' / 'measure.sh'} --device rpi5 --threads 1" in found.out
-
-    def test_without_data_they_are_those_that_suggest_names(self, latcast: Latcast, tmp_path: Path) -> None:
-        wanted = latcast("device", "suggest", "-n", "1", "--json").json["networks"]
-
-        latcast("device", "kit", "-n", "1", "-o", tmp_path / "kit", "--formats", "onnx")
-
-        assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
-
     def test_an_archive_tells_both_sizes_and_what_to_run(self, latcast: Latcast) -> None:
         found = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx")
         as_json = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx", "--json").json
@@ -231,11 +199,6 @@ class TestKit:
         assert "    sh kit/measure.sh --device rpi5" in found.out
         assert as_json["archive_bytes"] == Path("kit.zip").stat().st_size < 0.1 * as_json["size_bytes"]
 
-    def test_networks_of_more_megabytes_are_left_out(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "suggest", "--data", known, "--max-mb", "0.1").reason.startswith(
-            "none of the 10 known networks can be built here and has at most 0.025 million parameters"
-        )
-
     def test_a_folder_that_is_something_else_is_one_line(self, latcast: Latcast, tmp_path: Path) -> None:
         (tmp_path / "thesis.doc").write_text("")
 
@@ -243,7 +206,3 @@ class TestKit:
 
         assert found.code == 1
         assert found.err.splitlines()[-1].startswith(f"latcast: {tmp_path} holds something else than a kit")
-
-    @pytest.mark.parametrize("arguments", [("--formats", "pdf"), ("--precision", "fp64")])
-    def test_a_wrong_call_exits_with_2(self, latcast: Latcast, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-        assert latcast("device", "kit", "squeezenet1_1", "-o", tmp_path / "kit", *arguments).code == 2

@@ -21,19 +21,12 @@ from tests.cli.conftest import Latcast
 from tests.cli.dataset import DATASET
 
 
-def test_a_target_that_is_none_is_refused_before_anything_is_measured(latcast: Latcast) -> None:
+def test_a_malformed_target_is_refused_before_measuring(latcast: Latcast) -> None:
     assert "found the target 'soon', expected such as ±10=95" in latcast("device", "adapt", "--target", "soon").reason
 
 
 def test_a_pool_that_does_not_exist_is_refused(latcast: Latcast, tmp_path: Path) -> None:
     assert "to take predictors from" in latcast("device", "adapt", "--pool", tmp_path / "nowhere").reason
-
-
-def test_an_unknown_sampler_is_a_wrong_call(latcast: Latcast) -> None:
-    found = latcast("device", "adapt", "--sampler", "nosuch")
-
-    assert found.code == 2
-    assert "'nosuch' is not one of: adaptive, prior, random, vae" in " ".join(found.err.split())
 
 
 def test_a_stored_campaign_is_adapted_to_without_measuring(latcast: Latcast, tmp_path: Path) -> None:

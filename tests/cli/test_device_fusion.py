@@ -68,12 +68,6 @@ def test_people_get_a_table_and_sentences(latcast: Latcast, made_up: dict[str, A
     assert json.loads((tmp_path / "rules.json").read_text())["evidence"]["pairs"]["conv relu"]["fused"] is True
 
 
-def test_without_a_check_there_is_no_agreement(latcast: Latcast, made_up: dict[str, Any]) -> None:
-    found = latcast("device", "fusion", "detect", "--budget", "10", "--no-check", "--json").json
-
-    assert (found["agreement"], found["precision"], found["disagreements"]) == (None, None, [])
-
-
 def test_timings_are_kept_by_runtime_and_unit(latcast: Latcast, home: Path, made_up: dict[str, Any]) -> None:
     latcast("device", "fusion", "detect", "-r", "openvino", "--isa", "avx2", "--budget", "10", "--no-check", "--json")
 
@@ -95,13 +89,7 @@ def test_a_profiler_is_asked_unless_it_is_declined(latcast: Latcast, made_up: di
     assert made_up["profiler"] is False
 
 
-def test_the_threshold_is_an_option(latcast: Latcast, made_up: dict[str, Any]) -> None:
-    latcast("device", "fusion", "detect", "--alpha", "0.3", "--budget", "10", "--no-check", "--json")
-
-    assert made_up["alpha"] == 0.3
-
-
-def test_what_is_undecided_is_listed() -> None:
+def test_undecided_pairs_are_listed() -> None:
     stopwatch = MadeUpStopwatch(RULES)
     found = Detector(stopwatch, budget_s=1.0, operators=OPERATORS, clock=stopwatch.clock).run()
 

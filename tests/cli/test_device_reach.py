@@ -53,16 +53,14 @@ def test_a_device_is_prepared_then_measured_on(latcast: Latcast, home: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("device", "reason"),
+    ("command", "device", "reason"),
     [
-        ("http://board", "nothing reaches 'http://board': an address begins with one of adb:, dask:, ssh:"),
-        ("My Board", "'My Board' is neither a device's name"),
-        ("ssh://pi:secret@board", "an address holds no password"),
-        ("ssh://nowhere.invalid", "no host is called 'nowhere.invalid'"),
+        (("measure", "resnet18"), "http://board", "nothing reaches 'http://board'"),
+        (("profile",), "My Board", "'My Board' is neither a device's name"),
+        (("demo",), "ssh://pi:secret@board", "an address holds no password"),
+        (("device", "adapt"), "ssh://nowhere.invalid", "no host is called 'nowhere.invalid'"),
+        (("device", "fusion", "detect"), "My Board", "'My Board' is neither a device's name"),
     ],
-)
-@pytest.mark.parametrize(
-    "command", [("measure", "resnet18"), ("profile",), ("demo",), ("device", "adapt"), ("device", "fusion", "detect")]
 )
 def test_a_device_that_cannot_be_reached_is_one_line(
     latcast: Latcast, home: Path, command: tuple[str, ...], device: str, reason: str

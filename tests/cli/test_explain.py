@@ -88,6 +88,6 @@ def test_a_report_is_a_file_with_every_platform(latcast: Latcast, bundle: Path) 
     assert (document["report"], document["overlay"], len(document["explanations"])) == ("r.html", None, 1)
 
 
-def test_an_overlay_that_cannot_be_written_is_said_before_the_work(latcast: Latcast) -> None:
+def test_an_overlay_that_cannot_be_written_is_refused_before_the_work(latcast: Latcast) -> None:
     assert "annotates a copy of an ONNX file" in latcast("report", "resnet18", "--on", PLATFORM, "--overlay", "r.onnx").reason
     assert not Path("report.html").exists()

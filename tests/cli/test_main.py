@@ -78,45 +78,35 @@ def test_every_command_has_help_with_examples_that_parse(
         assert latcast(first, *rest) == Outcome(0, "", "")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_documented_with_an_example(name: str) -> None:
-    text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
-
-    assert f"## latcast {name}\n" in text
-    assert f"| [{name}](#latcast-{name}) | " in text
-    assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0]
-
-
-def test_the_documentation_has_the_commands_in_the_order_of_the_help() -> None:
+def test_every_command_is_documented_with_an_example_in_the_order_of_the_help() -> None:
     text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
 
     assert re.findall(r"^## latcast (\w+)$", text, re.MULTILINE) == list(COMMANDS)
+    for name in COMMANDS:
+        assert f"| [{name}](#latcast-{name}) | " in text, name
+        assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0], name
 
 
-def test_a_command_without_a_platform_says_what_lists_them(latcast: Latcast) -> None:
+def test_a_command_without_a_platform_names_the_list_of_platforms(latcast: Latcast) -> None:
     found = latcast("predict", "resnet18")
 
     assert (found.code, found.out) == (2, "")
     assert "Missing option '--on'. latcast platforms lists what it may be." in found.err
 
 
-@pytest.mark.parametrize(("wrong", "right"), [("predcit", "predict"), ("plaforms", "platforms"), ("measrue", "measure")])
-def test_a_misspelt_command_is_answered_with_the_nearest(latcast: Latcast, wrong: str, right: str) -> None:
-    found = latcast(wrong, "resnet18")
+def test_a_misspelt_command_is_answered_with_the_nearest(latcast: Latcast) -> None:
+    found = latcast("predcit", "resnet18")
 
     assert found.code == 2
-    assert found.err.splitlines()[-1] == f"Error: No such command '{wrong}'. Did you mean '{right}'?"
+    assert found.err.splitlines()[-1] == "Error: No such command 'predcit'. Did you mean 'predict'?"
     assert latcast("workgroups", "advize").err.endswith("Did you mean 'advise'?\n")
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("latcast pre", ["predict"]),
         ("latcast hub quarantine re", ["release"]),
         ("latcast predict resnet15", ["resnet152"]),
-        ("latcast predict resnet18 --on pixel4/tflite-2.10/g", ["pixel4/tflite-2.10/gpu/fp16"]),
-        ("latcast platforms show pixel4/tflite-2.10/g", ["pixel4/tflite-2.10/gpu/fp16"]),
         ("latcast predict resnet18 --on local,pixel4/tflite-2.10/g", ["local,pixel4/tflite-2.10/gpu/fp16"]),
     ],
 )
@@ -137,7 +127,6 @@ def test_the_version_is_the_packages(latcast: Latcast) -> None:
     [
         ("nosuch",),
         ("predict",),
-        ("predict", "resnet18"),
         ("predict", "resnet18", "--on", "local", "--nosuch"),
         ("measure", "resnet18", "--threads", "0"),
         ("measure", "resnet18", "--precision", "fp7"),
@@ -146,9 +135,6 @@ def test_the_version_is_the_packages(latcast: Latcast) -> None:
         ("profile", "--learn-from", "nosuch"),
         ("profile", "--model", "nosuch"),
         ("profile", "--budget", "0"),
-        ("train", "x.sqlite", "--learn-from", "nosuch"),
-        ("demo", "--budget", "soon"),
-        ("platforms", "show"),
     ],
 )
 def test_a_wrong_call_shows_the_usage_and_exits_with_2(latcast: Latcast, arguments: tuple[str, ...]) -> None:
@@ -178,13 +164,13 @@ class TestUnexpectedErrors:
             {"Commands": {"defective": ("defective", "Breaks."), "endless": ("endless", "Waits."), "full": ("full", "Writes.")}},
         )
 
-    def test_are_one_line_that_says_how_to_see_more(self, latcast: Latcast) -> None:
+    def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(self, latcast: Latcast) -> None:
         assert latcast("defective").reason == r"unexpected KeyError: 'a\nkey'; LATCAST_DEBUG=1 shows where, please report it"
 
-    def test_a_full_disk_is_no_defect(self, latcast: Latcast) -> None:
+    def test_a_full_disk_is_not_reported_as_a_defect(self, latcast: Latcast) -> None:
         assert latcast("full").reason == "No space left; free some and run the same command again"
 
-    def test_are_raised_for_debugging(self, latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unexpected_error_is_raised_for_debugging(self, latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LATCAST_DEBUG", "1")
 
         with pytest.raises(KeyError):
@@ -228,23 +214,20 @@ def test_a_prediction_needs_no_database_runtime_or_training_library(bundle: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    ("arguments", "streams", "code", "lines"),
+    ("arguments", "streams", "code", "lines", "unbuffered"),
     [
-        ("--version", ">&-", 1, 1),
-        ("models mnasnet", ">&-", 1, 1),
-        ("--version", "> /dev/full", 1, 1),
-        ("models mnasnet", "> /dev/full", 1, 1),
-        ("models mnasnet", "| true; exit ${PIPESTATUS[0]}", 1, 0),
-        ("--version", "<&-", 0, 0),
-        ("predict no.onnx --on x", "2>&- >&-", 1, 0),
-        ("predict no.onnx --on x", "2> /dev/full", 1, 0),
-        ("predict --no-such-option", "2> /dev/full", 2, 0),
+        ("--version", ">&-", 1, 1, ""),
+        ("--version", "> /dev/full", 1, 1, ""),
+        ("models mnasnet", "> /dev/full", 1, 1, "1"),
+        ("models mnasnet", "| true; exit ${PIPESTATUS[0]}", 1, 0, "1"),
+        ("--version", "<&-", 0, 0, ""),
+        ("predict no.onnx --on x", "2>&- >&-", 1, 0, ""),
+        ("predict --no-such-option", "2> /dev/full", 2, 0, ""),
     ],
 )
 @pytest.mark.usefixtures("home")
-def test_a_stream_that_takes_nothing_is_one_line_and_an_error(
+def test_an_output_stream_that_cannot_be_written_is_one_line_and_an_error(
     arguments: str, streams: str, code: int, lines: int, unbuffered: str
 ) -> None:
     found = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 
 from latcast.environment import affinity
 from tests.cli.conftest import Latcast
-from tests.cli.test_predict import BAD, conv, without_data
+from tests.cli.test_predict import BAD
 
 QUICK = ("--rounds", "2", "--runs-per-round", "3", "--warmup-runs", "1", "--no-realtime")
 
@@ -41,14 +41,11 @@ def test_people_get_the_figures_side_by_side(latcast: Latcast) -> None:
     assert any(line.startswith("squeezenet1_1: ") and "under the profiler" in line for line in rest)
 
 
-def test_a_single_run_tells_no_variation(latcast: Latcast) -> None:
+def test_a_single_run_has_no_variation(latcast: Latcast) -> None:
     once = ("--rounds", "1", "--runs-per-round", "1", "--warmup-runs", "1", "--no-realtime")
 
-    [measured] = latcast("measure", "squeezenet1_1", *once, "--json").json["measurements"]
     row = latcast("measure", "squeezenet1_1", *once).out.splitlines()[1].split()
 
-    assert len(measured["runs_ms"]) == 1
-    assert measured["variation"] is None
     assert row[-2:] == ["-", "1"]
 
 
@@ -70,21 +67,13 @@ def test_models_that_fail_do_not_keep_the_others_back(latcast: Latcast, tmp_path
 
     assert found.code == 1
     assert [each["model"] for each in found.json["measurements"]] == ["squeezenet1_1"]
-    first, second = [line for line in found.err.splitlines() if "the host was" not in line and "the runs of" not in line][:2]
-    assert first.startswith("latcast: there is no file 'resnet81', and no published model is called 'resnet81'")
-    assert second.startswith(f"latcast: {path} could not be measured: ")
+    assert "no published model is called 'resnet81'" in found.err
+    [line] = [line for line in found.err.splitlines() if line.startswith(f"latcast: {path} could not be measured: ")]
+    assert "Mystery" in line
 
 
-def test_weights_that_are_missing_are_made_up(latcast: Latcast, tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(without_data(conv()))
-
-    assert latcast("measure", path, *QUICK).code == 0
-
-
-@pytest.mark.parametrize("what", ["truncated", "missing external data", "dynamic shapes"])
-def test_a_bad_file_is_one_line(latcast: Latcast, tmp_path: Path, what: str) -> None:
-    content, expected = BAD[what]
+def test_a_file_of_unknown_sizes_is_one_line(latcast: Latcast, tmp_path: Path) -> None:
+    content, expected = BAD["dynamic shapes"]
     path = tmp_path / "model.onnx"
     path.write_bytes(content())
 
@@ -94,26 +83,17 @@ def test_a_bad_file_is_one_line(latcast: Latcast, tmp_path: Path, what: str) -> 
     assert expected in reason
 
 
-def test_an_operator_that_the_runtime_lacks_is_one_line(latcast: Latcast, tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(BAD["unknown operator"][0]())
-
-    assert "Mystery" in latcast("measure", path, *QUICK).reason
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("nosuch.onnx",), "cannot read the model file nosuch.onnx"),
-        (("https://example.com/m.onnx",), "'https://example.com/m.onnx' is not fetched: latcast reads nothing from a network"),
-        (("resnet81",), "there is no file 'resnet81', and no published model is called 'resnet81'"),
-        (("resnet18", "--threads", "4096"), "4096 threads were asked for and this process may use"),
+        (("nosuch.onnx",), "nosuch.onnx"),
+        (("resnet18", "--threads", "4096"), "4096 threads"),
         (("resnet18", "--cpus", "4095"), "cannot pin to CPUs 4095"),
         (("resnet18", "--precision", "bf16"), "onnxruntime cannot run bf16 here; it can run fp32"),
         (("resnet18", "--threads", "2", "--cpus", str(affinity()[0]), "--realtime"), "a real-time priority with 2 threads"),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
+def test_impossible_settings_of_a_measurement_are_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
     assert expected in latcast("measure", *arguments).reason
 
 

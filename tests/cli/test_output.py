@@ -56,7 +56,7 @@ def test_a_table_has_no_control_character(capsys: pytest.CaptureFixture[str]) ->
     assert r"a\u000ab" in out
 
 
-@pytest.mark.parametrize("available", [30, 40, 45, 60, 200])
+@pytest.mark.parametrize("available", [30, 45, 200])
 def test_a_narrow_terminal_parts_words_alone(available: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(available))
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
@@ -81,9 +81,8 @@ def test_a_character_that_the_encoding_lacks_is_spelt() -> None:
     assert found.splitlines() == ["+-5 %  name", r"   10  Gr\xf6\xdfe"]
 
 
-@pytest.mark.parametrize("settings", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}])
-def test_commands_work_where_the_terminal_has_ascii_only(settings: dict[str, str], tmp_path: Path) -> None:
-    code, out, err = _latcast("platforms", folder=tmp_path, settings=settings)
+def test_commands_work_where_the_terminal_has_ascii_only(tmp_path: Path) -> None:
+    code, out, err = _latcast("platforms", folder=tmp_path, settings={"LC_ALL": "C", "PYTHONUTF8": "0"})
 
     assert (code, err) == (0, "")
     assert PLATFORM in out
@@ -114,11 +113,10 @@ def test_an_error_is_one_printable_line_of_at_most_500_characters(latcast: Latca
     [
         ("data", "import", "benchmark", "run.txt", "--on", "phone/ncnn-1.0/cpu1/fp32"),
         ("profile", "--budget", "0.1"),
-        ("demo", "--budget", "0.1"),
         ("measure", "squeezenet1_1"),
     ],
 )
-def test_a_home_that_cannot_be_written_is_said_in_one_line(
+def test_a_home_that_cannot_be_written_is_one_line(
     arguments: tuple[str, ...], latcast: Latcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Path("run.txt").write_text(BENCHNCNN)

@@ -99,12 +99,12 @@ class TestEndedEarly:
         monkeypatch.setattr(profiling, "profile", profile)
         return whole
 
-    def test_it_says_what_the_rest_would_bring(self, latcast: Latcast) -> None:
+    def test_a_stopped_profile_says_what_the_rest_would_bring(self, latcast: Latcast) -> None:
         assert latcast("profile", "--learn-from", "operators").out.splitlines()[-1] == (
             "expected error now 6.2 %, the remaining 80 s would bring 0.1 points at most; stopped (--whole-budget goes on)"
         )
 
-    def test_it_says_so_to_scripts(self, latcast: Latcast) -> None:
+    def test_a_stopped_profile_says_so_in_json(self, latcast: Latcast) -> None:
         assert latcast("profile", "--learn-from", "operators", "--json").json["stopped"] == {
             "expected_error": 6.25, "gain": 0.14, "networks": 700, "left_seconds": 80.4,
         }  # fmt: skip
@@ -115,7 +115,7 @@ class TestEndedEarly:
         assert (document["stopped"], ended) == (None, [True])
 
 
-def test_a_sampler_of_kernels_has_nothing_to_choose_where_networks_are_learned_from(latcast: Latcast) -> None:
+def test_a_sampler_is_refused_where_networks_are_learned_from(latcast: Latcast) -> None:
     outcome = latcast("profile", "--learn-from", "networks", "--sampler", "random")
 
     assert outcome.code == 2

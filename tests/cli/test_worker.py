@@ -13,16 +13,10 @@ from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_p
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
 
 
-def test_nothing_to_offer_is_one_line(latcast: Latcast) -> None:
+def test_a_worker_without_work_is_refused(latcast: Latcast) -> None:
     found = latcast("worker", "tcp://127.0.0.1:9", "--no-measure", "--no-predict")
     assert found.code == 1
     assert "there is nothing to offer: --no-measure and --no-predict leave no work" in found.err
-
-
-def test_a_runtime_that_does_not_exist_suggests_others(latcast: Latcast) -> None:
-    found = latcast("worker", "tcp://127.0.0.1:9", "--runtime", "onnxruntimes")
-    assert found.code == 1
-    assert "onnxruntime" in found.err
 
 
 def test_predicting_by_a_scheduler_that_is_not_there_is_one_line(

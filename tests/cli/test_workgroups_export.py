@@ -32,7 +32,7 @@ def test_a_cache_is_written_with_the_sizes_of_a_formula(latcast: Latcast, cache:
     assert read_program_cache(cache).kernels[1].size == WorkGroup(16, 1, 4)
 
 
-def test_people_see_what_changes_and_how_litert_takes_it(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
+def test_the_table_of_an_export_shows_changes_and_how_to_load_it(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
     out = latcast("workgroups", "export", cache, "-o", tmp_path / "out", "--by", "8x4x1", "--on", "mi9").out
 
     (row,) = [line for line in out.splitlines() if line.startswith("depthwise")]
@@ -45,10 +45,3 @@ def test_a_cache_is_not_written_over_itself(latcast: Latcast, cache: Path) -> No
 
     assert found.code == 1
     assert "would be overwritten; give another folder" in found.err
-
-
-def test_a_way_to_choose_that_is_none_is_a_usage_error(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
-    found = latcast("workgroups", "export", cache, "-o", tmp_path / "out", "--by", "luck")
-
-    assert found.code == 2
-    assert "tuning" in found.err

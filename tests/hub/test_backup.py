@@ -137,7 +137,7 @@ def test_rows_that_nothing_could_read_are_not_restored(sqlite: HubDatabase, tmp_
         assert (len(again), again.tokens()) == (0, [])
 
 
-def test_what_was_erased_is_in_no_later_backup(sqlite: HubDatabase, tmp_path: Path) -> None:
+def test_erased_names_are_not_in_later_backups(sqlite: HubDatabase, tmp_path: Path) -> None:
     upload(sqlite, device("a", 1.0), contributor(sqlite, "Eve Example"))
     sqlite.undo(Scope(contributor="Eve Example"), erase=True)
     back_up(sqlite, tmp_path / "hub.gz")

@@ -30,7 +30,7 @@ def package(path: Path, names: tuple[str, ...]) -> Path:
 
 
 @pytest.mark.parametrize("webgpu", [True, False])
-def test_what_was_fetched_is_found(tmp_path: Path, webgpu: bool) -> None:
+def test_fetched_assets_are_found(tmp_path: Path, webgpu: bool) -> None:
     fetched = fetch_assets(webgpu=webgpu, package_file=package(tmp_path / "p.tgz", WASM_FILES + WEBGPU_FILES))
 
     assert find_assets() == fetched
@@ -43,7 +43,7 @@ def test_what_was_fetched_is_found(tmp_path: Path, webgpu: bool) -> None:
     assert fetched.file("../../etc/passwd") is None
 
 
-def test_what_was_built_into_the_package_comes_first(tmp_path: Path) -> None:
+def test_packaged_assets_come_first(tmp_path: Path) -> None:
     archive = package(tmp_path / "p.tgz", WASM_FILES)
     fetch_assets(webgpu=False, package_file=archive)
     fetch_assets(browser.PACKAGED, webgpu=False, package_file=archive)
@@ -67,7 +67,7 @@ def test_a_package_without_the_files_is_refused(tmp_path: Path) -> None:
     assert find_assets() is None
 
 
-def test_without_npm_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_npm_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(HubError, match="npm is not installed"):

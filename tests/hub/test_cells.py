@@ -38,7 +38,7 @@ def test_others_cannot_carry_a_cell_beyond_what_trusted_contributors_measured() 
     assert cells(*records).latency_ms.tolist() == [90.0]
 
 
-def test_groups_that_contradict_each_other_count_alike_however_many_they_are() -> None:
+def test_groups_that_contradict_each_other_count_equally() -> None:
     """Three measured 10, twenty 13 ms: what is shown lies between, and says that nobody agrees with it."""
     honest = [("a", "n", who, 10.0) for who in (1, 2, 3)]
     fakes = [("a", "n", who, 13.0) for who in range(10, 30)]
@@ -50,7 +50,7 @@ def test_groups_that_contradict_each_other_count_alike_however_many_they_are() -
     assert found.dispute.tolist() == [pytest.approx(1.3**0.5)]
 
 
-def test_one_who_contradicts_many_changes_nothing() -> None:
+def test_a_contributor_who_contradicts_many_changes_nothing() -> None:
     found = cells(*(("a", "n", who, 10.0 + who / 10) for who in range(9)), ("a", "n", 99, 14.0))
 
     assert found.latency_ms.tolist() == [pytest.approx(10.45)]
@@ -89,7 +89,7 @@ def test_of_a_network_that_only_small_platforms_ran_the_first_contributor_is_bel
     assert found.ranges()["n"].median_ms == 10.0
 
 
-def test_nothing_gives_no_cells() -> None:
+def test_no_records_give_no_cells() -> None:
     found = Cells.of([], [], [], [], [])
 
     assert (len(found.latency_ms), found.ranges()) == (0, {})

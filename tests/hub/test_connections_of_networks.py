@@ -12,10 +12,9 @@ from latcast.hub.database import HubDatabase
 from latcast.hub.model import HubModel
 from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel, refit
-from latcast.hub.scales import Observation
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model
-from tests.hub.made_up import NETWORKS, device, platform, record
+from tests.hub.made_up import NETWORKS, device, observed, platform, record
 from tests.hub.serving import QUICK, client
 from tests.hub.test_database import contributor, upload
 
@@ -30,7 +29,7 @@ def taken(name: str, reference: Reference, latency_ms: float) -> Measurement:
 def test_networks_of_another_group_are_not_predicted() -> None:
     """A slow group ran networks 1 to 5, a fast one 6 to 10."""
     records = [*device("a", 100.0, range(1, 6)), *device("b", 120.0, range(1, 6)), *device("c", 1.0, range(6, 11))]
-    found = HubModel.fit([Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in records])
+    found = HubModel.fit(observed(records))
 
     forecasts = found.predict(NETWORKS[:10], {NETWORKS[0].key: 100.0})
 
@@ -135,7 +134,7 @@ def test_a_network_without_a_prediction_has_a_reason(sqlite: HubDatabase) -> Non
     assert "3 networks without a prediction: nothing tells its scale" in page
 
 
-def test_pages_say_what_is_not_connected(sqlite: HubDatabase) -> None:
+def test_pages_name_unconnected_platforms(sqlite: HubDatabase) -> None:
     who = contributor(sqlite, trusted=True)
     apart = device("apart", 0.001, range(16, 21))
     upload(sqlite, [*device("a", 1.0, range(1, 6)), *device("b", 2.0, range(1, 6)), *apart], who)

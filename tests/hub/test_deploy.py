@@ -155,7 +155,7 @@ def test_images_may_be_named_by_their_digests() -> None:
     assert services["caddy"]["image"].startswith("${CADDY_IMAGE:-")
 
 
-def test_what_the_image_installs_is_known_by_its_hash() -> None:
+def test_packages_of_the_image_are_pinned_by_hash() -> None:
     requirements = (DEPLOY / "requirements.txt").read_text().replace("\\\n", " ").splitlines()
     pinned = [line for line in requirements if line.strip() and not line.lstrip().startswith("#")]
 

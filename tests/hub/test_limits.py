@@ -49,7 +49,7 @@ def test_the_wait_is_long_enough() -> None:
     assert limit.wait_s("a") == 0
 
 
-def test_what_an_answer_cost_is_paid_before_the_next_one() -> None:
+def test_the_cost_of_an_answer_delays_the_next_one() -> None:
     """A burst of 3 at one a second: one taken and 4.5 charged leave -2.5, so that the next waits 3.5 seconds."""
     clock = Clock()
     limit = RateLimit("test", 60, burst=3, clock=clock)

@@ -35,7 +35,7 @@ def test_portions_together_are_the_whole_list(sort: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize(("sort", "order"), [("ms", "dbac"), ("-ms", "bdac")])
-@pytest.mark.parametrize("limit", [1, 3, 4])
+@pytest.mark.parametrize("limit", [1, 3])
 def test_rows_without_a_value_come_last_in_either_direction(sort: str, order: str, limit: int) -> None:
     rows = [{"name": name, "ms": ms} for name, ms in (("a", None), ("b", 2.0), ("c", None), ("d", 1.0))]
     found, cursor = "", ""
@@ -69,7 +69,7 @@ def test_every_word_is_looked_for() -> None:
         ("ms", LISTING.portion(ROWS, "", "-ms", 2, "").next, "in another order"),
     ],
 )
-def test_what_cannot_be_is_refused(sort: str, cursor: str, reason: str) -> None:
+def test_an_unknown_field_or_cursor_is_refused(sort: str, cursor: str, reason: str) -> None:
     with pytest.raises(HubError, match=reason):
         LISTING.portion(ROWS, "", sort, 2, cursor)
 

@@ -52,9 +52,7 @@ def latencies(observed: list[Observation], names: tuple[str, ...]) -> dict[str, 
     }
 
 
-def test_networks_that_nobody_ran_are_predicted_on_a_platform_that_nobody_knew(
-    observed: list[Observation], model: HubModel
-) -> None:
+def test_new_networks_are_predicted_on_a_new_platform(observed: list[Observation], model: HubModel) -> None:
     actual = latencies(observed, CHECK)
 
     found = model.predict(list(served_networks().values()), latencies(observed, SIGNATURE))

@@ -22,7 +22,7 @@ def sent(database: HubDatabase, name: str, records: list[Measurement]) -> tuple[
 
 
 @pytest.mark.parametrize("what", ["upload", "token", "contributor", "platform"])
-def test_what_is_taken_back_is_gone_and_does_not_come_back(database: HubDatabase, what: str) -> None:
+def test_records_that_were_taken_back_do_not_come_back(database: HubDatabase, what: str) -> None:
     sent(database, "Ann", device("honest", 1.0))
     bad = device("fake", 1.3)
     token, upload = sent(database, "Eve", bad)
@@ -55,7 +55,7 @@ def test_many_uploads_are_taken_back_at_once_and_brought_back(database: HubDatab
         database.redo(found.entry)
 
 
-def test_whoever_asks_to_be_removed_is_removed_with_the_name(database: HubDatabase) -> None:
+def test_an_erased_contributor_is_removed_with_the_name(database: HubDatabase) -> None:
     sent(database, "Ann", device("honest", 1.0))
     sent(database, "Eve Example", [*device("fake", 1.3), record(1, latency_ms=0.0001, device="fake", day=9)])
 
@@ -67,7 +67,7 @@ def test_whoever_asks_to_be_removed_is_removed_with_the_name(database: HubDataba
     assert "Eve" not in json.dumps(database.audit())
 
 
-def test_only_what_was_uploaded_since_is_taken_back(sqlite: HubDatabase) -> None:
+def test_only_later_uploads_are_taken_back(sqlite: HubDatabase) -> None:
     sent(sqlite, "Eve", device("a", 1.0))
     moment = sqlite.uploads()[0]["received_at"]
 
@@ -84,12 +84,12 @@ def test_only_what_was_uploaded_since_is_taken_back(sqlite: HubDatabase) -> None
         (Scope(upload="zz"), "there is no upload of upload zz"),
     ],
 )
-def test_what_is_not_there_cannot_be_taken_back(sqlite: HubDatabase, scope: Scope, reason: str) -> None:
+def test_an_unknown_upload_or_contributor_cannot_be_taken_back(sqlite: HubDatabase, scope: Scope, reason: str) -> None:
     with pytest.raises(HubError, match=reason):
         sqlite.undo(scope)
 
 
-def test_acts_are_written_down(sqlite: HubDatabase) -> None:
+def test_what_an_administrator_does_is_in_the_audit_log(sqlite: HubDatabase) -> None:
     token, _ = sent(sqlite, "Ann", [record(1, latency_ms=0.0001), record(2, latency_ms=0.0001)])
     first, second = sqlite.quarantine()
     sqlite.release(first["id"])

@@ -58,5 +58,5 @@ def test_the_access_log_is_json_lines_without_whom(sqlite: HubDatabase, tmp_path
         ("testclient", ""),
     ],
 )
-def test_of_an_address_its_network_is_kept(address: str, shown: str) -> None:
+def test_only_the_network_of_an_address_is_logged(address: str, shown: str) -> None:
     assert network_text(address) == shown

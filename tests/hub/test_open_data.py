@@ -86,7 +86,7 @@ def test_the_parquet_of_a_snapshot_holds_the_same(sqlite: HubDatabase, tmp_path:
     assert rows[0]["runs_ms"] == pytest.approx([rows[0]["latency_ms"] * 0.99, rows[0]["latency_ms"] * 1.01])
 
 
-def test_nothing_is_published_of_nothing(sqlite: HubDatabase, tmp_path: Path) -> None:
+def test_a_snapshot_without_measurements_is_refused(sqlite: HubDatabase, tmp_path: Path) -> None:
     with pytest.raises(HubError, match="nothing to publish"):
         make_snapshot(sqlite, tmp_path)
 
@@ -141,14 +141,11 @@ def test_a_bundle_that_was_fetched_serves_while_the_hub_is_away(
 @pytest.mark.parametrize(
     ("address", "digest", "reason"),
     [
-        ("http://latcast.example", None, "states no digest"),
         ("http://10.0.0.1:8765", {}, "states no digest"),
         ("http://latcast.example", {"sha256": "0" * 64}, "is not the one whose digest"),
         ("https://latcast.example", {"sha256": "0" * 64}, "is not the one whose digest"),
-        ("http://127.0.0.1", {"sha256": "0" * 64}, "is not the one whose digest"),
         ("http://latcast.example", {"sha256": hashlib.sha256(b"a bundle").hexdigest()}, ""),
         ("https://latcast.example", None, ""),
-        ("http://localhost:8765", None, ""),
         ("http://[::1]:8765", None, ""),
     ],
 )  # fmt: skip
@@ -187,9 +184,3 @@ def test_a_hub_states_the_digest_of_the_bundle_that_it_serves(hub: Hub) -> None:
     assert json.loads(fetched("/digest")) == {
         "platform": PHONE, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()
     }  # fmt: skip
-
-
-def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(HubError, match="is not the address of a hub"):
-        latcast.hub("latcast.example")
-    assert repr(latcast.hub("https://latcast.example/")) == "<Hub https://latcast.example>"

@@ -43,7 +43,7 @@ def looked_at(own: OwnPlatforms) -> int:
     return sum(1 for _ in own.refresh())
 
 
-def test_a_platform_that_was_measured_here_predicts_networks_that_nobody_ran_here(sqlite: HubDatabase) -> None:
+def test_a_platform_measured_here_predicts_networks_not_measured_here(sqlite: HubDatabase) -> None:
     upload(sqlite, measured(lambda item: True), contributor(sqlite, trusted=True))
     own = OwnPlatforms(sqlite.url)
     assert looked_at(own) == 1
@@ -56,7 +56,7 @@ def test_a_platform_that_was_measured_here_predicts_networks_that_nobody_ran_her
     assert own.platforms[XEON].facts["networks"] == 10
 
 
-def test_only_what_has_changed_is_looked_at_again(sqlite: HubDatabase) -> None:
+def test_only_changed_platforms_are_fitted_again(sqlite: HubDatabase) -> None:
     who = contributor(sqlite, trusted=True)
     upload(sqlite, [*measured(lambda item: True), *measured(lambda item: True, "b/onnxruntime-1.31/cpu1/fp32", 2.0)], who)
     own = OwnPlatforms(sqlite.url)
@@ -70,7 +70,7 @@ def test_only_what_has_changed_is_looked_at_again(sqlite: HubDatabase) -> None:
     assert own.left_out == 0
 
 
-def test_a_stranger_needs_four_networks_and_never_stands_in_place_of_what_comes_with_latcast(sqlite: HubDatabase) -> None:
+def test_an_untrusted_platform_needs_four_networks_and_never_replaces_a_shipped_one(sqlite: HubDatabase) -> None:
     on_cpu = [entry for name, entry in elsewhere().items() if "/cpu" in name and name.endswith("/fp32")]
     known = next(entry.platform for entry in on_cpu if 0 < entry.card["measurements"] < 10)
     names = {"few/onnxruntime-1.31/cpu1/fp32": 3, "enough/onnxruntime-1.31/cpu1/fp32": 4, known: 10}
@@ -122,7 +122,7 @@ def test_one_answer_has_the_hub_s_own_platforms_and_those_that_come_with_latcast
     assert sum(each["source"] == "shipped" for each in listed) == len(elsewhere())
 
 
-def test_what_a_browser_measured_predicts_too_though_its_unit_tells_no_kind(sqlite: HubDatabase) -> None:
+def test_measurements_of_a_browser_predict_too(sqlite: HubDatabase) -> None:
     name = "phone/onnxruntime-web-1.30/wasm1+simd+chrome156/fp32"
     upload(sqlite, measured(lambda item: True, name), contributor(sqlite, trusted=True))
     own = OwnPlatforms(sqlite.url)

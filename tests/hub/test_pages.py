@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shutil
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha384
@@ -36,13 +37,19 @@ def http(sqlite: HubDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield found
 
 
-@pytest.fixture
-def filled(http: TestClient, sqlite: HubDatabase) -> TestClient:
+@pytest.fixture(scope="module")
+def filled(empty_hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A hub with three platforms, which tests only read."""
+    folder = tmp_path_factory.mktemp("filled")
     records = [*device("fast", 0.5), *device("b", 1.0), *device("slow", 9.0, range(1, 5))]
-    post(http, sqlite.issue_token("Ann & Söhne".replace("&", "+"), trusted=True)[0], records)
-    wait_for(lambda: http.get("/api/health").json()["model"])
-    http.app.state.site.cache.forget()  # type: ignore[attr-defined]
-    return http
+    with pytest.MonkeyPatch.context() as patch, HubDatabase(shutil.copy(empty_hub, folder)) as database:
+        patch.setenv("LATCAST_HOME", str(folder / "home"))
+        patch.setattr(browser, "PACKAGED", folder / "packaged")
+        with client(database) as found:
+            post(found, database.issue_token("Ann + Söhne", trusted=True)[0], records)
+            wait_for(lambda: found.get("/api/health").json()["model"])
+            found.app.state.site.cache.forget()  # type: ignore[attr-defined]
+            yield found
 
 
 @pytest.mark.parametrize("path", PAGES[1:])
@@ -86,7 +93,7 @@ def test_versions_of_the_model_are_shown_with_their_error(filled: TestClient) ->
 
 
 @pytest.mark.parametrize("path", ["/networks/nothing", "/platforms/a/b/c/d", "/nothing", "/model/0123456789abcdef"])
-def test_a_page_of_nothing_is_a_page_for_a_browser_and_json_for_others(http: TestClient, path: str) -> None:
+def test_an_unknown_address_is_a_page_for_a_browser_and_json_for_others(http: TestClient, path: str) -> None:
     page = http.get(path, headers={"accept": "text/html,*/*"})
     plain = http.get(path)
 
@@ -144,7 +151,7 @@ def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
     assert len(page) < 100_000
 
 
-def test_nothing_of_a_stranger_becomes_markup(http: TestClient, sqlite: HubDatabase) -> None:
+def test_names_from_uploads_are_escaped(http: TestClient, sqlite: HubDatabase) -> None:
     evil = "<img src=x onerror=alert(1)>"
     found = record(1, reference=Reference("resnet", {"a": evil}, evil))
     post(http, sqlite.issue_token("Ann", trusted=True)[0], [found])
@@ -216,7 +223,7 @@ def test_a_platform_s_speed_is_judged_on_the_networks_that_it_ran() -> None:
     assert rows[0]["dots"] == [(rows[0]["dots"][0][0], "large: 60 ms")]
 
 
-def test_what_is_predicted_is_ranked_among_what_was_measured() -> None:
+def test_predicted_platforms_are_ranked_among_measured_ones() -> None:
     """On a typical platform x takes 2 ms and y 50 ms: a takes 2 times, b 0.5 times as long, c, which nobody measured, as long."""
     forecasts = {"c": Forecast(2.0, 1.5, 3.0)}
 

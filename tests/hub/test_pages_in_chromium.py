@@ -104,7 +104,7 @@ def served(sqlite: HubDatabase) -> Iterator[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
-def test_pages_fit_their_screen_make_no_errors_and_keep_nobody_out(
+def test_pages_fit_their_screen_without_errors_or_barriers(
     browser: Any, served: str, viewport: dict[str, int], scheme: str
 ) -> None:
     watched = Watched(browser, viewport, served, scheme)

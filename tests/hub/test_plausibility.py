@@ -10,7 +10,7 @@ import pytest
 from latcast.hub.model import HubModel
 from latcast.hub.plausibility import disagreement, implausibility, outliers
 from latcast.hub.scales import Observation
-from tests.hub.made_up import NETWORKS, device, record
+from tests.hub.made_up import NETWORKS, device, observed, record
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
 
@@ -30,7 +30,7 @@ NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
         ({"latency_ms": 9.0, "runs_ms": (9.0,) * 10, "rounds": (0,) * 10}, "to the last digit"),
     ],
 )  # fmt: skip
-def test_a_slip_is_told(changes: dict[str, Any], reason: str) -> None:
+def test_an_implausible_record_has_a_reason(changes: dict[str, Any], reason: str) -> None:
     assert reason in str(implausibility(record(1, **changes), NOW))
 
 
@@ -51,16 +51,13 @@ def test_a_slip_is_told(changes: dict[str, Any], reason: str) -> None:
     ids=["plain", "published mean", "no time", "clock five minutes early", "one slow run", "mean of the runs", "busy host",
          "coarse clock", "failed", "short kernel"],
 )  # fmt: skip
-def test_what_devices_do_is_believed(changes: dict[str, Any]) -> None:
+def test_a_plausible_record_is_believed(changes: dict[str, Any]) -> None:
     assert implausibility(record(1, **changes), NOW) is None
 
 
 def model() -> HubModel:
     """Knows that network ``n`` takes n times as long as the first one."""
-    fit = HubModel.fit
-    return fit(
-        [Observation(item.platform, item.reference, item.latency_ms or 0.0) for name in "abc" for item in device(name, 1.0)]
-    )
+    return HubModel.fit([item for name in "abc" for item in observed(device(name, 1.0))])
 
 
 def test_a_latency_far_from_the_others_of_its_platform_is_an_outlier() -> None:
@@ -91,7 +88,7 @@ def test_latencies_that_disagree_together_with_trusted_ones_are_held_together() 
     assert "1.3 times as long as expected" in found[0]
 
 
-def test_who_agrees_with_trusted_ones_in_most_networks_is_believed() -> None:
+def test_records_that_agree_with_trusted_ones_in_most_networks_are_believed() -> None:
     vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
     records = [*device("phone", 2.02, range(1, 6)), *device("phone", 2.6, range(6, 10))]
 
@@ -100,7 +97,7 @@ def test_who_agrees_with_trusted_ones_in_most_networks_is_believed() -> None:
     assert disagreement(device("phone", 2.6), vouched, None) == {}
 
 
-def test_nothing_is_an_outlier_where_too_little_is_known() -> None:
+def test_few_records_have_no_outliers() -> None:
     assert outliers([record(1, factor=100.0), record(2), record(3)], {}, model()) == {}
     assert outliers(device("phone", 2.0), {}, None) == {}
 

@@ -18,21 +18,17 @@ from latcast.hub.refitting import Refitter, ServedModel, held_out_error, refit
 from latcast.hub.scales import Observation
 from latcast.hub.schema import ModelVersionRow
 from latcast.spaces.catalogue import model
-from tests.hub.made_up import NETWORKS, device
+from tests.hub.made_up import NETWORKS, device, observed
 from tests.hub.serving import wait_for
 from tests.hub.test_database import contributor, upload
 
 
-def observed(**factors: float) -> list[Observation]:
-    return [
-        Observation(item.platform, item.reference, item.latency_ms or 0.0)
-        for name, factor in factors.items()
-        for item in device(name, factor)
-    ]
+def devices(**factors: float) -> list[Observation]:
+    return [item for name, factor in factors.items() for item in observed(device(name, factor))]
 
 
 def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
-    records = observed(a=1.0, b=2.0, c=5.0, d=0.3)
+    records = devices(a=1.0, b=2.0, c=5.0, d=0.3)
     error, note = held_out_error(records, HubModel.fit(records))
 
     assert note == ""
@@ -45,7 +41,7 @@ def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
 def test_a_device_is_held_out_with_all_devices_of_its_silicon(monkeypatch: pytest.MonkeyPatch) -> None:
     """a and b are of one chip; what the model knew of a device before is left out with it."""
     monkeypatch.setattr(refitting, "silicon", lambda device: {"a": "one", "b": "one"}.get(device, device))
-    records = observed(a=1.0, b=2.0, c=5.0, d=7.0)
+    records = devices(a=1.0, b=2.0, c=5.0, d=7.0)
     model = HubModel.fit(records)
     fitted: list[set[str]] = []
     left_out: list[set[str]] = []
@@ -68,7 +64,7 @@ def test_a_device_is_held_out_with_all_devices_of_its_silicon(monkeypatch: pytes
 
 
 def test_with_few_devices_there_is_a_note_instead_of_an_error() -> None:
-    records = observed(a=1.0, b=2.0)
+    records = devices(a=1.0, b=2.0)
 
     error, note = held_out_error(records, HubModel.fit(records))
 
@@ -94,7 +90,7 @@ def test_versions_are_kept_and_the_newest_serves(database: HubDatabase) -> None:
     assert database.newest_model() == second
 
 
-def test_nothing_is_fitted_to_nothing(sqlite: HubDatabase) -> None:
+def test_without_measurements_no_model_is_fitted(sqlite: HubDatabase) -> None:
     assert refit(sqlite, ServedModel()) is None
     assert sqlite.newest_model() is None
 
@@ -170,7 +166,7 @@ def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: HubDatabase, monk
     assert served.model.predict(NETWORKS[:1], {NETWORKS[1].key: 4.0})[NETWORKS[0].key].latency_ms == pytest.approx(2.0)
 
 
-def test_a_fit_that_failed_is_said_and_tried_again(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fit_is_reported_and_repeated(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     served, tried = ServedModel(), []
     real = HubModel.fit
 
@@ -222,8 +218,8 @@ def _alive(process: int) -> bool:
 
 
 def test_errors_are_judged_on_devices_of_trusted_contributors_alone() -> None:
-    honest = observed(a=1.0, b=2.0, c=5.0, d=0.3)
-    fakes = [replace(item, trusted=False) for item in observed(e=1.0, f=1.0, g=1.0)]
+    honest = devices(a=1.0, b=2.0, c=5.0, d=0.3)
+    fakes = [replace(item, trusted=False) for item in devices(e=1.0, f=1.0, g=1.0)]
 
     found, _ = held_out_error([*honest, *fakes], HubModel.fit([*honest, *fakes]))
 
@@ -244,7 +240,7 @@ def test_the_content_of_old_versions_goes_and_their_figures_stay(sqlite: HubData
     assert kept == [False, False, True, True, True]
 
 
-def test_what_comes_with_latcast_serves_until_something_was_fitted(sqlite: HubDatabase) -> None:
+def test_the_shipped_model_serves_until_the_first_fit(sqlite: HubDatabase) -> None:
     served = ServedModel()
     refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False, seed=True)
     refitter.start()

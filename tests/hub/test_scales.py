@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-
-import numpy as np
 import pytest
 
 from latcast.errors import TrainingError
-from latcast.hub.scales import MIN_DEVIATION, UNKNOWN_DEVIATION, Z_90, Observation, ScaleFactors
-from tests.hub.made_up import NETWORKS, device
+from latcast.hub.scales import ScaleFactors
+from tests.hub.made_up import NETWORKS, device, observed
 
 
-def observed(*platforms: tuple[str, float, range]) -> list[Observation]:
-    return [
-        Observation(item.platform, item.reference, item.latency_ms or 0.0)
-        for name, factor, networks in platforms
-        for item in device(name, factor, networks)
-    ]
+def fitted(*platforms: tuple[str, float, range]) -> ScaleFactors:
+    return ScaleFactors.fit([item for each in platforms for item in observed(device(*each))])
 
 
 def test_a_platform_is_a_factor_away_from_the_others() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+    model = fitted(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11)))
 
     found = model.forecasts([item.key for item in NETWORKS[:10]], {NETWORKS[1].key: 20.0})
 
@@ -29,46 +22,27 @@ def test_a_platform_is_a_factor_away_from_the_others() -> None:
 
 
 def test_missing_cells_are_filled_through_what_platforms_share() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 8)), ("b", 5.0, range(5, 12))))
+    model = fitted(("a", 1.0, range(1, 8)), ("b", 5.0, range(5, 12)))
 
     [found] = model.forecasts([NETWORKS[10].key], {NETWORKS[0].key: 2.0}).values()
     assert found.latency_ms == pytest.approx(22.0, rel=1e-3)
 
 
 def test_one_wrong_latency_does_not_move_the_factor() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+    model = fitted(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11)))
 
     measured = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)} | {NETWORKS[5].key: 5000.0}
 
     assert model.forecasts([NETWORKS[9].key], measured)[NETWORKS[9].key].latency_ms == pytest.approx(20.0)
 
 
-def test_the_interval_holds_what_the_noise_says() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
-    [forecast] = model.forecasts([NETWORKS[0].key], {NETWORKS[1].key: 2.0}).values()
-
-    assert model.deviation == MIN_DEVIATION
-    assert np.log(forecast.high_ms / forecast.latency_ms) == pytest.approx(Z_90 * MIN_DEVIATION * np.sqrt(1 + 1.57 + 0.5))
-    assert forecast.high_ms / forecast.latency_ms == pytest.approx(forecast.latency_ms / forecast.low_ms)
-
-
-def test_with_one_platform_the_spread_is_not_known() -> None:
-    assert ScaleFactors.fit(observed(("a", 1.0, range(1, 11)))).deviation == UNKNOWN_DEVIATION
-
-
 def test_a_network_that_no_platform_ran_is_not_guessed() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 4))))
+    model = fitted(("a", 1.0, range(1, 4)))
 
     assert model.forecasts([NETWORKS[9].key], {NETWORKS[0].key: 1.0}) == {}
     assert model.forecasts([NETWORKS[0].key], {NETWORKS[9].key: 1.0}) == {}
 
 
-def test_a_model_survives_json() -> None:
-    model = ScaleFactors.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
-
-    assert ScaleFactors(**json.loads(json.dumps(model.to_json()))) == model
-
-
-def test_nothing_cannot_be_fitted() -> None:
+def test_a_fit_without_latencies_is_refused() -> None:
     with pytest.raises(TrainingError, match="no latency"):
         ScaleFactors.fit([])

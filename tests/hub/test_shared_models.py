@@ -21,7 +21,7 @@ def network() -> Graph:
     return replace(graph, name="secret", nodes=tuple(replace(node, name=f"secret/{node.name}") for node in graph.nodes))
 
 
-def test_what_is_shared_has_the_same_shapes_and_no_name_of_its_user(network: Graph) -> None:
+def test_a_shared_model_has_the_same_shapes_and_no_names(network: Graph) -> None:
     packed = packed_shapes(network)
     found = unpack(packed, "model")
 

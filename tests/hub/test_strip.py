@@ -50,7 +50,7 @@ def test_a_stripped_file_is_the_same_network_in_a_few_kilobytes(tmp_path: Path) 
         assert len(zlib.compress(made.read_bytes())) < 25_000
 
 
-def test_what_is_no_model_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_is_sent_unchanged(tmp_path: Path) -> None:
     contents = [
         b"",
         b"hello",

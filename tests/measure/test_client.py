@@ -92,7 +92,7 @@ def test_a_reference_that_cannot_be_built_has_a_failed_record(client: MeasuringC
     assert "no space is called 'no_such_space'" in str(measurement.error)
 
 
-@pytest.mark.parametrize("behaviour", ["dies_loading", "dies_running", "dies_closing"])
+@pytest.mark.parametrize("behaviour", ["dies_loading", "dies_closing"])
 def test_a_crash_is_blamed_on_its_subject_alone(client: MeasuringClient, behaviour: str) -> None:
     found = measure(client, "runs", behaviour, "slow")
     assert "killed by SIGABRT" in str(found[behaviour].error)
@@ -154,7 +154,6 @@ def test_a_worker_that_dies_at_the_start_is_quoted(quiet_times: QuietTimesFile) 
         ({"runtime": "onnxruntimes"}, "no runtime is called 'onnxruntimes'; known: onnxruntime"),
         ({"precision": "int8"}, "behaving cannot run int8 here; it can run fp32"),
         ({"imports": ("tests.measure.not_there",)}, "cannot import 'tests.measure.not_there'"),
-        ({"cpus": (4000,)}, "cannot pin to CPUs 4000"),
     ],
 )
 def test_settings_that_cannot_be_met_are_refused(quiet_times: QuietTimesFile, changes: dict[str, object], expected: str) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from latcast.errors import MeasurementError
 from latcast.measure.labels import Label, combine, label_error, label_error_of_halves, label_error_to_json
@@ -38,7 +36,7 @@ class TestLabels:
         assert label.latency_ms == 2.0
         assert label.rounds == 2
 
-    def test_nothing_but_failures_has_no_label_and_says_why(self) -> None:
+    def test_failures_alone_have_no_label(self) -> None:
         with pytest.raises(MeasurementError, match="none of 1 measurements succeeded: crash"):
             combine([failed("crash", PLATFORM, NETWORK, "network")])
 
@@ -89,8 +87,7 @@ class TestLabels:
         with pytest.raises(MeasurementError, match="at least two rounds"):
             label_error([combine([record(1.0)])])
 
-    @pytest.mark.parametrize("processes", [3, 4])
-    @pytest.mark.parametrize("process_noise", [0.0, 0.02, 0.05])
+    @pytest.mark.parametrize(("processes", "process_noise"), [(3, 0.0), (4, 0.05)])
     def test_the_label_error_is_that_of_labels_with_known_noise(self, processes: int, process_noise: float) -> None:
         # Twelve rounds of networks that truly take 1 ms, with 2 % of noise a round and some a process.
         rng = np.random.default_rng(0)
@@ -121,13 +118,6 @@ class TestLabels:
         assert found.networks == 2
         # 0.1 / 1.05 and 0.1 / 0.95 of the second network, half of each, over both networks.
         assert found.percent == pytest.approx(50 * (0.1 / 1.05 + 0.1 / 0.95) / 4)
-
-    @given(st.lists(st.floats(0.5, 2), min_size=2, max_size=12), st.floats(0.1, 10))
-    def test_a_label_scales_with_its_runs(self, runs: list[float], scale: float) -> None:
-        label, scaled = combine([record(*runs)]), combine([record(*(run * scale for run in runs))])
-        # Records keep whole nanoseconds.
-        assert scaled.latency_ms == pytest.approx(label.latency_ms * scale, abs=1e-5)
-        assert scaled.variation == pytest.approx(label.variation, abs=1e-4)
 
 
 def test_a_published_mean_without_raw_runs_becomes_a_label_of_one_round() -> None:

@@ -47,7 +47,7 @@ def test_a_record_of_a_phone_is_of_its_cores_its_clock_and_its_kernels(android: 
     assert Measurement.from_json(found.to_json()) == found
 
 
-def test_what_a_phone_cannot_do_is_said_before_anything_is_measured(android: Android) -> None:
+def test_an_unsupported_unit_or_precision_of_a_phone_is_refused_before_measuring(android: Android) -> None:
     with pytest.raises(RuntimeFailure, match="would mix cores of different kinds"):
         measured(threads=5)
     with pytest.raises(LatcastError, match="cannot run bf16"):

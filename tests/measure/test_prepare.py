@@ -44,7 +44,7 @@ def test_wheels_are_looked_for_under_the_names_that_fit_the_machine() -> None:
     assert wheel_platforms("armv7l", ("", "")) == ["musllinux_1_2_armv7l", "musllinux_1_1_armv7l"]
 
 
-def test_what_cannot_be_prepared_is_refused(tmp_path: Path) -> None:
+def test_an_own_python_or_a_phone_is_not_prepared(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match=r"names a Python of your own, which is left alone; prepare ssh://pi@board$"):
         prepare("ssh://pi@board?python=/opt/python")
     with pytest.raises(MeasurementError, match="is not an address of a device"):

@@ -14,7 +14,6 @@ from latcast.measure.probe import QuietTimesFile
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure
 from latcast.measure.statistics import normalised_runs
-from latcast.networks import resolve_model
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 
@@ -48,31 +47,6 @@ def test_onnxruntime_measures_a_kernel_and_reports_executed_kernels(small: Refer
     assert graph_node in {name for kernel in measurement.executed for name in kernel.nodes}
     assert all(kernel.latency_ms >= 0 for kernel in measurement.executed)
     assert quiet_times.path.is_file()
-
-
-def test_a_model_file_is_measured_by_its_path(small: Reference, tmp_path: Path) -> None:
-    from latcast.graph.writers.onnx import to_onnx
-
-    path = tmp_path / "small.onnx"
-    path.write_bytes(to_onnx(build(small)))
-    plan = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=1)
-    measurement = measure(path, plan=plan, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
-    assert measurement.error is None
-    assert measurement.reference == resolve_model(str(path))
-    assert measurement.reference.name == "small"
-
-
-def test_a_file_that_no_longer_is_a_model_fails_in_its_record(tmp_path: Path) -> None:
-    path = tmp_path / "broken.onnx"
-    path.write_bytes(b"not a model")
-    measurement = measure(path, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
-    assert measurement.error is not None
-    assert "broken.onnx" in measurement.error
-
-
-def test_a_missing_file_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"cannot read the model file .*none\.onnx"):
-        measure(tmp_path / "none.onnx")
 
 
 def test_a_name_and_a_graph_are_measured_as_their_files_are(tmp_path: Path) -> None:

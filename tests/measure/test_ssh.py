@@ -283,8 +283,6 @@ def test_obstacles_are_explained_in_one_line(board: Board, quiet_times: QuietTim
     [
         ("ssh://", "not an address"),
         ("ssh://-oProxyCommand=date", "not an address"),
-        ("ssh://pi@board:port", "not an address"),
-        ("ssh://pi@board/some/path", "not an address"),
         ("ssh://pi@board?pyton=x", "not an address"),
         ("ssh://pi:secret@board", "holds no password"),
         ("ssh://pi$(date)@board", "not an address"),

@@ -105,9 +105,6 @@ class TestHostFactors:
         assert memory_weight(4 << 20, 2 << 20) == pytest.approx(0.15)
         assert memory_weight(0, 2 << 20) == 0
 
-    def test_a_cache_that_is_not_known_is_taken_to_hold_a_mebibyte(self) -> None:
-        assert memory_weight(2 << 20) == pytest.approx(0.15)
-
 
 class TestRecord:
     def test_the_latency_is_the_median_of_runs_each_divided_by_its_own_probe(self) -> None:
@@ -128,10 +125,6 @@ class TestRecord:
         assert not found.ok
         assert "0.000 ms" in str(found.error)
         assert found.latency_ms is None
-
-    def test_it_survives_json_exactly(self) -> None:
-        found = record(3.0, 6.0, 3.3, readings=[QUIET_MS, (0.02, 0.021), QUIET_MS])
-        assert Measurement.from_json(found.to_json()) == found
 
     def test_variation_is_half_the_quartile_distance_over_the_median(self) -> None:
         assert quartile_variation([1, 2, 3, 4, 5]) == pytest.approx((4 - 2) / 2 / 3)
@@ -174,10 +167,6 @@ class TestRoundsAndWarmUp:
     def test_each_round_has_its_own_median(self) -> None:
         assert round_medians([1, 2, 9, 4, 4], [0, 0, 0, 3, 3]).tolist() == [2, 4]
 
-    def test_as_many_rounds_as_runs_are_needed(self) -> None:
-        with pytest.raises(MeasurementError, match="3 runs but 2 round numbers"):
-            round_medians([1, 2, 3], [0, 1])
-
     def test_slow_runs_at_the_start_are_the_warm_up(self) -> None:
         assert warm_up_length([9.0, 7.0, 2.0, 2.01, 1.99, 2.0, 2.0, 2.02]) == 2
 
@@ -187,19 +176,12 @@ class TestRoundsAndWarmUp:
         assert [warm_up_length([first, 2.0, *varied[:2], *varied]) for first in (2.29, 2.31)] == [0, 1]
         assert [warm_up_length([first, *steady, *steady]) for first in (2.09, 2.11)] == [0, 1]
 
-    def test_a_slow_run_in_the_middle_is_none(self) -> None:
+    def test_a_slow_run_in_the_middle_is_not_warm_up(self) -> None:
         assert warm_up_length([2.0, 2.0, 9.0, 2.0, 2.0, 2.0, 2.0, 2.0]) == 0
-
-    def test_five_runs_are_too_few_to_tell(self) -> None:
-        assert warm_up_length([9.0, 2.0, 2.0, 2.0, 2.0]) == 0
-
-    @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=40))
-    def test_it_never_swallows_the_second_half_by_mistake(self, values: list[float]) -> None:
-        assert 0 <= warm_up_length(values) <= len(values)
 
 
 class TestWarnings:
-    def test_a_stable_measurement_has_none(self) -> None:
+    def test_a_stable_measurement_has_no_warnings(self) -> None:
         assert stability_warnings(record(*[2.0] * 8, readings=[QUIET_MS] * 8)) == []
 
     def test_unstable_runs_give_the_number_and_the_option(self) -> None:
@@ -221,9 +203,9 @@ class TestWarnings:
         (warning,) = stability_warnings(record(*[4.0] * 8, readings=[(0.005, 0.02)] * 8))
         assert "calibrate the probe again" in warning
 
-    def test_pre_emption_is_told_with_its_count(self) -> None:
+    def test_pre_emption_is_warned_of_with_its_count(self) -> None:
         (warning,) = stability_warnings(record(*[4.0] * 8, moment={"preempted_runs": 7}))
         assert "took the CPU in 7 runs" in warning
 
-    def test_a_failed_measurement_has_none(self) -> None:
+    def test_a_failed_measurement_has_no_warnings(self) -> None:
         assert stability_warnings(failed("crash", PLATFORM, NETWORK, "network")) == []

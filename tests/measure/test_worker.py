@@ -92,7 +92,7 @@ def test_executed_kernels_are_kept_with_the_measurement(conversation: Conversati
     assert found.executed == KERNELS
 
 
-def test_a_played_runtime_has_nothing_to_calibrate(conversation: Conversation) -> None:
+def test_a_replayed_runtime_cannot_be_calibrated(conversation: Conversation) -> None:
     (answer,) = conversation.ask(request="calibrate")
     assert answer["event"] == "refused"
     assert "without a probe" in answer["error"]
@@ -103,10 +103,6 @@ def test_requests_before_opening_and_unknown_ones_are_refused(conversation: Conv
     assert answer["error"] == "a worker must be opened before it can 'measure'"
     (answer,) = conversation.ask(request="dance")
     assert "cannot 'dance'" in answer["error"]
-
-
-def test_close_is_the_last_request(conversation: Conversation) -> None:
-    assert not conversation.worker.answer({"request": "close"})
 
 
 def test_messages_of_any_length_arrive_whole_and_in_order() -> None:

@@ -66,7 +66,7 @@ def test_of_each_unit_precision_threads_and_runtime_are_decided_with_the_rest_th
     assert found["runtime", "phone/pytorch-2.0/gpu/fp16"].first_platform == "phone/tflite-2.10/gpu/fp16"
 
 
-def test_where_the_same_platform_has_no_other_precision_the_most_alike_has() -> None:
+def test_a_precision_is_compared_with_the_most_similar_platform() -> None:
     found = decisions(
         prediction("p/tflite-2/cpu4/int8", 1.0), prediction("p/armnn-1/cpu1/fp32", 2.0), prediction("p/tflite-2/cpu1/fp32", 3.0)
     )
@@ -83,7 +83,7 @@ def test_devices_are_compared_by_the_fastest_of_each() -> None:
     assert list(found) == [("device", "b/tflite-2/gpu/fp16")]
 
 
-def test_close_latencies_are_unknown_and_said_to_be() -> None:
+def test_close_latencies_give_no_sure_decision() -> None:
     [decision] = decisions(
         prediction("p/r-1/cpu4/int8", 10.0, reach=1.5), prediction("p/r-1/cpu4/fp32", 10.5, reach=1.5)
     ).values()
@@ -144,7 +144,7 @@ def test_a_unit_that_most_of_the_network_falls_back_from_is_last_and_unknown() -
     assert decision.reasons[-1].endswith("(TopK), 1 partition; its latency is of all of them on the gpu")
 
 
-def test_nothing_to_choose_from_is_an_error() -> None:
+def test_advice_without_predictions_is_an_error() -> None:
     with pytest.raises(LatcastError, match="found no prediction"):
         advice_of(["phone"], [])
 

@@ -66,7 +66,7 @@ def test_a_kernel_that_fuses_others_is_changed() -> None:
     assert list(diff_lines([found])) == ["! c: conv Conv+Relu -> Conv+HardSwish: 1.00 -> 1.00 ms"]
 
 
-def test_a_diff_leaves_out_the_same_kernels_far_from_any_change_and_says_what_they_differ_by() -> None:
+def test_a_diff_summarises_equal_kernels_far_from_any_change() -> None:
     same = [kernel(f"k{index}", width=index) for index in range(9)]
     slower = [kernel(f"k{index}", 1.5, width=index) for index in range(9)]
 

@@ -73,7 +73,7 @@ def test_growth_is_of_the_base_with_an_interval_narrower_than_that_of_either_lat
     assert wide.passed
 
 
-def test_what_did_not_change_grows_by_nothing() -> None:
+def test_an_unchanged_model_does_not_grow() -> None:
     [found] = check("resnet18", against="resnet18", on=PHONE, max_growth=0, fail_above=0).checks
 
     assert (found.value, found.growth_low_percent, found.growth_high_percent) == (0.0, 0.0, 0.0)
@@ -119,12 +119,11 @@ def test_a_budget_is_read_from_toml(tmp_path: Path) -> None:
         ("[tiers.t]\nplatforms = 'p'", "found no limit"),
         ("[tiers.t]\nmax_ms = 5", "found no platforms"),
         ("[tiers.t]\nplatforms = 'p'\nmax_ms = 0", "expected a positive number"),
-        ("[tiers.t]\nplatforms = 'p'\nmax_ms = true", "expected a positive number"),
         ("[tiers.t]\nplatforms = []\nmax_ms = 5", "expected a text or a list of texts"),
         ("[tiers.t]\nplatforms = 'p'\nmaximum_ms = 5", "found maximum_ms, expected max_memory_mb, max_ms, models, platforms"),
     ],
 )
-def test_a_budget_that_says_something_else_is_refused_by_name(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_malformed_budget_is_refused_with_its_file(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "latcast.toml"
     path.write_text(text)
 

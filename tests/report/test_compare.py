@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from latcast.drawing import plot
-from latcast.errors import LatcastError, ModelError, UnknownPlatformError
+from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import load, predict
@@ -95,13 +95,6 @@ def test_the_json_form_is_what_scripts_rely_on() -> None:
         "change", "kernel_type", "a", "b", "a_ms", "b_ms", "difference_ms", "configuration",
     ]  # fmt: skip
     assert set(document["kernel_types"][0]) == {"kernel_type", "a_count", "b_count", "a_ms", "b_ms", "difference_ms"}
-
-
-def test_what_cannot_be_read_or_is_not_known_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere\.onnx"):
-        compare("resnet18", tmp_path / "nowhere.onnx", on=PHONE)
-    with pytest.raises(UnknownPlatformError, match="no-such-device"):
-        compare("resnet18", "resnet34", on="no-such-device")
 
 
 def test_one_network_is_compared_on_several_platforms_by_what_their_errors_share() -> None:

@@ -113,7 +113,7 @@ def test_a_report_is_one_well_formed_file_that_fetches_nothing(tmp_path: Path) -
     assert policy.startswith("default-src 'none'")
 
 
-def test_a_report_has_what_it_is_about() -> None:
+def test_a_report_shows_platforms_hints_and_kernels() -> None:
     found = explain("mobilenet_v3_large", on=[PHONE, OTHER])
 
     text = rendered(found)
@@ -126,7 +126,7 @@ def test_a_report_has_what_it_is_about() -> None:
     assert text.count("(90 %)") == 4  # of each platform in the summary and at its own place
 
 
-def test_names_of_strangers_are_text() -> None:
+def test_names_in_a_report_are_escaped() -> None:
     evil = "<script>alert('x')</script>&\"'"
     found = replace(prediction(kernel(evil, 1.0, kernel_type=evil), name=evil), platform=evil, warnings=(evil,))
     hint = Hint("activation", evil, 0.5, -0.5, -50.0, -0.6, -0.4)
@@ -140,7 +140,7 @@ def test_names_of_strangers_are_text() -> None:
     assert not re.search(r"=\s*\"[^\"]*<", text.partition("</style>")[2].partition("<script")[0])
 
 
-def test_nothing_and_a_folder_that_is_not_there_are_said(tmp_path: Path) -> None:
+def test_an_empty_report_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LatcastError, match="nothing to report on"):
         rendered([])
     with pytest.raises(LatcastError, match=r"cannot write .*nowhere"):

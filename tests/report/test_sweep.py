@@ -37,10 +37,9 @@ def test_shapes_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["input=1,3,224,224", "input", "=1,{1..2}", "input==,3", "input=1,{a..b}", "input=1,{3..1}", "input=1,{1..4..0}",
-     "input={1..2},{1..2}", "input={0..2},3", "input={1..5000}", "input=1,{4}"],
-)  # fmt: skip
-def test_texts_of_another_form_are_answered_with_the_form(text: str) -> None:
+    ["input", "=1,{1..2}", "input=1,{a..b}", "input=1,{1..4..0}", "input={1..2},{1..2}", "input={1..5000}"],
+)
+def test_a_malformed_range_is_answered_with_the_form(text: str) -> None:
     with pytest.raises(LatcastError, match=r"input=1,3,\{128\.\.320\.\.32\},="):
         swept_shapes([text])
 
@@ -63,7 +62,7 @@ def test_every_point_is_the_prediction_at_its_size() -> None:
 @pytest.mark.parametrize(
     ("shapes", "varies"), [("input={1,2},3,64,64", "batch"), ("input=1,3,{64,96},=", "resolution")],
 )  # fmt: skip
-def test_what_varies_is_named(shapes: str, varies: str) -> None:
+def test_a_sweep_names_the_varying_size(shapes: str, varies: str) -> None:
     assert sweep("resnet18", PHONE, shapes).varies == varies
 
 

@@ -16,7 +16,7 @@ PHONE = Cores.of_speeds({**dict.fromkeys(range(4), 230.0), **dict.fromkeys((4, 5
 BOARD = Cores.of_speeds(dict.fromkeys(range(4), 1800000.0))
 
 
-def test_kinds_are_told_by_their_speed_and_named_from_small_to_large() -> None:
+def test_kinds_of_cores_differ_by_speed_and_named_from_small_to_large() -> None:
     assert PHONE.named() == {"small": (0, 1, 2, 3), "med": (4, 5, 6), "large": (7,)}
     assert Cores.of_speeds({0: 380, 1: 380, 2: 1024, 3: 1024}).named() == {"small": (0, 1), "large": (2, 3)}
     assert BOARD.named() == {}
@@ -38,7 +38,7 @@ def test_cores_that_a_computer_clocks_a_little_higher_are_of_the_same_kind() -> 
         ("gpu", "gpu", ()),
     ],
 )
-def test_the_id_says_which_cores_of_a_phone_ran(asked: str, unit: str, cpus: tuple[int, ...]) -> None:
+def test_a_platform_id_names_the_cores_of_a_phone_that_ran(asked: str, unit: str, cpus: tuple[int, ...]) -> None:
     assert PHONE.unit(asked) == (unit, cpus)
 
 
@@ -63,7 +63,7 @@ def test_mixed_sets_and_cores_that_are_not_there_are_refused(cores: Cores, asked
         cores.unit(asked)
 
 
-def test_of_four_kinds_the_two_between_have_no_name() -> None:
+def test_middle_kinds_of_four_have_no_name() -> None:
     cores = Cores.of_speeds({0: 200, 1: 500, 2: 500, 3: 500, 4: 800, 5: 1024})
     assert cores.named() == {"small": (0,), "large": (5,)}
     with pytest.raises(RuntimeFailure, match="fits no kind"):

@@ -111,7 +111,7 @@ def test_nodes_of_weights_alone_are_not_kernels() -> None:
 
 
 @needs_openvino
-@pytest.mark.parametrize(("seed", "precision"), [(seed, "fp32") for seed in range(8)] + [(seed, "int8") for seed in (0, 5, 9)])
+@pytest.mark.parametrize(("seed", "precision"), [(seed, "fp32") for seed in range(3)] + [(seed, "int8") for seed in (0, 5)])
 def test_random_networks_are_covered_by_their_kernels(seed: int, precision: str) -> None:
     graph = random_network(seed)
     check_cover(graph, executed(graph, precision))

@@ -78,7 +78,7 @@ def small_file(tmp_path: Path) -> Reference:
     return resolve_model(tmp_path / "small.onnx")
 
 
-@pytest.mark.parametrize("name", ["mobilenetv2b_wd4", "regnetx002", "squeezenet1_1"])
+@pytest.mark.parametrize("name", ["regnetx002", "squeezenet1_1"])
 def test_tflite_s_own_operators_are_known_by_their_outputs(tmp_path: Path, name: str) -> None:
     reference = model(name, as_measured=True)
     graph = build(reference)
@@ -157,7 +157,7 @@ def test_a_line_of_calls_in_two_parts_is_shared_by_them(tmp_path: Path) -> None:
     assert len({kernel.nodes for kernel in found}) == 3
 
 
-def test_a_delegate_that_tells_nothing_computes_all_of_its_part(tmp_path: Path, small_file: Reference) -> None:
+def test_a_delegate_without_kernels_computes_its_whole_part(tmp_path: Path, small_file: Reference) -> None:
     graph = build(small_file)
 
     [found] = executed(tmp_path, lines(("TfLiteGpuDelegateV2", "[relu_0]:7", 9.0)), small_file)
@@ -166,7 +166,7 @@ def test_a_delegate_that_tells_nothing_computes_all_of_its_part(tmp_path: Path, 
     assert set(found.nodes) == {node.name for node in graph.nodes}
 
 
-def test_a_gpu_s_kernels_are_ours_of_those_names(tmp_path: Path) -> None:
+def test_a_gpu_s_kernels_are_matched_by_name(tmp_path: Path) -> None:
     reference = reference_of("mobilenetv3_small_w7d20")
     graph = build(reference)
     platform = Platform.parse(GPU)
@@ -200,7 +200,7 @@ def test_a_gpu_s_kernels_are_ours_of_those_names(tmp_path: Path) -> None:
         ([("Exp (NC)", "Delegate/Exp (NC):-1", 1.0)], "LiteRT reports the kernel 'none' where 'CONV_2D' was expected"),
     ],
 )
-def test_lines_that_do_not_fit_are_kept_without_nodes_and_that_is_said(
+def test_lines_that_do_not_fit_are_kept_without_nodes_and_noted(
     tmp_path: Path, small_file: Reference, rows: list[tuple[str, str, float]], reason: str
 ) -> None:
     found = read(tmp_path, lines(*rows), small_file)

@@ -33,7 +33,7 @@ def test_a_name_is_taken_apart(text: str, name: KernelName) -> None:
     assert parse_kernel_name(text) == name
 
 
-@pytest.mark.parametrize("text", ["convolution_2d", "convolution_2d_3_linked_:_relu", "mean_1_linked_:_add_2_3", "7"])
+@pytest.mark.parametrize("text", ["convolution_2d_3_linked_:_relu", "7"])
 def test_a_name_without_its_nodes_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match=f"the kernel '{text}' is not of the form"):
         parse_kernel_name(text)
@@ -43,14 +43,8 @@ PIXEL, IPHONE = "pixel4/tflite-2.10/gpu/fp16", "iphonexs/tflite-2.10/gpu/fp16"
 VULKAN = "pixel4/pytorch-2.0/gpu/fp16"
 
 TFLITE_HEADER = [
-    "model",
-    "operation",
-    "feature",
-    "pixel4|gpu|float",
-    "pixel4|gpu|kernel",
-    "iphonexs|gpu|float",
-    "iphonexs|gpu|kernel",
-]
+    "model", "operation", "feature", "pixel4|gpu|float", "pixel4|gpu|kernel", "iphonexs|gpu|float", "iphonexs|gpu|kernel",
+]  # fmt: skip
 TORCH_HEADER = ["model", "operation", "feature", "pixel4|gpu|float", "pixel4|gpu|kernel"]
 
 CONVOLUTION = {
@@ -237,16 +231,12 @@ GOOD = ["a", "CONV_2D", str(CONVOLUTION), "10", "convolution_2d_0", "5", "convol
     ("changes", "reason"),
     [
         ({0: ""}, "the name of the network is empty"),
-        ({1: ""}, "the name of the operation is empty"),
         ({2: "__import__('os')"}, "feature is '__import__('os')'; expected a dictionary of numbers"),
         ({2: "{'Kernel': "}, "feature is '{'Kernel': '; expected a dictionary of numbers"),
-        ({2: "[1, 2]"}, "feature is a list; expected a dictionary of numbers"),
         ({2: "{}"}, "feature 'Input_shape' is None; expected a whole number"),
         ({2: str({**CONVOLUTION, "Kernel": "-"})}, "feature 'Kernel' is '-'; expected a whole number"),
         ({2: str({**CONVOLUTION, "Stride": 0})}, "feature 'Stride' is 0; expected a whole number from 1 on"),
-        ({2: str({**CONVOLUTION, "Stride": 1.5})}, "feature 'Stride' is 1.5; expected a whole number from 1 on"),
         ({3: "-1"}, f"the latency on {PIXEL} is -1; expected a finite number above 0"),
-        ({3: "soon"}, f"the latency on {PIXEL} is 'soon'; expected a number"),
         ({6: ""}, f"{IPHONE} has a latency without the name of a kernel"),
         ({4: "convolution_2d"}, "the kernel 'convolution_2d' is not of the form"),
     ],
@@ -264,7 +254,7 @@ def test_a_malformed_row_is_refused_with_file_and_line(tmp_path: Path, changes: 
 
 @pytest.mark.parametrize(
     "columns",
-    [["pixel4|gpu|float"], ["pixel4|gpu|kernel"], ["pixel4|gpu|float|mean", "pixel4|gpu|float|std"], ["latency"]],
+    [["pixel4|gpu|float"], ["latency"]],
 )
 def test_a_malformed_column_is_refused(tmp_path: Path, columns: list[str]) -> None:
     with pytest.raises(DatasetError, match=r"tflite_cnn_ops_gpu\.csv:1: the column '.*' is not of the form"):

@@ -31,7 +31,7 @@ def published(published_data: Path) -> Imported:
     return USC.read(folder)
 
 
-def test_nothing_is_refused_and_every_file_gives_records(published: Imported) -> None:
+def test_every_published_file_gives_records_without_refusals(published: Imported) -> None:
     assert published.absent == ()
     assert all(summary.rows and summary.records for summary in published.files.values())
 
