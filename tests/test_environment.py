@@ -17,7 +17,7 @@ from latcast.environment import (
     own_device_name,
     utc_now,
 )
-from latcast.measure import environment, scheduling
+from latcast.measure import scheduling
 from latcast.records import Platform
 
 
