@@ -29,7 +29,7 @@ def names_of_the_package() -> str:
 def _defined_at(name: str) -> str:
     import latcast
 
-    return f"{getattr(latcast, name).__module__}.{name}"
+    return f"{latcast._MODULES[name]}.{name}"
 
 
 def help_of_the_commands() -> str:

@@ -1,1 +1,1 @@
-"""A new platform from few measurements: signature sets and the cross-device model."""
+"""A new platform from few measurements: the model of devices, covariates, signature sets."""

@@ -6,7 +6,7 @@
     One mean for all prices of a FLOP, one for those of an element, and wide deviations: a device whose libraries are unlike
     those of the pool, as many GPUs are.
 ``overheads``
-    The learned prior with room in what a kernel and a network take: an NPU's constant is a hundred times a CPU's.
+    The learned prior, wider in the overhead of a kernel and of a network: an NPU's constant is a hundred times a CPU's.
 ``similar``
     The covariance of the pool's states as they are: regression of the device on all known ones.
 ``nearest``

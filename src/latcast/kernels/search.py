@@ -2,7 +2,7 @@
 
 The traversal visits operators in topological order and fuses each into the kernel of an operator it reads, where the rules
 allow the pair. As in the paper the fused operator keeps the class of its first member, an operator whose result has several
-readers takes none of them in unless ``multi_outbound`` says so, and of several inputs one is chosen by ``multi_inbound``.
+readers is not fused with any of them unless ``multi_outbound`` says so, and of several inputs one is chosen by ``multi_inbound``.
 With one reader only, no path can leave a kernel and come back, so fusion never makes a cycle; where a kernel may have more
 readers, a fusion that would make one is left out.
 """

@@ -249,7 +249,7 @@ def conformal_interval(
     outside_growth: float = OUTSIDE_GROWTH,
     by_length: bool = False,
 ) -> Interval:
-    """Calibrate an interval on held-out networks: signed log errors, each side at half of what may miss.
+    """Calibrate an interval on held-out networks: signed log errors, of which half of the allowed misses lie on each side.
 
     The errors of novel and of short networks count for as much less as their intervals will be wider.
 

@@ -1,6 +1,6 @@
 """Latencies of one network on several platforms together: which is fastest, and how sure that is.
 
-A network that is slow for its terms on one platform is slow on others, the more so the more these share. The error of a
+A network slower than its FLOPs and bytes suggest on one platform is so on others, the more the platforms share. The error of a
 forecast's logarithm is taken for a sum of parts; a part is the same on all platforms that agree in some of their traits
 (:data:`PARTS`), so that errors on two platforms are correlated by the parts which both share. How much each part counts is
 learned from networks held out (:data:`SHARED`).

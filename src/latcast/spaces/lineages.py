@@ -1,4 +1,4 @@
-"""Families and lineages of networks: what is held out together, as blocks tell it."""
+"""Families and lineages of networks: networks are held out together where they are mostly made of the same blocks."""
 
 from __future__ import annotations
 

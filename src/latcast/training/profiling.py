@@ -240,7 +240,9 @@ def profile(
 
         def learn(stopping: StoppingRule, platform: Platform, spent_s: float, known: int) -> Outlook | None:
             def build_once(reference: Reference) -> Graph:
-                return graphs.setdefault(reference.key, graphs.get(reference.key) or build(reference))
+                if reference.key not in graphs:
+                    graphs[reference.key] = build(reference)
+                return graphs[reference.key]
 
             return stopping.look(
                 lambda: collect_stored(store, platform, rules, build=build_once, known=kernels),
@@ -335,7 +337,7 @@ def measure_for_training(
     for portion in itertools.count(1):
         left_s = max(LEAST_PART_S, part_s - (time.monotonic() - start))
         campaign = Campaign(store, settings, chosen, process_s=PROCESS_SECONDS, budget_s=left_s, progress=show)
-        for platform in campaign.batches():  # each time round measures and stores a batch
+        for platform in campaign.batches():  # the body runs before each batch is measured and stored
             if learn is None:
                 continue
             spent_s, known = time.monotonic() - start, _networks_known(store, platform)

@@ -85,8 +85,8 @@ class Outlook:
     """The expected error, and the gain of measuring on.
 
     Attributes:
-        error: Percent that networks of unseen lineages are expected to be off by now, on average, as measured once.
-        gain: Points of that which the rest would take off it, as much as may well be.
+        error: Mean error expected now on unseen lineages, in percent, against latencies measured in one process.
+        gain: Upper estimate of the percentage points that the rest would take off it.
         networks: Known now.
         left_s: Seconds of measuring left.
         predictors: On which that rests.
