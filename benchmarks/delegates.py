@@ -27,8 +27,8 @@ from latcast.datasets.importers.latency_tables import LATENCIES, published_platf
 from latcast.errors import DatasetError, ModelError
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph
-from latcast.kernels.delegates import ANY_OPERATOR, QUANTISED, Delegate, OperatorRule, delegate_of, load_delegate
-from latcast.kernels.partitioning import partition
+from latcast.kernels.delegates import ANY_OPERATOR, Delegate, OperatorRule, delegate_of, load_delegate
+from latcast.kernels.partitioning import QUANTISED, partition
 from latcast.records import Platform
 from latcast.spaces.catalogue import build
 from latcast.spaces.measured_only import can_build

@@ -70,7 +70,7 @@ class Estimates(NetworkEstimates):
 
     Attributes:
         table: The kernels.
-        kernel_ms, covered, unknown, outside: By distinct kernel: latency inside a long network; and how similar it is to the kernels
+        kernel_ms, covered, unknown, outside: By distinct kernel: latency in a long network; and how similar it is to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         sums_ms: (networks, 3 or more) summed latency of all kernels, of the covered ones, and of the novel ones; behind them what
             else adds up over kernels and decides a network's latency.
