@@ -9,9 +9,9 @@ import pytest
 
 from latcast.cli.main import run
 from papers.__main__ import main
-from tests.cli.conftest import Latcast, bundle, caller, home, trained
+from tests.cli.conftest import Latcast, bundle, caller, home, trained, trained_file
 
-__all__ = ["bundle", "home", "trained"]
+__all__ = ["bundle", "home", "trained", "trained_file"]
 
 
 @pytest.fixture
