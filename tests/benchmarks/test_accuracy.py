@@ -79,6 +79,7 @@ def test_the_bundle_that_profile_wrote_is_judged_by_name(tmp_path: Path, monkeyp
         monkeypatch.setattr(module, "test_networks", lambda: tests)
     monkeypatch.setattr(campaigns, "FOLDER", tmp_path / "bench")
     monkeypatch.setattr(result_files, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(result_files, "_commit", lambda: "0" * 40)  # the folder of this test is no repository
     bench = Bench("onnxruntime")
 
     take_labels(bench, 1, 2, lambda _: None)
