@@ -23,7 +23,7 @@ DRAWS = 2_000
 """Bootstrap samples."""
 
 LEVEL_PERCENT = 90.0
-"""Of bootstrap intervals."""
+"""Level of bootstrap intervals."""
 
 LEAST_COVERAGE, MOST_COVERAGE = 85.0, 95.0
 """Percent of networks that is to lie inside a 90 % interval."""

@@ -64,7 +64,7 @@ FEWEST_DEVICES, FEWEST_PLATFORMS = 140, 500
 """In the shipped pool."""
 
 MOST_BYTES = 25_000_000
-"""Of its file."""
+"""Largest size of the pool's file."""
 
 
 # Command

@@ -217,7 +217,7 @@ class TestALook:
 def looks(known_at: Callable[[float], int], seconds: Sequence[float] = tuple(range(0, 280, 10))) -> list[float]:
     """Seconds of 280 at which a profile looks."""
     rule = StoppingRule(280.0, known_at(0.0))
-    return [spent_s for spent_s in seconds if rule.due(spent_s, known_at(spent_s))]
+    return [spent_s for spent_s in seconds if rule.due(spent_s) and rule.will_suffice(known_at(spent_s), spent_s)]
 
 
 class TestTheMoments:

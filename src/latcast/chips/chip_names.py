@@ -40,7 +40,7 @@ Entry = Chip | Device
 
 
 class _Name(NamedTuple):
-    """A name as it is written, and the chip or the device with this name."""
+    """A written name, and the chip or device that it names."""
 
     text: str
     owner: str

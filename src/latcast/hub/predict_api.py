@@ -184,6 +184,6 @@ class PredictApi:
 
 async def _spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
     """Write a body to a file and return its number of bytes, uncompressed; errors are those of :func:`unpacked`."""
-    async for portion in unpacked(request, most_bytes, WITHOUT_WEIGHTS):
+    async for portion in unpacked(request, most_bytes, WITHOUT_WEIGHTS, may_be_tflite=True):
         file.write(portion)
     return file.tell()

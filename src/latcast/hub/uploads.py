@@ -114,6 +114,7 @@ def _measurement(data: Any) -> Measurement:
             f"taken_at '{measurement.taken_at[:40]}', expected a time in UTC such as 2026-01-31T12:00:00.000Z"
         )
     for what, found, most in (
+        ("characters of the platform", len(measurement.platform), 200),
         ("characters of the device", len(platform.device), 100),
         ("characters of the runtime", len(platform.runtime), 100),
         ("characters of the version", len(platform.runtime_version), 50),
@@ -166,13 +167,14 @@ def without_path(reference: Reference) -> Reference:
     return Reference(reference.space, parameters, reference.name.rpartition("/")[2])
 
 
-async def unpacked(request: Request, most_bytes: int, advice: str) -> AsyncIterator[bytes]:
+async def unpacked(request: Request, most_bytes: int, advice: str, *, may_be_tflite: bool = False) -> AsyncIterator[bytes]:
     """Yield portions of a request's body, uncompressed.
 
     Args:
         request: Its ``Content-Encoding`` is gzip, identity or empty.
         most_bytes: Of the whole body, uncompressed.
         advice: What to do about a body that is larger.
+        may_be_tflite: Whether a TFLite file may be packed as densely as it likes.
 
     Raises:
         TooLargeError: More than ``most_bytes``, or packed more densely than any measurement or model without weights.
@@ -193,7 +195,7 @@ async def unpacked(request: Request, most_bytes: int, advice: str) -> AsyncItera
                 if len(head) < HEAD_BYTES:
                     beginning = unpacker.decompress(portion, HEAD_BYTES - len(head))
                     head, portion = head + beginning, unpacker.unconsumed_tail
-                if not head.endswith(TFLITE):
+                if not (may_be_tflite and head.endswith(TFLITE)):
                     densest = max(FREE_BYTES, MOST_RATIO * packed_bytes)
                 portion = beginning + unpacker.decompress(portion, min(most_bytes, densest) + 1 - size)
             size += len(portion)

@@ -340,9 +340,9 @@ def measure_for_training(
         for platform in campaign.batches():  # the body runs before each batch is measured and stored
             if learn is None:
                 continue
-            spent_s, known = time.monotonic() - start, _networks_known(store, platform)
-            stopping = stopping or StoppingRule(part_s, known)
-            if stopping.due(spent_s, known):
+            spent_s = time.monotonic() - start
+            stopping = stopping or StoppingRule(part_s, _networks_known(store, platform))
+            if stopping.due(spent_s) and stopping.will_suffice(known := _networks_known(store, platform), spent_s):
                 watch(Stage("judging what more would bring", spent_s / part_s))
                 found = learn(stopping, platform, spent_s, known)
                 if found is not None and found.enough:

@@ -173,17 +173,20 @@ class StoppingRule:
     _looks: int = 0
     _looking_s: float = 0.0
 
-    def due(self, spent_s: float, known: int) -> bool:
-        """Return whether to look now: at the moments of :func:`look_shares`, while looks are cheap and networks will be enough.
+    def due(self, spent_s: float) -> bool:
+        """Return whether a moment of :func:`look_shares` has passed since the last call, while looks are cheap.
 
         Args:
             spent_s: Of measuring networks.
-            known: Networks measured by now.
         """
         passed = sum(share * self.measuring_s <= spent_s < self.measuring_s for share in look_shares(self.measuring_s))
         if passed <= self._looks or self._looking_s >= MOST_COST * self.measuring_s:
             return False
         self._looks = passed
+        return True
+
+    def will_suffice(self, known: int, spent_s: float) -> bool:
+        """Return whether there will be networks enough to end at the last look, where ``known`` are measured by now."""
         return self.expected(known, spent_s, max(LAST_LOOK * self.measuring_s, spent_s)) >= FEWEST_TO_END
 
     def expected(self, known: int, spent_s: float, at_s: float) -> float:
@@ -198,7 +201,7 @@ class StoppingRule:
         Args:
             collect: Returns what was measured.
             train: Fits a predictor to a part of it.
-            spent_s, known: As for :meth:`due`.
+            spent_s, known: As for :meth:`will_suffice`.
 
         Returns:
             None where networks or timed kernels are too few to say.
