@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import TrainingError
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.records import Reference
-
-Z_90 = 1.645
-"""Standard deviations that hold 90 % of a normal distribution."""
 
 UNKNOWN_DEVIATION, MIN_DEVIATION = 0.35, 0.05
 """Of log latency: assumed where the data are too few, as one scale factor leaves that much between phones; and the least."""
@@ -139,12 +137,12 @@ class ScaleFactors:
                 expected_offsets.setdefault(self.group[key], []).append((math.log(forecast.latency_ms) - self.level[key], half))
         for group, pairs in expected_offsets.items():
             offset, half = np.median(pairs, axis=0).tolist()
-            scales[group] = (offset, (half / Z_90) ** 2)
+            scales[group] = (offset, (half / LEVEL_DEVIATIONS) ** 2)
         found = {}
         for key in keys:
             if key in self.level and self.group[key] in scales:
                 scale, variance = scales[self.group[key]]
-                reach = Z_90 * math.sqrt(variance + self.deviation**2 * (1 + 1 / self.counts[key]))
+                reach = LEVEL_DEVIATIONS * math.sqrt(variance + self.deviation**2 * (1 + 1 / self.counts[key]))
                 found[key] = Forecast.around(scale + self.level[key], reach)
         return found
 
