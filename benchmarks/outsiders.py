@@ -297,11 +297,12 @@ def _missed_cell(row: Row) -> str:
 
 
 def instruction_sets_table() -> str:
-    """Return a line for each runtime and instruction set."""
+    """Return a line for each runtime, processor and instruction set."""
     return table(
         [*kept_parts("instruction_sets").values()],
         {
-            "platform": "{platform}", "instructions up to": "{instruction_set}", "label error %": "{all[label_error]:.1f}",
+            "platform": "{platform}", "processor": lambda found: found.get("machine", "this one"),
+            "instructions up to": "{instruction_set}", "label error %": "{all[label_error]:.1f}",
             "MAPE %": "{all[mape]:.1f}", "level %": lambda found: signed(found["level"]),
             "MAPE without level %": "{mape_without_level:.1f}", "±10 %": "{all[within_10]:.0f}",
             "interval coverage %": "{all[interval_coverage]:.0f}", "FLOPs+MAC MAPE %": "{baselines[flops_mac]:.0f}",

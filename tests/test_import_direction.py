@@ -12,6 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "latcast"
 
 PACKAGE = "latcast"
 ROOMS = (
+    "version",
     "errors",
     "extras",
     "folders",
@@ -166,8 +167,8 @@ def test_every_room_imports_only_from_the_rooms_above_it() -> None:
 
 WINGS: dict[str, tuple[str, ...]] = {
     "core": (
-        "errors", "extras", "folders", "reading", "registry", "records", "environment", "cluster", "drawing", "perceptron",
-        "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices", "report",
+        "version", "errors", "extras", "folders", "reading", "registry", "records", "environment", "cluster", "drawing",
+        "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices", "report",
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-__version__ = "0.2.0"
+from latcast.version import VERSION as __version__
 
 _MODULES = {
     name: module

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 from latcast.errors import ClusterError, LatcastError
 from latcast.extras import require
 from latcast.registry import nearest_names
+from latcast.version import VERSION
 
 PREDICTS = "latcast:predict"
 """Offer of a worker that predicts networks."""
@@ -112,10 +112,9 @@ def map_over_workers(
     if not parts:
         return
     require_offer(client, needed, patience_s)
-    version = _version()
     # A task's result, unlike scattered data, is made again where the worker that held it is lost.
     common = [] if shared is None else [client.submit(_identity, shared, pure=False)]
-    futures = [client.submit(_checked, version, function, *common, part, pure=False, resources={needed: 1}) for part in parts]
+    futures = [client.submit(_checked, VERSION, function, *common, part, pure=False, resources={needed: 1}) for part in parts]
     index_of = {future.key: index for index, future in enumerate(futures)}
     waiting = as_completed(futures, loop=client.loop, raise_errors=False)
     asked_s = seen_s = time.monotonic()
@@ -156,21 +155,11 @@ def _identity(value: Any) -> Any:
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function on a worker of the caller's version."""
-    if version != _version():
+    if version != VERSION:
         raise ClusterError(
-            f"a worker runs latcast {_version()}, this is {version}; results of different versions do not compare: update one"
+            f"a worker runs latcast {VERSION}, this is {version}; results of different versions do not compare: update one"
         )
     return function(*arguments)
-
-
-@lru_cache(maxsize=1)
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("latcast")
-    except PackageNotFoundError:
-        return "without metadata"
 
 
 def serve(address: str, offered: Mapping[str, float], name: str | None = None) -> None:

@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 from latcast.records import device_name
+from latcast.version import VERSION
 
 SYS = Path("/sys")
 PROCESSORS = Path("/proc/cpuinfo")
@@ -27,7 +28,7 @@ PROCESSORS = Path("/proc/cpuinfo")
 MOMENT = "moment"
 """Key of the part of an environment that differs from one measurement to the next."""
 
-_REPORTED_PACKAGES = ("latcast", "numpy", "onnx")
+_REPORTED_PACKAGES = ("numpy", "onnx")
 _REPORTED_VARIABLES = re.compile(
     r"^(OMP_|KMP_|GOMP_|OPENBLAS_|MKL_|ONEDNN_|DNNL_|OV_|ORT_|XNNPACK_|NCNN_|LD_PRELOAD$|MALLOC_|GLIBC_TUNABLES$)"
 )
@@ -171,7 +172,11 @@ def describe_environment(
     }
     return {
         "host": host_environment(),
-        "software": {"python": platform.python_version(), **{k: v for k, v in versions.items() if v is not None}},
+        "software": {
+            "python": platform.python_version(),
+            "latcast": VERSION,
+            **{k: v for k, v in versions.items() if v is not None},
+        },
         "settings": {
             "threads": threads,
             "cpus": None if cpus is None else list(cpus),

@@ -88,7 +88,7 @@ def test_what_nobody_offers_is_refused_with_what_there_is(running: Cluster) -> N
 
 
 def test_another_version_is_refused(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_version", lambda: "0.0.0")
+    monkeypatch.setattr(module, "VERSION", "0.0.0")
     with connected(running.address) as client, pytest.raises(ClusterError, match=r"this is 0\.0\.0; .*update one"):
         list(map_over_workers(client, str, [1], PREDICTS))
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from latcast import __version__
 from latcast.errors import BundleError
 from latcast.graph.ir import Graph
 from latcast.kernels.types import KERNEL_TYPES
@@ -345,7 +345,7 @@ class TestDamage:
         assert "damaged" not in text
 
     def test_the_version_that_wrote_a_bundle_stands_in_it(self, folder: Path) -> None:
-        assert json.loads((folder / "platform.json").read_text())["latcast"] == version("latcast")
+        assert json.loads((folder / "platform.json").read_text())["latcast"] == __version__
 
     @pytest.mark.parametrize("change", [{"later": 1}, {"kernels": {"conv": {"later": 1}}}])
     def test_unknown_fields_are_refused(self, folder: Path, change: dict[str, Any]) -> None:
@@ -508,7 +508,7 @@ class TestGoldenValues:
         text = self.refusal(folder)
         assert text.startswith("golden.json: found ")
         assert reason in text
-        assert f"latcast {version('latcast')} wrote the bundle" in text
+        assert f"latcast {__version__} wrote the bundle" in text
         assert "latcast train STORE --replace" in text
 
     def test_rounding_differences_are_accepted(self, predictor: PlatformPredictor, folder: Path) -> None:

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version as installed_version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
 from latcast.reading import parse_json
 from latcast.records import Measurement, Platform, Reference
+from latcast.version import VERSION
 
 DEFAULT_LICENCE = "CC-BY-4.0"
 """SPDX identifier of what contributors agree to unless a hub says otherwise."""
@@ -242,5 +242,5 @@ Cite it as `CITATION.cff` says; `{MANIFEST}` has the size and the SHA-256 of eve
 
     latcast data merge all.sqlite {MEASUREMENTS}
 {columns}
-Made by latcast {installed_version("latcast")}.
+Made by latcast {VERSION}.
 """

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from latcast.environment import package_version
 from latcast.errors import MeasurementError
+from latcast.version import VERSION
 
 Message = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ def code_id() -> str:
     package = Path(__file__).resolve().parents[1]
     for file in sorted(package.rglob("*.py")):
         digest.update(str(file.relative_to(package).as_posix()).encode() + b"\0" + file.read_bytes())
-    return f"{package_version('latcast') or 'unversioned'}-{digest.hexdigest()[:8]}"
+    return f"{VERSION}-{digest.hexdigest()[:8]}"
 
 
 def encode(message: Message) -> bytes:

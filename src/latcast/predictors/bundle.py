@@ -21,7 +21,6 @@ import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +49,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
+from latcast.version import VERSION
 
 if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
@@ -124,7 +124,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
     files = {f"kernels/{name}.safetensors": _tensors(_named_arrays(found)) for name, found in predictor.kernels.items()}
     platform = {
         "schema": BUNDLE_SCHEMA,
-        "latcast": version("latcast"),
+        "latcast": VERSION,
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
         "physical": {"terms": list(predictor.analytical.terms), "coefficients_ms": predictor.analytical.to_json()},

@@ -24,6 +24,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.reading import read_toml
 from latcast.records import Reference, milliseconds, signed
+from latcast.version import VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -382,10 +383,8 @@ def _report(
     fail_above: float,
     refused: Mapping[str, str],
 ) -> CheckReport:
-    from importlib.metadata import version
-
     bundles = {predictor.platform.id: _digest(name) for predictor, name in zip(predictors, names, strict=True)}
-    return CheckReport(tuple(checks), bundles, fail_above, version("latcast"), refused)
+    return CheckReport(tuple(checks), bundles, fail_above, VERSION, refused)
 
 
 def _digest(name: On) -> str | None:

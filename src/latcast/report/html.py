@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from latcast.predictors.forecast import On
 from latcast.predictors.prediction import KernelLatency, Prediction
 from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
+from latcast.version import VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -102,18 +102,11 @@ def rendered(explanations: Sequence[Explanation]) -> str:
     longest_ms = max(each.prediction.high_ms for each in explanations) or 1.0
     return environment.get_template("report.html").render(
         model=explanations[0].prediction.model,
-        version=_version(),
+        version=VERSION,
         platforms=[_platform(each, longest_ms) for each in explanations],
         limits=LIMITS,
         row_height=ROW_HEIGHT,
     )
-
-
-def _version() -> str:
-    try:
-        return version("latcast")
-    except PackageNotFoundError:  # a source tree that is not installed
-        return ""
 
 
 @dataclass

@@ -71,7 +71,13 @@ class OpenClSession:
         return self._limits
 
     def prepare(self, size: WorkGroup) -> None:
-        """Launch once: drivers that specialise a kernel for its local size do so at its first launch."""
+        """Launch once: drivers that specialise a kernel for its local size do so at its first launch.
+
+        Raises:
+            MeasurementError: The size is beyond the device's limits, which some drivers launch, or not to be launched.
+        """
+        if not self._limits.allow(size):
+            raise MeasurementError(f"OpenCL cannot launch {self.workload} with {size}: the device or the kernel allows less")
         self.run(size)
 
     def run(self, size: WorkGroup) -> float:

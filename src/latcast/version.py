@@ -1,0 +1,3 @@
+"""The version of latcast, known to every room whether or not the package is installed."""
+
+VERSION = "0.2.0"
