@@ -17,7 +17,7 @@ from latcast.kernels.rules import rules_for
 from latcast.networks import read_model
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import resolve_platform
-from latcast.predictors.forecast import load
+from latcast.forecast import load
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.training_mix import training_mix

@@ -9,7 +9,7 @@ import pytest
 
 from latcast.drawing import bars, curves, pareto, plot, write
 from latcast.errors import LatcastError
-from latcast.predictors.forecast import predict
+from latcast.forecast import predict
 from latcast.predictors.prediction import Coverage, Prediction
 
 pytest.importorskip("matplotlib")

@@ -35,6 +35,7 @@ ROOMS = (
     "fusion",
     "predictors",
     "devices",
+    "forecast",
     "training",
     "search",
     "workgroups",
@@ -168,7 +169,8 @@ def test_every_room_imports_only_from_the_rooms_above_it() -> None:
 WINGS: dict[str, tuple[str, ...]] = {
     "core": (
         "version", "errors", "extras", "folders", "reading", "registry", "records", "environment", "cluster", "drawing",
-        "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices", "report",
+        "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices",
+        "forecast", "report",
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",

@@ -129,7 +129,7 @@ def _searched(
 ) -> list[PaperTable]:
     from latcast.datasets.store import Store
     from latcast.measure.labels import LABEL_PROCESSES
-    from latcast.predictors.forecast import load
+    from latcast.forecast import load
     from latcast.training.demonstration import CHECK_PLAN
     from papers import harness
     from papers.litepred.searched import (

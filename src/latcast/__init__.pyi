@@ -5,6 +5,10 @@ from latcast.devices.device_search import FoundDevice as FoundDevice
 from latcast.devices.device_search import find_devices as find_devices
 from latcast.drawing import plot as plot
 from latcast.errors import LatcastError as LatcastError
+from latcast.forecast import load as load
+from latcast.forecast import memory as memory
+from latcast.forecast import predict as predict
+from latcast.forecast import predict_many as predict_many
 from latcast.graph.builder import GraphBuilder as GraphBuilder
 from latcast.graph.importers import from_torch as from_torch
 from latcast.graph.importers import load_graph as load_graph
@@ -21,10 +25,6 @@ from latcast.measure.single import measure as measure
 from latcast.predictors.bundle import save_bundle as save_bundle
 from latcast.predictors.bundle_index import PlatformSummary as PlatformSummary
 from latcast.predictors.bundle_index import platforms as platforms
-from latcast.predictors.forecast import load as load
-from latcast.predictors.forecast import memory as memory
-from latcast.predictors.forecast import predict as predict
-from latcast.predictors.forecast import predict_many as predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
 from latcast.predictors.prediction import KernelLatency as KernelLatency
 from latcast.predictors.prediction import Prediction as Prediction

@@ -2,13 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.devices.unmeasured import unmeasured_platform
+from latcast.devices.unmeasured import unmeasured_platforms
+from latcast.predictors.bundle_index import platform_ids
+from latcast.predictors.platform_names import read_name
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Unit
+
+
+def predictors_of(text: str) -> list[PlatformPredictor]:
+    named = read_name(text, platform_ids())
+    return [] if named is None else unmeasured_platforms(named, platform_ids())
 
 
 def test_a_device_whose_chip_is_known_is_predicted_from_it_and_says_so() -> None:
-    found = unmeasured_platform("redmi note 8/tflite-2.17/cpu4/fp32")
+    [found] = predictors_of("redmi note 8/tflite-2.17/cpu4/fp32")
 
-    assert found is not None
     assert found.platform.id == "redmi-note-8/tflite-2.17/cpu4/fp32"
     assert found.card["measurements"] == 0
     for words in ("nothing was measured", "sm6125", "nearest: ", "latcast device kit"):
@@ -18,11 +26,25 @@ def test_a_device_whose_chip_is_known_is_predicted_from_it_and_says_so() -> None
     assert any("nothing was measured" in text for text in prediction.warnings)
 
 
-def test_a_runtime_needs_no_version() -> None:
-    found = unmeasured_platform("redmi note 8/tflite/cpu4/fp32")
+@pytest.mark.parametrize(
+    ("text", "platforms"),
+    [
+        ("redmi note 8/tflite/cpu4/fp32", ["redmi-note-8/tflite-unstated/cpu4/fp32"]),
+        ("Redmi Note 8 cpu", ["redmi-note-8/tflite-unstated/cpu4/fp32"]),
+        ("int8 on redmi note 8 with ncnn, 2 threads", ["redmi-note-8/ncnn-unstated/cpu2/int8"]),
+        ("RK3588 NPU", ["rk3588/tflite-unstated/npu/int8"]),
+        ("Hailo-8", ["hailo-8/hailo-dfc-3.33.0/npu+hailo/int8"]),
+    ],
+)
+def test_what_is_said_is_kept_and_the_rest_is_usual(text: str, platforms: list[str]) -> None:
+    assert [each.platform.id for each in predictors_of(text)][: len(platforms)] == platforms
 
-    assert found is not None
-    assert found.platform.runtime_version == "unstated"
+
+def test_each_unit_of_a_device_and_each_of_its_variants_is_answered() -> None:
+    found = [each.platform for each in predictors_of("Galaxy S24")]
+
+    assert {each.device for each in found} == {"galaxy-s24-exynos", "galaxy-s24-snapdragon"}
+    assert [Unit.parse(each.unit).kind for each in found] == ["cpu", "gpu", "npu"] * 2
 
 
 @pytest.mark.parametrize(
@@ -30,14 +52,10 @@ def test_a_runtime_needs_no_version() -> None:
     [
         "pixel4/tflite-2.11/gpu/fp16",  # another version than the one that is there
         "pixel 4/tflite-2.10/cpu4/fp32",  # the device has platforms under TFLite: one of them is meant
-        "pixle4/tflite-2.10/gpu/fp16",
         "redmi note 8/tflite-2.17/cpu4/fp31",
-        "redmi note 8/tflite-2.17/cpu4",
         "redmi note/tflite-2.17/cpu4/fp32",  # many are called so
         "cortex-a76/tflite-2.17/cpu4/fp32",  # a core is no device
-        "redmi note 8",
-        "",
     ],
 )
-def test_ambiguous_names_give_no_predictor(text: str) -> None:
-    assert unmeasured_platform(text) is None
+def test_ambiguous_ids_give_no_predictor(text: str) -> None:
+    assert predictors_of(text) == []

@@ -80,8 +80,8 @@ class LimitedReader:
 
 def _judge(path: Path) -> Verdict:
     from latcast.errors import LatcastError
+    from latcast.forecast import predict
     from latcast.graph.importers import load_graph
-    from latcast.predictors.forecast import predict
 
     try:
         latency_ms = predict(load_graph(path), PLATFORM).latency_ms
@@ -93,9 +93,9 @@ def _judge(path: Path) -> Verdict:
 
 
 def _serve(paths: TextIO, verdicts: TextIO) -> None:
-    import latcast.predictors.forecast
+    import latcast.forecast
 
-    latcast.predictors.forecast.load(PLATFORM)
+    latcast.forecast.load(PLATFORM)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for line in paths:
         signal.setitimer(signal.ITIMER_PROF, CPU_S)  # its signal ends the process

@@ -28,6 +28,7 @@ from latcast.datasets.store import Store
 from latcast.devices import device_model_file
 from latcast.devices.device_model_file import SHIPPED, load_device_model
 from latcast.errors import BundleError, LatcastError
+from latcast.forecast import predict
 from latcast.hub.plausibility import implausibility
 from latcast.hub.uploads import parse_upload
 from latcast.kernels.rules import load_rules
@@ -35,7 +36,6 @@ from latcast.measure.labels import label_error
 from latcast.measure.statistics import stability_warnings
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
-from latcast.predictors.forecast import predict
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
 from latcast.report.check import read_budget

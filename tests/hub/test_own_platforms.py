@@ -10,11 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from latcast.datasets import jsonlines
+from latcast.forecast import predict
 from latcast.hub.browser import CHECK
 from latcast.hub.database import HubDatabase
 from latcast.hub.entries import elsewhere
 from latcast.hub.own_platforms import OwnPlatforms
-from latcast.predictors.forecast import predict
 from latcast.records import Measurement
 from tests.hub.serving import QUICK, client, wait_for
 from tests.hub.test_database import contributor, upload

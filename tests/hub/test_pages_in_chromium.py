@@ -15,13 +15,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from latcast.datasets import jsonlines
+from latcast.forecast import predict
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from latcast.hub.browser import CHECK, MISSING, SIGNATURE, VERSION, find_assets
 from latcast.hub.database import HubDatabase
 from latcast.networks import read_model
 from latcast.predictors.bundle_index import platform_ids
-from latcast.predictors.forecast import predict
 from tests.hub.made_up import device, platform
 from tests.hub.serving import QUICK, listening, wait_for
 from tests.hub.test_database import upload

@@ -22,6 +22,7 @@ from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
 from benchmarks.hub.bombs import slow_model, starve
+from latcast.forecast import predict
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
@@ -33,7 +34,6 @@ from latcast.hub.isolation import USUAL_CPU_S, IsolatedForecasts, Limits
 from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
 from latcast.hub.site import ServerSettings, Site
 from latcast.networks import read_model
-from latcast.predictors.forecast import predict
 from tests.corpus.conftest import corpus_files
 from tests.hub.serving import QUICK, client, listening, wait_for
 

@@ -9,10 +9,10 @@ import onnx
 import pytest
 
 from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformError
+from latcast.forecast import load, predict, predict_many
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.forecast import load, predict, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build, model

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from latcast.forecast import predict
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, platform_ids, pool_path, scan_bundles, shipped_pool
-from latcast.predictors.forecast import predict
 from latcast.records import Platform
 
 PHONES = {"a03s", "iphone7", "iphonexs", "mi8se", "onefusion", "pixel4", "s10"}

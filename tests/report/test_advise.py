@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from latcast.errors import LatcastError, UnknownPlatformError
+from latcast.forecast import platforms_named, predict
 from latcast.kernels.partitioning import Fallback
-from latcast.predictors.forecast import predict
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
-from latcast.report.advise import Decision, advice_of, advise, platforms_on
+from latcast.report.advise import Decision, advice_of, advise
 
 
 def prediction(platform: str, latency_ms: float, *, reach: float = 1.05, conv_share: float = 1.0) -> Prediction:
@@ -150,14 +150,14 @@ def test_advice_without_predictions_is_an_error() -> None:
 
 
 def test_a_device_is_named_as_in_platform_ids_as_people_call_it_or_by_a_pattern() -> None:
-    whole = platforms_on("pixel4")
+    whole = platforms_named("pixel4")
 
     assert len(whole) > 30
-    assert set(platforms_on("Pixel 4")) >= set(whole)
-    assert platforms_on("pixel4/*/gpu/*") == ["pixel4/pytorch-2.0/gpu/fp16", "pixel4/tflite-2.10/gpu/fp16"]
-    assert platforms_on("pixel4/tflite-2.10/gpu") == ["pixel4/tflite-2.10/gpu/fp16"]
-    with pytest.raises(UnknownPlatformError, match=r"'pixle4'.*nearest: pixel4"):
-        platforms_on("pixle4")
+    assert set(platforms_named("Pixel 4")) >= set(whole)
+    assert platforms_named("pixel4/*/gpu/*") == ["pixel4/pytorch-2.0/gpu/fp16", "pixel4/tflite-2.10/gpu/fp16"]
+    assert platforms_named("pixel4/tflite-2.10/gpu") == ["pixel4/tflite-2.10/gpu/fp16"]
+    with pytest.raises(UnknownPlatformError, match=r"'pixle4'.*nearest.*Pixel 4"):
+        platforms_named("pixle4")
 
 
 def test_advice_for_a_shipped_phone_is_that_of_its_predictions() -> None:

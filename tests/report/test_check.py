@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from latcast.errors import LatcastError
+from latcast.forecast import load, predict
 from latcast.predictors.bundle_index import resolve_platform
-from latcast.predictors.forecast import load, predict
 from latcast.report.check import CheckReport, Tier, check, read_budget
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"

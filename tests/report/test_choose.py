@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from latcast.errors import DatasetError, LatcastError, ModelError
+from latcast.forecast import load
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
-from latcast.predictors.forecast import load
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.report.choose import LEAST_COVERED, choose, front_of, listed_candidates, read_accuracies

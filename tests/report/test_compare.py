@@ -10,9 +10,9 @@ import pytest
 
 from latcast.drawing import plot
 from latcast.errors import LatcastError
+from latcast.forecast import load, predict
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.predictors.forecast import load, predict
 from latcast.predictors.intervals import Interval
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.report.compare import compare

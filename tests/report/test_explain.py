@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
+from latcast.forecast import load, predict
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.edits import with_relu
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.predictors.analytical import TERMS, AnalyticalTerms
-from latcast.predictors.forecast import load, predict
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.report.explain import LEAST_SAVED_PERCENT, Explanation, explain

@@ -9,8 +9,8 @@ import pytest
 
 from latcast.drawing import plot
 from latcast.errors import LatcastError, ModelError
+from latcast.forecast import predict
 from latcast.graph.builder import GraphBuilder
-from latcast.predictors.forecast import predict
 from latcast.report.sweep import sweep, swept_shapes
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"

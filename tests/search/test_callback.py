@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.predictors.forecast import predict
+from latcast.forecast import predict
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.search.callback import LatencyCallback
 from latcast.search.encodings import EncodingPredictor

@@ -72,7 +72,8 @@ def _telling_names() -> tuple[str, ...]:
     )
 
 
-def _chips_of(found: Entry) -> tuple[Chip, ...]:
+def chips_of(found: Entry) -> tuple[Chip, ...]:
+    """Return the chips of a device, the one with the CPU first, or the chip itself."""
     return (found,) if isinstance(found, Chip) else tuple(chips()[name] for name in found.chips)
 
 
@@ -129,7 +130,7 @@ def _found_by_name(wanted: str) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
                     ranks[key] = min(ranks.get(key, 2), 0 if name == wanted else 1 if begins[0] == 0 else 2)
     entries = sorted(((rank, each.entry()) for each, rank in ranks.items()), key=lambda pair: (pair[0], pair[1].name.lower()))
     found = tuple(
-        Found(entry.name, _chips_of(entry), entry if isinstance(entry, Device) else None, exact=rank == 0)
+        Found(entry.name, chips_of(entry), entry if isinstance(entry, Device) else None, exact=rank == 0)
         for rank, entry in entries
     )
     return (found, ()) if entries and entries[0][0] < 2 else ((), found)
@@ -161,13 +162,13 @@ def _found_by_part(wanted: str) -> tuple[Found, ...]:
     return tuple(sorted(found, key=lambda each: (-(each.chips[0].year or 0), each.name)))
 
 
-_COPY = re.compile(r"(?<=[a-z0-9])\.\d+$")
+COPY = re.compile(r"(?<=[a-z0-9])\.\d+$")
 """The number of a device among those of one name in platform ids: "gm1901.2"."""
 
 
 def devices_named(text: str) -> tuple[Device, ...]:
     """Return devices whose name a longer text is or holds, as :func:`chip_of` reads it."""
-    return tuple(each for each in _mentioned(words_of(_COPY.sub("", text))) if isinstance(each, Device))
+    return tuple(each for each in _mentioned(words_of(COPY.sub("", text))) if isinstance(each, Device))
 
 
 @lru_cache(maxsize=4096)
@@ -183,7 +184,7 @@ def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip 
         unit_kind: ``cpu``, ``gpu`` or ``npu``; empty means the device's chip with the CPU.
     """
     stated = _chips_meant(chip_text, unit_kind)
-    of_device = _chips_meant(device_text, unit_kind) or _chips_meant(_COPY.sub("", device_text), unit_kind)
+    of_device = _chips_meant(device_text, unit_kind) or _chips_meant(COPY.sub("", device_text), unit_kind)
     if not stated or {chip.die for chip in stated} == {chip.die for chip in of_device}:
         stated = of_device
     return stated[0] if len({chip.die for chip in stated}) == 1 else None
@@ -197,7 +198,7 @@ def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
     found = [each for each in mentioned if isinstance(each, Chip)]
     if not any(chip.has(unit_kind) if unit_kind else True for chip in found):
         named = [each for each in mentioned if isinstance(each, Device)]
-        found = [chip for each in named for chip in _chips_of(each)[: None if unit_kind else 1]] or found
+        found = [chip for each in named for chip in chips_of(each)[: None if unit_kind else 1]] or found
     if unit_kind:
         found = [chip for chip in found if chip.has(unit_kind)] or found
         cards = [chip for chip in found if not chip.cpu]
@@ -213,7 +214,7 @@ def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
     chip = chip_of(device_text, chip_text, unit_kind)
     if chip is not None:
         return chip.die
-    return "unlisted " + " ".join(words_of(_COPY.sub("", chip_text or device_text)).words)
+    return "unlisted " + " ".join(words_of(COPY.sub("", chip_text or device_text)).words)
 
 
 def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:

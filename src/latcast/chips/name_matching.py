@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_BRANDS = frozenset(
+BRANDS = frozenset(
     re.findall(
         r"\w+",
         """allwinner amd amlogic ampere apple azure broadcom core dimensity dragonwing exynos geforce google helio hisilicon
@@ -111,7 +111,7 @@ def ways_to_write(name: str) -> Iterator[str]:
     """Yield a name and its other spellings: without its brand, "sd" for Snapdragon."""
     yield name
     first, _, rest = name.lower().partition(" ")
-    if rest and first in _BRANDS:
+    if rest and first in BRANDS:
         yield rest
         if first == "snapdragon":
             yield f"sd {rest}"

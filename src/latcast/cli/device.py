@@ -113,7 +113,7 @@ def show(
     Examples:
       latcast device show pi5.zip
     """
-    from latcast.predictors.forecast import load
+    from latcast.forecast import load
 
     predictor = load(device)
     if predictor.device is None:

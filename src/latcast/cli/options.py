@@ -15,10 +15,9 @@ from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.records import PRECISIONS, Unit
 
 if TYPE_CHECKING:
+    from latcast import forecast
     from latcast.devices.latency_units import UnitMismatch
     from latcast.measure.settings import WorkerSettings
-    from latcast.predictors import forecast
-    from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
 
 Value = TypeVar("Value", bound="str | None")
@@ -303,17 +302,13 @@ def platforms_in(on: str) -> list[forecast.On]:
         LatcastError: None is named, or a pattern matches none.
         UnknownPlatformError: There is no such platform, and its device is not known either.
     """
-    from latcast.predictors.forecast import resolve_platforms
-
-    def unmeasured(name: str) -> PlatformPredictor | None:
-        from latcast.devices.unmeasured import unmeasured_platform
-
-        return unmeasured_platform(name)
+    from latcast.cli.output import warn
+    from latcast.forecast import resolve_platforms
 
     names = names_in(on)
     if not names:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    return resolve_platforms(names, unmeasured)
+    return resolve_platforms(names, note=warn)
 
 
 def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

@@ -11,7 +11,7 @@ from latcast.cli import options
 from latcast.cli.lazy_group import CommandGroup, command_group
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
-from latcast.registry import matched
+from latcast.registry import matched, matching
 
 if TYPE_CHECKING:
     from latcast.predictors.analytical import ClassThroughput
@@ -42,7 +42,7 @@ Examples:
     PatternGroup,
 )
 
-Pattern = Annotated[str, Argument(metavar="[PATTERN]", help="Part of a name, or a pattern of whole names in quotes.")]
+Pattern = Annotated[str, Argument(metavar="[PATTERN]", help="Part of a name, a pattern in quotes, or a device.")]
 
 COLUMNS = ("GFLOP/s", "GB/s", "weights GB/s", "µs a kernel")
 
@@ -77,13 +77,14 @@ def list_platforms(
         print_found(text, as_json)
         return
     from latcast.folders import bundles_folder
+    from latcast.forecast import platforms_named
     from latcast.predictors.bundle_index import platforms, scan_bundles
 
     found = platforms()
     for problem in scan_bundles().problems:
         warn(problem)
     if pattern and found:
-        chosen = matched(pattern, [each.id for each in found], "platform", "latcast platforms")
+        chosen = matching(pattern, [each.id for each in found]) or platforms_named(pattern)
         found = [each for each in found if each.id in chosen]
     if as_json:
         print_json([each.to_json() for each in found])
@@ -131,7 +132,7 @@ def show(
       latcast platforms show local/onnxruntime
       latcast platforms show pixel4/tflite-2.10/gpu/fp16 s10/tflite-2.10/2large/fp32
     """
-    from latcast.predictors.forecast import load
+    from latcast.forecast import load
 
     if len(names) > 2:
         raise LatcastError(f"{len(names)} platforms were given; one is shown, two are compared")

@@ -43,8 +43,8 @@ def predict(
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
     """
+    from latcast.forecast import load, predict_many
     from latcast.networks import ModelOptions, read_model
-    from latcast.predictors.forecast import load, predict_many
 
     reading = ModelOptions(options.parse_shapes(shape), strict, trust)
     platforms = options.platforms_in(on)

@@ -101,7 +101,7 @@ def command(
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
       latcast search nas_bench_201 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 6 --plot - --export picks
     """
-    from latcast.predictors.forecast import load
+    from latcast.forecast import load
     from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
     from latcast.search.proxies import PROXIES

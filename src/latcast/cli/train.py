@@ -77,8 +77,8 @@ def evaluate(
       latcast evaluate mine.zip measurements.jsonl.gz
       latcast evaluate local/onnxruntime measurements.sqlite --families mobilenet_v2,ghostnet
     """
+    from latcast.forecast import load
     from latcast.predictors.card import TRAINING_KEYS
-    from latcast.predictors.forecast import load
     from latcast.training.evaluation import evaluate
 
     predictor = load(bundle)

@@ -1,47 +1,101 @@
-"""Predictors of unmeasured platforms, from what is known of their chip."""
+"""Predictors of platforms where nothing was measured, from what is known of their chip."""
 
 from __future__ import annotations
 
-from latcast.chips.chip_names import devices_named, find
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from latcast.chips.chip_names import chip_of, chips_of, nearest
+from latcast.chips.chip_table import Chip, Device
 from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
 from latcast.errors import LatcastError
-from latcast.predictors.bundle_index import platform_ids
+from latcast.predictors.platform_names import NATURAL_PRECISIONS, Named, platforms_of, words_of_platform
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit, device_name, runtime_and_version
+
+USUAL = {
+    "cpu": "any/tflite-unstated/cpu4/fp32", "gpu": "any/tflite-unstated/gpu/fp16", "npu": "any/tflite-unstated/npu/int8",
+}  # fmt: skip
+"""What networks run with on a kind of unit, where nothing else is said."""
+
+SAME_FAMILY = 3
+"""Relation of :func:`latcast.chips.chip_names.nearest` up to which two chips have GPUs or NPUs of one family."""
 
 SHOWN = 3
 """Nearest platforms that the warning names."""
 
 
-def unmeasured_platform(text: str) -> PlatformPredictor | None:
-    """Return the predictor of a platform of which only the device is known.
+def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPredictor]:
+    """Return predictors of a device of which only the chip is known: of each kind of unit that it has, or of that which is said.
+
+    Runtime, threads and precision are those that are said; the rest is :data:`USUAL`, or as on a GPU or NPU of its family.
 
     Args:
-        text: ``device/runtime/unit/precision``; the device as :func:`latcast.find_devices` takes it ("pi 5", "rk3588"), the
-            runtime with or without its version.
+        named: What the user named.
+        known: Ids of all platforms.
 
     Returns:
-        None where the text is not a whole id, no chip or device of the table has this name, or platforms of the device under
-        this runtime can be predicted for: then one of them may be meant.
+        None of a whole id that is not well formed, or whose device has known platforms under this runtime: one may be meant.
     """
-    parts = [part.strip() for part in text.split("/")]
-    if len(parts) != 4 or not any(each.exact and each.by == "name" for each in find(parts[0])):
-        return None
-    device, runtime, unit, precision = parts
-    try:
-        platform = Platform.stated(device, runtime, unit, precision)
-        # A platform of the same device under this runtime may be meant.
-        wanted = set(devices_named(device))
-        for name in platform_ids():
-            other, other_runtime = name.split("/")[:2]
-            same = other == platform.device or (wanted and wanted & set(devices_named(other)))
-            if same and other_runtime.rpartition("-")[0] == platform.runtime:
-                return None
-        found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)
-    except LatcastError:
-        return None
+    if named.is_id:
+        runtime = runtime_and_version(named.said[0])[0]
+        if named.platforms or any(Platform.parse(name).runtime == runtime for name in platforms_of(named, known)):
+            return []
+        try:
+            return [_predictor(Platform.stated(named.device, *named.said), named.device)]
+        except LatcastError:
+            return []
+    found = []
+    for entry in named.entries:
+        for kind, chip in _units_of(entry):
+            if not set(UNIT_KINDS).intersection(named.said) - {kind}:
+                like = _usual(chip, kind, named.said, known)
+                found.append(_predictor(_with(like, device_name(entry.name), named.said), entry.name))
+    return found
+
+
+def _units_of(entry: Device | Chip) -> list[tuple[str, Chip]]:
+    """Return the kinds of units of a device or chip, each with the chip that has it."""
+    found = {kind: chip for chip in reversed(chips_of(entry)) for kind in UNIT_KINDS if chip.has(kind)}
+    return [(kind, found[kind]) for kind in UNIT_KINDS if kind in found]
+
+
+def _usual(chip: Chip, kind: str, said: Sequence[str], known: Sequence[str]) -> Platform:
+    """Return a platform like that which people have on a kind of unit, of those that what is said allows."""
+    usual = Platform.parse(USUAL[kind])
+    if kind == "cpu":
+        return usual
+    order = nearest(chip, kind)
+    relatives = [
+        Platform.parse(name)
+        for name in known
+        if Unit.parse(name.split("/")[2]).kind == kind and order(chip_of(name.partition("/")[0], "", kind))[0] <= SAME_FAMILY
+    ]
+    allowed = [each for each in relatives if words_of_platform(each.id).issuperset(said)]
+    natural = [each for precision in NATURAL_PRECISIONS[kind] for each in allowed if each.precision == precision]
+    return min(natural, key=lambda each: order(chip_of(each.device, "", kind)), default=usual)
+
+
+def _with(like: Platform, device: str, said: Sequence[str]) -> Platform:
+    """Return the platform of a device that runs as another does, but for the runtime, threads and precision that are said."""
+    found = replace(like, device=device)
+    for word in said:
+        if word in PUBLISHED_PRECISIONS:
+            found = replace(found, precision=word)
+        elif word not in words_of_platform(like.id):
+            if re.fullmatch(r"cpu\d+", word):
+                found = replace(found, unit=word)
+            elif word not in UNIT_KINDS:
+                runtime, version = runtime_and_version(word)
+                found = replace(found, runtime=runtime, runtime_version=version)
+    return found
+
+
+def _predictor(platform: Platform, device: str) -> PlatformPredictor:
+    found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)
     card = dict(found.predictor.card)
     near = ", ".join(each.platform for each in found.nearest[:SHOWN])
     card["warning"] = f"{card['warning']}; nearest: {near}; a few networks timed there narrow it: latcast device kit"

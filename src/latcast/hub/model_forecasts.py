@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import HubError, LatcastError
+from latcast.forecast import load_all, predict_many
 from latcast.graph.compact import unpack
 from latcast.graph.importers import IMPORTERS
 from latcast.graph.importers.onnx_file import read_without_weights
@@ -26,7 +27,6 @@ from latcast.hub.shared_models import packed_shapes
 from latcast.kernels.rules import unit_kind
 from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle_index import LOCAL, platforms
-from latcast.predictors.forecast import load_all, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.registry import matching

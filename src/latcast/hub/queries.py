@@ -17,6 +17,7 @@ from sqlalchemy import func, select
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
 from latcast.errors import HubError
+from latcast.forecast import load, predict_many
 from latcast.hub import browser
 from latcast.hub.cells import FEWEST_NETWORKS, MAIN_GROUP, Cells, Groups, read_cells
 from latcast.hub.database import HubDatabase
@@ -26,7 +27,6 @@ from latcast.hub.scales import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import IndexEntry, shipped_pool
-from latcast.predictors.forecast import load, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import model as published_model

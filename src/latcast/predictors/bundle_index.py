@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -177,6 +177,22 @@ def available_platforms() -> list[IndexEntry]:
     return [entries[name] for name in sorted(entries)]
 
 
+def cards_of(ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the cards of some platforms by id; no other shipped bundle is opened."""
+    own = {entry.platform: entry.card for entry in scan_bundles([bundles_folder()]).entries}
+    pool = shipped_pool()
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in ids:
+        path = SHIPPED_FOLDER / file_name(name)
+        if name in own:
+            found[name] = own[name]
+        elif is_bundle(path):
+            found[name] = read_summary(path).card
+        elif pool is not None:
+            found[name] = pool.card(name)
+    return found
+
+
 def platform_ids() -> list[str]:
     """Return the id of every platform that can be predicted for, sorted; no shipped bundle is opened."""
     named = (path.stem.replace("__", "/") for path in SHIPPED_FOLDER.glob("*.zip"))
@@ -271,7 +287,7 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
     path = Path(text).expanduser()
     if is_bundle(path):
         return path
-    if path.suffix == ".zip" or text.startswith((".", "/", "~")):
+    if is_path_or_address(text):
         raise UnknownPlatformError(f"found no bundle at '{text}', expected a bundle (a folder or a .zip); check the path")
     wanted = text.rstrip("/")
     # A whole id is a file's name: of the many shipped bundles no other needs to be opened. The user's own go first.
@@ -302,6 +318,11 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
             f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: {_listed(found)}"
         )
     raise UnknownPlatformError(_nothing_found(text, known, index.problems))
+
+
+def is_path_or_address(text: str) -> bool:
+    """Return whether a text names a bundle's file or a platform of a hub, not one that is known here."""
+    return text.endswith(".zip") or text.startswith((".", "/", "~", "hub:"))
 
 
 def shortest_name(platform: Platform) -> str:

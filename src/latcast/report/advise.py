@@ -6,16 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latcast.devices.device_search import find_devices
-from latcast.errors import LatcastError, UnknownPlatformError
+from latcast.errors import LatcastError
+from latcast.forecast import platforms_named, predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
-from latcast.predictors.bundle_index import available_platforms
-from latcast.predictors.forecast import predict
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform, milliseconds
-from latcast.registry import matching, nearest_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -182,34 +179,9 @@ def advise(
         ('precision', 'int8', 'fp32', True)
     """
     names = (on,) if isinstance(on, str) else tuple(on)
-    ids = list(dict.fromkeys(name for text in names for name in platforms_on(text)))
+    ids = list(dict.fromkeys(name for text in names for name in platforms_named(text)))
     graph = read_model(model, ModelOptions(**options))
     return advice_of(names, predict(graph, ids), sure_percent)
-
-
-def platforms_on(text: str) -> list[str]:
-    """Ids of the platforms that a text names: a device's, those of a pattern, or those that begin so.
-
-    Raises:
-        UnknownPlatformError: None can be predicted for; the message says what is near.
-    """
-    known = [each.platform for each in available_platforms()]
-    if any(sign in text for sign in "*?["):
-        found = matching(text, known)
-    else:
-        parts = text.rstrip("/").split("/")
-        found = [name for name in known if name.split("/")[: len(parts)] == parts]
-        if not found and len(parts) == 1:
-            found = [near.id for each in find_devices(text) for near in each.platforms if near.relation == "the same device"]
-    if not found:
-        devices = sorted({name.partition("/")[0] for name in known})
-        near = nearest_names(text.partition("/")[0], devices)
-        nearest = f"nearest: {', '.join(near)}; " if near else ""
-        raise UnknownPlatformError(
-            f"no platform of '{text}' can be predicted for; {nearest}devices like it: "
-            f"latcast platforms --find '{text}'; all: latcast platforms"
-        )
-    return found
 
 
 def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent: float = SURE_PERCENT) -> Advice:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from latcast.devices.unmeasured import unmeasured_platform
 from latcast.errors import LatcastError
+from latcast.forecast import On, is_one, load_all, resolve_platforms
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
-from latcast.predictors.forecast import On, is_one, load_all, resolve_platforms
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
@@ -339,7 +338,7 @@ def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
 def _named(tier: Tier) -> list[On]:
     """Return the platforms of a tier, each once."""
     try:
-        return resolve_platforms(tier.platforms, unmeasured_platform)
+        return resolve_platforms(tier.platforms)
     except LatcastError as problem:
         raise type(problem)(f"tier {tier.name}: {problem}") from problem
 
@@ -389,7 +388,7 @@ def _report(
 
 def _digest(name: On) -> str | None:
     """SHA-256 of the files of a bundle; None of a predictor in memory or without a bundle of its own."""
-    path = name if isinstance(name, PlatformPredictor | PooledPlatform) else resolve_platform(name)
+    path = name if isinstance(name, Path | PlatformPredictor | PooledPlatform) else resolve_platform(name)
     if not isinstance(path, Path):
         return None
     digest = hashlib.sha256()

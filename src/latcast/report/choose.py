@@ -14,6 +14,7 @@ import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import DatasetError, LatcastError, ModelError, one_line
+from latcast.forecast import On, load_all
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -23,7 +24,6 @@ from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.kernels.search import find_kernels
 from latcast.networks import Model, ModelOptions, read_model, read_models
-from latcast.predictors.forecast import On, load_all
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.reading import read_csv
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels

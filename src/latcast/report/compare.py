@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
+from latcast.forecast import On, is_one, load_all
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
-from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from latcast.errors import LatcastError, ModelError
+from latcast.forecast import On, is_one, load_all
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.kernels.memory import Memory, memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
-from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import KernelLatency, Prediction

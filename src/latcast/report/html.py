@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from latcast.errors import LatcastError
 from latcast.extras import require
+from latcast.forecast import On
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
-from latcast.predictors.forecast import On
 from latcast.predictors.prediction import KernelLatency, Prediction
 from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain

@@ -14,10 +14,10 @@ import numpy as np
 
 from latcast.drawing import curves, drawn
 from latcast.errors import LatcastError, ModelError
+from latcast.forecast import On, is_one, load_all
 from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
-from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.records import milliseconds

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from latcast.errors import LatcastError
-from latcast.predictors.forecast import On, load, predict_many
+from latcast.forecast import On, load, predict_many
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 

@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from latcast.forecast import load
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.forecast import load
 from latcast.training.from_store import train
 from tests.cli.dataset import DATASET
 

@@ -12,7 +12,16 @@ from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, read_model, read_models
 from latcast.predictors.bundle import load_bundle
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, PooledPlatform, platform_ids, resolve_platform
+from latcast.predictors.bundle_index import (
+    LOCAL,
+    SHIPPED_FOLDER,
+    PooledPlatform,
+    cards_of,
+    is_path_or_address,
+    platform_ids,
+    resolve_platform,
+)
+from latcast.predictors.platform_names import best_known, read_name
 from latcast.predictors.platform_predictor import PlatformPredictor, Workload
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
@@ -24,14 +33,15 @@ if TYPE_CHECKING:
     from latcast.kernels.memory import Memory
 
 On = str | os.PathLike[str] | Platform | PooledPlatform | PlatformPredictor
-"""A platform: its id, a beginning of it that no other has, a bundle's path, one of the pool, or a loaded predictor."""
+"""A platform: its id, a beginning of it that no other has, a name that means one, a bundle's path, or a loaded predictor."""
 
 
 def load(platform: On) -> PlatformPredictor:
     """Return the predictor of a platform; kept in memory once loaded.
 
     Args:
-        platform: Its id, a beginning of it that no other has (``"local/onnxruntime"``), or a bundle's path.
+        platform: Its id, a beginning of it that no other has (``"local/onnxruntime"``), a device or chip with what tells its
+            platforms apart (``"pixel 4 tflite gpu"``), or a bundle's path.
 
     Raises:
         UnknownPlatformError: No such platform; the message suggests the nearest names.
@@ -47,7 +57,96 @@ def load(platform: On) -> PlatformPredictor:
 
 
 def _found(platform: On) -> Path | PooledPlatform | PlatformPredictor:
-    return platform if isinstance(platform, PooledPlatform | PlatformPredictor) else resolve_platform(platform)
+    if isinstance(platform, PooledPlatform | PlatformPredictor):
+        return platform
+    if isinstance(platform, Platform) or not isinstance(platform, str):
+        return resolve_platform(platform)
+    found = platforms_meant(platform)
+    if len(found) > 1:
+        raise UnknownPlatformError(
+            f"'{platform}' is the name of {len(found)} platforms, expected one; name one or give a list of them: "
+            f"{', '.join(map(_id_of, found))}"
+        )
+    return found[0]
+
+
+def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> list[Path | PooledPlatform | PlatformPredictor]:
+    """Return the platforms that a text means: one, or the best known of each kind of unit of a device or chip.
+
+    Args:
+        text: A bundle's path, a platform id or a beginning of it, or a device or chip in any spelling with what else is known of
+            the platform in any order ("galaxy s10 gpu", "fp16 on RK3588"); see :mod:`latcast.predictors.platform_names`.
+        note: Told, in a sentence, what was taken where the text is not an id.
+
+    Returns:
+        Predictors where nothing was measured on the device: from what is known of its chip.
+
+    Raises:
+        UnknownPlatformError: It means none; the message lists the nearest names.
+    """
+    try:
+        return [resolve_platform(text)]
+    except UnknownPlatformError as problem:
+        known = platform_ids()
+        if is_path_or_address(text) or text.partition("/")[0] == LOCAL:
+            raise
+        named = read_name(text, known)
+        if named is None:
+            raise UnknownPlatformError(f"{problem}; {_nearest(text)}name a device or chip, its unit and runtime") from None
+        if named.platforms:
+            chosen = best_known(named, cards_of(named.platforms))
+            if note is not None and len(named.platforms) > 1:
+                each = " of each unit" if len(chosen) > 1 else ""
+                note(
+                    f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(chosen)}; "
+                    f"all: latcast platforms '{text}'"
+                )
+            return [resolve_platform(name) for name in chosen]
+        from latcast.devices.unmeasured import unmeasured_platforms
+
+        found = unmeasured_platforms(named, known)
+        if not found:
+            raise
+        if note is not None and not named.is_id:
+            note(f"nothing was measured on '{text}'; answered from its chip: {', '.join(map(_id_of, found))}")
+        return [*found]
+
+
+def platforms_named(text: str) -> list[str]:
+    """Return the ids of all platforms that a text names: those of a pattern, those that begin so, or a device's or chip's.
+
+    Raises:
+        UnknownNameError: A pattern matches none.
+        UnknownPlatformError: There is none; the message lists the nearest names.
+    """
+    known = platform_ids()
+    if any(sign in text for sign in "*?["):
+        return matched(text, known, "platform", "latcast platforms")
+    parts = text.rstrip("/").split("/")
+    found = [name for name in known if name.split("/")[: len(parts)] == parts]
+    if not found:
+        named = read_name(text, known)
+        if named is None:
+            raise UnknownPlatformError(f"no platform of '{text}' is known; {_nearest(text)}all: latcast platforms")
+        if not named.platforms:
+            raise UnknownPlatformError(
+                f"nothing was measured on '{text}'; its chip answers: latcast predict MODEL --on '{text}'; "
+                f"devices like it: latcast platforms --find '{named.device}'"
+            )
+        found = [*named.platforms]
+    return found
+
+
+def _nearest(text: str) -> str:
+    """Return the part of a message that lists the names most like a text; empty where there are none."""
+    from latcast.devices.device_search import nearest_known
+
+    near = nearest_known(text)
+    return f"nearest devices and chips: {', '.join(near)}; " if near else ""
+
+
+def _id_of(found: Path | PooledPlatform | PlatformPredictor) -> str:
+    return found.platform if isinstance(found, PooledPlatform) else _loaded(found).platform.id
 
 
 def _loaded(found: Path | PooledPlatform | PlatformPredictor) -> PlatformPredictor:
@@ -63,30 +162,25 @@ def _read(found: Path | PooledPlatform, _stamp: float) -> PlatformPredictor:
     return load_bundle(found, check=SHIPPED_FOLDER not in found.parents)
 
 
-def resolve_platforms(names: Iterable[str], unmeasured: Callable[[str], PlatformPredictor | None]) -> list[On]:
+def resolve_platforms(names: Iterable[str], note: Callable[[str], None] | None = None) -> list[On]:
     """Return the platforms that a user names, each once: patterns stand for the ids that match them.
 
     Args:
-        names: Ids, beginnings of them, patterns (with one of ``*?[``), or bundles' paths.
-        unmeasured: Gives the predictor of a platform that has none; see :func:`latcast.devices.unmeasured.unmeasured_platform`.
+        names: As :func:`platforms_meant` takes them, or patterns of ids (with one of ``*?[``).
+        note: See :func:`platforms_meant`.
 
     Raises:
         UnknownNameError: A pattern matches none.
-        UnknownPlatformError: There is no such platform, and ``unmeasured`` gives none either.
+        UnknownPlatformError: There is no such platform.
     """
     found: dict[str, On] = {}
     for name in names:
         if any(sign in name for sign in "*?[") and not Path(name).exists():
             ids = matched(name, platform_ids(), "platform", "latcast platforms")
             found |= {each: found.get(each, each) for each in ids}
-        elif name not in found:
-            try:
-                found[name] = resolve_platform(name)
-            except UnknownPlatformError:
-                predictor = unmeasured(name)
-                if predictor is None:
-                    raise
-                found[name] = predictor
+        else:
+            meant = platforms_meant(name, note)
+            found |= {name: meant[0]} if len(meant) == 1 else {_id_of(each): each for each in meant}
     return list(found.values())
 
 

@@ -1,0 +1,218 @@
+"""The platforms that a user means by naming a device or a chip: "Pixel 6", "galaxy s24 npu", "tflite fp16 on SM-G991B's gpu".
+
+A text is words in any order and case. Some of them in a row name a device or a chip of :mod:`latcast.chips`, or the first part of
+a platform id; each of the others must say something of a platform: its runtime, kind of unit, cores, threads or precision. A text
+with any other word names nothing, so that a misspelt device is never taken for another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from latcast.chips.chip_names import COPY, chip_of, chips_of, devices_named, find
+from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
+from latcast.chips.name_matching import BRANDS, joined, words_of
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit
+
+_SPELLINGS: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(rf"(?<![a-z0-9]){spelling}(?![a-z0-9])"), f" {word} ")
+    for spelling, word in (
+        (r"(?:tensor ?flow|tf)[ _-]?lite", "tflite"),
+        (r"onnx[ _-]?run ?time|ort", "onnxruntime"),
+        (r"open ?vino", "openvino"),
+        (r"(?:py)?torch[ _-]mobile", "pytorch"),
+        (r"paddle[ _-]lite", "paddle-lite"),
+        (r"arm[ _-]nn", "armnn"),
+        (r"tensor[ _-]rt|trt", "tensorrt"),
+        (r"qnn|qualcomm ai hub|ai[ _-]hub", "qairt"),
+        (r"(?:neural|hexagon|apple neural|qualcomm hexagon) (?:engine|processing unit|processor|accelerator|npu|dsp|htp)", "npu"),
+        (r"dsp|htp|apu|ane|hta|hexagon|tpu", "npu"),
+        (r"graphics|(?:adreno|mali|immortalis|powervr|xclipse) ?(?:-?[a-z]?\d+)? gpu", "gpu"),
+        (r"(\d+)[ _-]?(?:threads?|cores?)", r"cpu\1"),
+        (r"single[ _-]?thread(?:ed)?", "cpu1"),
+        (r"f(?:loat|p)?[ _-]?(16|32)", r"fp\1"),
+        (r"half(?:[ _-]precision)?", "fp16"),
+        (r"(?:single|full)[ _-]precision|float", "fp32"),
+        (r"(?:u?int|i)[ _-]?8|8[ _-]?bit|quanti[sz]ed|w8a8", "int8"),
+    )
+)
+"""Other spellings of words of platform ids."""
+
+_FILLERS = frozenset(["on", "the", "a", "an", "with", "using", "at", "in", "via", "of", "'s", "phone", "board", "chip", "soc"])
+
+_SAME_RUNTIME = ({"tflite", "litert"}, {"paddle-lite", "paddle"}, {"pytorch", "torch"}, {"hailo-dfc", "hailo"})
+"""Names of one runtime."""
+
+NATURAL_PRECISIONS: Mapping[str, Sequence[str]] = {"cpu": ("fp32",), "gpu": ("fp16", "fp32"), "npu": ("int8", "w8a16", "fp16")}
+"""Kind of unit to the precisions that networks have there where none is named."""
+
+_OWNER, _RASPBERRY = re.compile(r"['’]s\b"), re.compile(r"\b(?:rpi|raspi)[ _-]?(?=\d|zero|pico)")
+
+_WORD = re.compile(r"[^\s/,()\[\]]+")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A text that names a device or a chip.
+
+    Attributes:
+        device: The words that name it.
+        entries: What they name; several are variants of a device, or share a chip. None where only platform ids know the name.
+        platforms: Ids of the known platforms of it that the other words allow, sorted.
+        said: What the other words say.
+        is_id: Whether the text has the form of a platform id, so that ``said`` is runtime, unit and precision.
+    """
+
+    device: str
+    entries: tuple[Device | Chip, ...]
+    platforms: tuple[str, ...]
+    said: tuple[str, ...]
+    is_id: bool = False
+
+
+def read_name(text: str, known: Iterable[str]) -> Named | None:
+    """Return what a text names; None where no words in it are a device's or chip's, or some others say nothing of a platform.
+
+    Args:
+        text: As a user types it.
+        known: Ids of all platforms.
+    """
+    ids = tuple(known)
+    parts = [part.strip() for part in text.split("/")]
+    if len(parts) == 4:
+        return _read_id(parts, ids)
+    understood = frozenset().union(*map(words_of_platform, ids), _FILLERS, UNIT_KINDS, PUBLISHED_PRECISIONS, *_SAME_RUNTIME)
+    plain = spelt = _RASPBERRY.sub("raspberry pi ", _OWNER.sub("", text.lower()))
+    for spelling, word in _SPELLINGS:
+        spelt = spelling.sub(word, spelt)
+    # Spellings may touch a device's own name ("Coral TPU"), so that the text is tried as it stands first.
+    for words in dict.fromkeys((tuple(_WORD.findall(plain)), tuple(_WORD.findall(spelt)))):
+        for length in range(len(words), 0, -1):
+            for begin in range(len(words) - length + 1):
+                rest = (*words[:begin], *words[begin + length :])
+                if understood.issuperset(rest):
+                    device = " ".join(words[begin : begin + length])
+                    found = _entries(device)
+                    mine = _platforms_of(device, found, ids)
+                    if found or mine:
+                        said = tuple(word for word in rest if word not in _FILLERS)
+                        fit = tuple(name for name in mine if words_of_platform(name).issuperset(said))
+                        return Named(device, found, fit, said)
+    return None
+
+
+def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
+    """Return what a platform id names whose device is in any spelling, with or without the runtime's version, in any case."""
+    device, runtime, unit, precision = parts[0], *(part.lower() for part in parts[1:])
+    entries = _entries(device)
+    mine = _platforms_of(device, entries, known)
+    fit = tuple(name for name in mine if name.endswith(f"/{unit}/{precision}") and {runtime} <= words_of_platform(name))
+    return Named(device, entries, fit, (runtime, unit, precision), True) if entries or mine else None
+
+
+@lru_cache(maxsize=4096)
+def words_of_platform(platform_id: str) -> frozenset[str]:
+    """Return the words that say something of a platform beside its device."""
+    platform = Platform.parse(platform_id)
+    unit = Unit.parse(platform.unit)
+    runtimes = next((names for names in _SAME_RUNTIME if platform.runtime in names), {platform.runtime})
+    sizes = {size for _, size in unit.cores}
+    return frozenset(
+        {
+            *runtimes, *(f"{name}-{platform.runtime_version}" for name in runtimes), platform.runtime_version, platform.precision,
+            unit.kind, f"{unit.kind}{unit.threads}", platform.unit, *platform.unit.split("+"), *sizes,
+            *(["big"] if "large" in sizes else ["little"] if sizes == {"small"} else []),
+        }
+    )  # fmt: skip
+
+
+def _entries(text: str) -> tuple[Device | Chip, ...]:
+    """Return the devices or chips that a text names: several are variants of one ("Galaxy S24"), or have the same chip."""
+    found = find(text)
+    entries = [each.device or each.chips[0] for each in found if each.exact and each.by == "name"]
+    if entries:
+        return tuple(entries)
+    said = words_of(text).words
+    if not any(word[-1:].isdigit() or word[:1].isdigit() for word in said):
+        return ()
+    for wanted in dict.fromkeys((said, said[said[0] in BRANDS :])):
+        nearest = _names_with(wanted)
+        same = [each for entries in nearest.values() for each in entries]
+        if len(nearest) == 1 or len({chip.die for each in same for chip in chips_of(each)[:1]}) == 1:
+            return tuple(dict.fromkeys(same))
+    return ()
+
+
+def _names_with(wanted: Sequence[str]) -> dict[str, list[Device | Chip]]:
+    """Return names that hold all these words and at most one more, without what stands in parentheses, to what they name."""
+    nearest: dict[str, list[Device | Chip]] = {}
+    fewest = len(wanted) + 1
+    for name, owner, is_device in spellings():
+        bare = name.partition("(")[0].strip().lower()
+        # The words of a thousand names are not taken apart where a look shows that one is missing.
+        if all(word in bare for word in wanted) and set(words := words_of(bare).words).issuperset(wanted):
+            if len(words) < fewest:
+                fewest, nearest = len(words), {}
+            if len(words) == fewest:
+                nearest.setdefault(bare, []).append(devices()[owner] if is_device else chips()[owner])
+    return nearest
+
+
+def platforms_of(named: Named, known: Sequence[str]) -> list[str]:
+    """Return the known platforms of devices with this name in ids, of the named devices, or with the named chips."""
+    return _platforms_of(named.device, named.entries, known)
+
+
+def _platforms_of(text: str, entries: Sequence[Device | Chip], known: Sequence[str]) -> list[str]:
+    wanted = joined(text)
+    chip_ids = {each.id for each in entries if isinstance(each, Chip)}
+    found = []
+    for name in known:
+        device, _, unit, _ = name.split("/")
+        kind = Unit.parse(unit).kind
+        if joined(COPY.sub("", device)) == wanted or not _devices_of(device).isdisjoint(entries):
+            found.append(name)
+        elif chip_ids:
+            chip = chip_of(device, "", kind if kind in UNIT_KINDS else "")
+            if chip is not None and chip.id in chip_ids:
+                found.append(name)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _devices_of(text: str) -> frozenset[Device]:
+    return frozenset(devices_named(text))
+
+
+def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the best-founded platform of each kind of unit, CPU first.
+
+    Of those with the precision that is natural there and the fastest cores, unless others are said, it is the one with the lowest
+    held-out error among those that learned from at least half as many networks as any.
+
+    Args:
+        named: What the user named.
+        cards: Platform id to card; see :mod:`latcast.predictors.card`.
+    """
+    by_kind: dict[str, list[Platform]] = {}
+    for name in named.platforms:
+        platform = Platform.parse(name)
+        by_kind.setdefault(Unit.parse(platform.unit).kind, []).append(platform)
+    chosen = []
+    for kind in sorted(by_kind, key=[*UNIT_KINDS, *by_kind].index):
+        found = by_kind[kind]
+        natural = [[each for each in found if each.precision == precision] for precision in NATURAL_PRECISIONS.get(kind, ())]
+        found = next(filter(None, natural), found)
+        found = [each for each in found if "big" in words_of_platform(each.id)] or found
+        learned = [_number(cards[each.id].get("networks"), 0.0) for each in found]
+        enough = [each for each, count in zip(found, learned, strict=True) if 2 * count >= max(learned)]
+        chosen.append(min(enough, key=lambda each: (_number(cards[each.id].get("mape"), math.inf), each.id)).id)
+    return tuple(chosen)
+
+
+def _number(value: object, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) else otherwise
