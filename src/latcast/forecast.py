@@ -162,11 +162,11 @@ def _read(found: Path | PooledPlatform, _stamp: float) -> PlatformPredictor:
     return load_bundle(found, check=SHIPPED_FOLDER not in found.parents)
 
 
-def resolve_platforms(names: Iterable[str], note: Callable[[str], None] | None = None) -> list[On]:
+def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = None) -> list[On]:
     """Return the platforms that a user names, each once: patterns stand for the ids that match them.
 
     Args:
-        names: As :func:`platforms_meant` takes them, or patterns of ids (with one of ``*?[``).
+        names: As :func:`platforms_meant` takes them, patterns of ids (with one of ``*?[``), or platforms that were found already.
         note: See :func:`platforms_meant`.
 
     Raises:
@@ -175,7 +175,10 @@ def resolve_platforms(names: Iterable[str], note: Callable[[str], None] | None =
     """
     found: dict[str, On] = {}
     for name in names:
-        if any(sign in name for sign in "*?[") and not Path(name).exists():
+        if not isinstance(name, str):
+            already = _found(name)
+            found[_id_of(already)] = already
+        elif any(sign in name for sign in "*?[") and not Path(name).exists():
             ids = matched(name, platform_ids(), "platform", "latcast platforms")
             found |= {each: found.get(each, each) for each in ids}
         else:

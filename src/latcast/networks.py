@@ -13,6 +13,7 @@ from pathlib import Path
 
 from latcast.errors import ModelError, UnknownNameError, UnknownOperatorError
 from latcast.graph.importers import (
+    MODEL_SUFFIXES,
     ModelKeywords,
     ModelOptions,
     ReadingKeywords,
@@ -168,3 +169,23 @@ __all__ = [
     "read_models",
     "resolve_model",
 ]
+
+
+def models_listed(models: Iterable[Model]) -> list[Model]:
+    """Return models as given, but for folders: each stands for the model files in it, sorted by name.
+
+    Raises:
+        ModelError: A folder holds no model file.
+    """
+    if isinstance(models, str | os.PathLike):
+        models = [models]
+    listed: list[Model] = []
+    for each in models:
+        if not (isinstance(each, str | os.PathLike) and Path(each).is_dir()):
+            listed.append(each)
+            continue
+        files = sorted(file for file in Path(each).iterdir() if file.suffix in MODEL_SUFFIXES)
+        if not files:
+            raise ModelError(f"{each}: found no model file in this folder; expected some of {', '.join(MODEL_SUFFIXES)}")
+        listed += files
+    return listed

@@ -27,12 +27,21 @@ def test_the_json_has_the_keys_that_scripts_rely_on(latcast: Latcast) -> None:
 def test_the_table_marks_what_fits_and_names_the_pick(latcast: Latcast) -> None:
     shown = latcast("choose", "--on", PHONE, "--max-ms", "60", "--params", "10M").out.splitlines()
 
-    assert shown[0] == f"{PLATFORM}, at most 60 ms"
-    assert shown[1].split()[:2] == ["network", "top-1"]
-    assert "networks fit with 90 % certainty; the pick: " in shown[-1]
-    picked = shown[-1].rpartition(" ")[2]
-    [row] = [line for line in shown if line.startswith(picked + " ")]
-    assert " yes " in row
+    assert shown[0].startswith("the pick: ")
+    assert shown[0].endswith("networks fit with 90 % certainty")
+    assert shown[1] == f"{PLATFORM}, at most 60 ms"
+    assert shown[2].split()[:2] == ["network", "top-1"]
+    rows = shown[3:-1]
+    assert rows[0].startswith(shown[0].removeprefix("the pick: ").partition(",")[0])
+    assert len(rows) == 10
+    assert all(" yes " in row for row in rows)
+
+
+def test_where_nothing_fits_the_nearest_is_named(latcast: Latcast) -> None:
+    shown = latcast("choose", "--on", PHONE, "--max-ms", "0.01").out.splitlines()
+
+    assert shown[0].startswith("none fits; the nearest: ")
+    assert shown[3].startswith(shown[0].removeprefix("none fits; the nearest: ").partition(",")[0])
 
 
 def test_own_candidates_take_their_accuracies_from_a_table(latcast: Latcast, model_file: Path, tmp_path: Path) -> None:

@@ -259,3 +259,10 @@ def test_ctrl_c_keeps_what_was_measured(home: Path, tmp_path: Path) -> None:
     assert err.splitlines()[-1] == "latcast: interrupted; what was measured is kept: the same command goes on with it"
     with Store(store) as kept:
         assert kept.keys()
+
+
+def test_without_a_command_the_help_is_shown(latcast: Latcast) -> None:
+    shown = latcast()
+
+    assert shown.code == 0
+    assert shown.out == latcast("--help").out

@@ -277,3 +277,18 @@ def test_many_warnings_are_counted_and_one_is_shown(capsys: pytest.CaptureFixtur
     assert len(many) == 1
     assert "21 of 22 predictions have warnings, such as net on p0/b-1/cpu1/fp32: rough 0" in many[0]
     assert len(few) == MOST_WARNED
+
+
+def test_a_folder_stands_for_the_model_files_in_it(latcast: Latcast, model_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name in ("a.onnx", "b.onnx"):
+        (folder / name).write_bytes(model_file.read_bytes())
+    (folder / "broken.onnx").write_bytes(b"no model")
+    (folder / "notes.txt").write_text("")
+
+    found = latcast("predict", folder, "--on", PLATFORM, "--json")
+
+    assert found.code == 1
+    assert [Path(each["model"]).name for each in found.json["predictions"]] == ["a.onnx", "b.onnx"]
+    assert "broken.onnx" in found.err

@@ -133,12 +133,25 @@ def test_a_malformed_budget_is_refused_with_its_file(tmp_path: Path, text: str, 
 
 
 def test_either_a_budget_or_a_base_is_needed_and_a_base_needs_platforms() -> None:
-    with pytest.raises(LatcastError, match="either a budget or a base"):
+    with pytest.raises(LatcastError, match="limits, a budget or a base"):
         check("resnet18")
+    with pytest.raises(LatcastError, match="one of these alone"):
+        check("resnet18", against="resnet34", max_ms=1)
+    with pytest.raises(LatcastError, match="limits need platforms"):
+        check("resnet18", max_ms=1)
     with pytest.raises(LatcastError, match="needs platforms"):
         check("resnet18", against="resnet34")
     with pytest.raises(LatcastError, match="from 0 to 100"):
         checked(5, fail_above=101)
+
+
+def test_a_model_is_checked_against_limits_on_platforms() -> None:
+    [latency] = check("resnet18", on=PHONE, max_ms=1e3).checks
+    [rate, memory] = check("resnet18", on=PHONE, min_fps=500, max_ms=10, max_memory_mb=1e3).checks
+
+    assert (latency.passed, latency.limit) == (True, 1e3)
+    assert (rate.passed, rate.limit, rate.kind) == (False, 2.0, "latency")
+    assert (memory.passed, memory.kind) == (True, "memory")
 
 
 def test_json_carries_the_version_and_the_hash_of_each_bundle() -> None:

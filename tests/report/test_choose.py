@@ -13,9 +13,10 @@ from latcast.forecast import load
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
+from latcast.networks import models_listed
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.report.choose import LEAST_COVERED, choose, front_of, listed_candidates, read_accuracies
+from latcast.report.choose import LEAST_COVERED, choose, front_of, read_accuracies
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
 PHONE = "pixel4/tflite-2.10/1large/fp32"
@@ -207,7 +208,7 @@ class TestOwnCandidates:
             (tmp_path / f"{graph.name}.onnx").write_bytes(to_onnx(graph))
         (tmp_path / "notes.txt").write_text("no model")
 
-        assert [Path(str(each)).name for each in listed_candidates([tmp_path])] == ["middle.onnx", "small.onnx"]
+        assert [Path(str(each)).name for each in models_listed([tmp_path])] == ["middle.onnx", "small.onnx"]
 
     def test_accuracies_are_found_by_the_names_of_files(
         self, phone: PlatformPredictor, graphs: list[Graph], tmp_path: Path
@@ -221,7 +222,7 @@ class TestOwnCandidates:
 
     def test_a_folder_without_models_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="found no model file in this folder"):
-            listed_candidates([tmp_path])
+            models_listed([tmp_path])
 
 
 class TestAccuracies:

@@ -20,7 +20,12 @@ def check(
     budget: Annotated[Path | None, Option("--budget", help="Tiers of devices with limits, a TOML file.")] = None,
     against: Annotated[str, Option("--against", metavar="BASE", help="A model that the others may not outgrow.")] = "",
     max_growth: Annotated[str, Option("--max-growth", metavar="PERCENT", help="By how much they may.")] = "5%",
-    on: Annotated[str, Option("--on", metavar="PLATFORM,...", help="Platforms for --against.")] = "",
+    on: Annotated[str, Option("--on", metavar="PLATFORM,...", help="Platforms for limits and --against.")] = "",
+    max_ms: Annotated[float | None, Option("--max-ms", help="Milliseconds that a model may take.", min=1e-6)] = None,
+    min_fps: Annotated[float | None, Option("--min-fps", help="Inferences a second that it must reach.", min=1e-6)] = None,
+    max_memory_mb: Annotated[
+        float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
+    ] = None,
     fail_above: Annotated[
         float | None,
         Option(
@@ -38,7 +43,7 @@ def check(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check whether models keep to a budget, or grow against a base; exit code 3 where one does not.
+    """Check whether models keep to limits or a budget file, or grow against a base; exit code 3 where one does not.
 
     Of several models, those that cannot be checked are a line each, the others are checked, and the exit code is 1.
 
@@ -47,22 +52,26 @@ def check(
 
     \b
     Examples:
+      latcast check model.onnx --max-ms 20 --on "raspberry pi 5"
+      latcast check model.onnx --min-fps 30 --on pixel4/tflite-2.10/gpu/fp16
       latcast check model.onnx --budget latcast.toml
       latcast check new.onnx --against old.onnx --max-growth 5% --on pixel4/tflite-2.10/gpu/fp16
       latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
     """
     from latcast.report.check import check as checked
 
-    if bool(budget) == bool(against):
-        raise typer.BadParameter("expected either --budget or --against")
-    if against and not on:
-        raise typer.BadParameter("--against needs --on PLATFORM,...")
+    limited = any(each is not None for each in (max_ms, min_fps, max_memory_mb))
+    if limited + bool(budget) + bool(against) != 1:
+        raise typer.BadParameter("expected limits (--max-ms, --min-fps, --max-memory-mb), --budget or --against")
     if budget and on:
-        raise typer.BadParameter("the budget names its platforms; --on goes with --against")
+        raise typer.BadParameter("the budget names its platforms; --on goes with limits and --against")
+    if not budget and not on:
+        raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
     percentage = _percentage(max_growth)
     found = checked(
-        models, budget, against=against or None, on=options.platforms_in(on) if on else (), max_growth=percentage,
-        fail_above=fail_above, shapes=options.parse_shapes(shape), trust=trust,
+        options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
+        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
+        shapes=options.parse_shapes(shape), trust=trust,
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +69,7 @@ def choose(
     certainty: Annotated[
         float, Option("--certainty", help="Percent of networks marked as fitting that are to fit.", min=1, max=99.9)
     ] = 90.0,
-    everything: Annotated[bool, Option("--all", help="List all candidates, those that others beat too.")] = False,
+    everything: Annotated[bool, Option("--all", help="List all candidates, not the ten that tell the most.")] = False,
     plot: Annotated[
         Path | None,
         Option("--plot", help="Draw accuracy against latency to this file (.png), or as bars to the terminal where it is -."),
@@ -76,9 +77,9 @@ def choose(
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the networks that are accurate for their latency, and which of them fit a budget.
+    """Pick the most accurate network that fits a budget, and list those that are accurate for their latency.
 
-    Listed are those of which no other is at least as accurate and as fast; the pick is the most accurate that fits.
+    Of networks of which no other is at least as accurate and as fast, the ten most accurate that fit are listed, or the nearest.
 
     \b
     Examples:
@@ -88,12 +89,12 @@ def choose(
     """
     from latcast.networks import ModelOptions, read_model
     from latcast.report.choose import choose as chosen
-    from latcast.report.choose import listed_candidates, read_accuracies
+    from latcast.report.choose import read_accuracies
 
     check_plot(plot, as_json=as_json)
     most = _count(params)
     accuracies = {} if accuracy is None else read_accuracies(accuracy)
-    listed = [str(each) for each in listed_candidates(models or [])]
+    listed = options.model_texts(models or [])
     graphs = [graph for _, graph in for_each(listed, lambda model: read_model(model, ModelOptions(trust=trust)))]
     with StageProgress() as progress:
         found = chosen(
@@ -106,7 +107,7 @@ def choose(
     if as_json:
         print_json(found.to_json(everything=everything))
     else:
-        _print(found, found.candidates if everything else found.front)
+        _print(found, found.candidates if everything else _telling(found))
         if plot == IN_TERMINAL:
             decisive = [(each.name, each.decisive) for each in found.front]
             bars = [(at.low_ms, at.latency_ms, at.high_ms) for _, at in decisive]
@@ -126,7 +127,36 @@ def _fits(candidate: ModelCandidate) -> str:
     return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {int(100 * covered)} % covered"
 
 
-def _print(found: Choice, shown: tuple[ModelCandidate, ...]) -> None:
+MOST_SHOWN = 10
+"""Networks in a list that was not asked for whole."""
+
+
+def _telling(found: Choice) -> Sequence[ModelCandidate]:
+    """Return networks of the front: the most accurate that fit; where none fits, those nearest to the limit; else evenly many."""
+    front = found.front
+    if any(each.fits for each in front):
+        return [each for each in front if each.fits][:MOST_SHOWN]
+    if found.max_ms is not None:
+        return sorted(front, key=lambda each: each.decisive.kept_ms)[:MOST_SHOWN]
+    step = max(len(front) / MOST_SHOWN, 1.0)
+    return [front[int(place * step)] for place in range(min(MOST_SHOWN, len(front)))]
+
+
+def _verdict(found: Choice) -> str:
+    """Say which network is picked and how many fit, or which is nearest where none does."""
+    fitting = sum(bool(each.fits) for each in found.candidates)
+    counted = f"{fitting} of {len(found.candidates)} networks fit with {100 * found.certainty:g} % certainty"
+    pick = found.pick
+    if pick is not None:
+        rated = "" if pick.accuracy is None else f", {percent(pick.accuracy)} % top-1"
+        return f"the pick: {pick.name}{rated}, {milliseconds(pick.decisive.latency_ms)} ms; {counted}"
+    near = min(found.candidates, key=lambda each: each.decisive.kept_ms)
+    return f"none fits; the nearest: {near.name}, {milliseconds(near.decisive.latency_ms)} ms; {counted}"
+
+
+def _print(found: Choice, shown: Sequence[ModelCandidate]) -> None:
+    if found.candidates and found.candidates[0].fits is not None:
+        print(_verdict(found))
     decisive = [each.decisive for each in shown]
     heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in decisive])
     several, limited = len(found.platforms) > 1, found.max_ms is not None
@@ -142,8 +172,5 @@ def _print(found: Choice, shown: tuple[ModelCandidate, ...]) -> None:
         rows.append([*row, *([at.platform] if several else [])])
     limit = f", at most {found.max_ms:g} ms" if found.max_ms is not None else ""
     print_table(f"{', '.join(found.platforms)}{limit}", tuple(columns), rows, spare=("M MACs", "M parameters"))
-    if found.candidates and found.candidates[0].fits is not None:
-        fitting = sum(bool(each.fits) for each in found.candidates)
-        pick = found.pick
-        said = f"the pick: {pick.name}" if pick is not None else "none fits"
-        print(f"{fitting} of {len(found.candidates)} networks fit with {100 * found.certainty:g} % certainty; {said}")
+    if len(shown) < len(found.candidates):
+        print(f"{len(shown)} of {len(found.candidates)} networks; --all lists all")

@@ -67,6 +67,7 @@ def _show_version(asked: bool) -> None:
 
 
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
@@ -79,6 +80,8 @@ def _options(
       latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16
       latcast platforms 'pixel4/*'
     """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _main() -> Any:
@@ -86,7 +89,7 @@ def _main() -> Any:
         name="latcast",
         cls=lazy_group(SECTIONS),
         callback=_options,
-        no_args_is_help=True,
+        invoke_without_command=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

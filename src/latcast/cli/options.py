@@ -111,7 +111,7 @@ Models = Annotated[
     list[str],
     Argument(
         metavar="MODEL...",
-        help="Model files (.onnx, .tflite, .pt2, .param) or names that latcast models lists.",
+        help="Model files (.onnx, .tflite, .pt2, .param), folders of them, or names that latcast models lists.",
         autocompletion=complete_models,
     ),
 ]
@@ -293,6 +293,13 @@ def worker_settings(
 def names_in(text: str) -> list[str]:
     """Split a list of names at its commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def model_texts(models: Sequence[str]) -> list[str]:
+    """See :func:`latcast.networks.models_listed`."""
+    from latcast.networks import models_listed
+
+    return [str(each) for each in models_listed(models)]
 
 
 def platforms_in(on: str) -> list[forecast.On]:

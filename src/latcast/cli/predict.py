@@ -48,6 +48,7 @@ def predict(
 
     reading = ModelOptions(options.parse_shapes(shape), strict, trust)
     platforms = options.platforms_in(on)
+    models = options.model_texts(models)
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 from latcast.errors import LatcastError
@@ -45,14 +46,14 @@ class Tier:
 
     Attributes:
         name: For people.
-        platforms: Ids, beginnings of them, patterns, or bundles' paths.
+        platforms: As :func:`latcast.predict` takes them, or patterns of ids.
         models: Patterns of the models that it holds for.
         max_ms: Limit of the latency.
         max_memory_mb: Limit of weights and activations together, of 1,000,000 bytes.
     """
 
     name: str
-    platforms: tuple[str, ...]
+    platforms: tuple[On, ...]
     models: tuple[str, ...] = ("*",)
     max_ms: float | None = None
     max_memory_mb: float | None = None
@@ -111,7 +112,7 @@ class Check:
                 f"{milliseconds(self.latency_ms)} ms, {verdict} the limit of {self.limit:+g} %, {likely}"
             )
         interval = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
-        return f"{milliseconds(self.latency_ms)} ms ({interval}), {verdict} the limit of {self.limit:g} ms, {likely}"
+        return f"{milliseconds(self.latency_ms)} ms ({interval}), {verdict} the limit of {self.limit:.4g} ms, {likely}"
 
 
 @dataclass(frozen=True)
@@ -256,13 +257,16 @@ def check(
     *,
     against: Model | None = None,
     on: On | Sequence[On] = (),
+    max_ms: float | None = None,
+    min_fps: float | None = None,
+    max_memory_mb: float | None = None,
     max_growth: float = 5.0,
     fail_above: float | None = None,
     **options: Unpack[ModelKeywords],
 ) -> CheckReport:
-    """Check models against a budget, or against a base that they may not outgrow.
+    """Check models against limits, a budget, or a base that they may not outgrow.
 
-    A check fails where the limit is exceeded with a probability above ``fail_above``. At 50, the default for a budget, that is
+    A check fails where the limit is exceeded with a probability above ``fail_above``. At 50, the default for limits, that is
     where the predicted latency is above the limit. At 95 only what is surely above fails; at 5 only what is surely below passes.
     Growth has the distribution of two networks on one platform (:mod:`latcast.predictors.joint`).
 
@@ -270,13 +274,15 @@ def check(
         models: As :func:`latcast.predict` takes them, one or a list.
         budget: A file as :func:`read_budget` reads it, or its tiers.
         against: The base.
-        on: Platforms, for a base.
+        on: Platforms, for limits and a base.
+        max_ms, min_fps: Milliseconds that an inference may take; inferences a second, of one after the other, that it must reach.
+        max_memory_mb: Megabytes of 1,000,000 bytes that weights and activations may take.
         max_growth: Percent of the base's latency.
-        fail_above: Percent; 50 for a budget and 65 for growth where None.
+        fail_above: Percent; 50 for limits and 65 for growth where None.
         shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
 
     Raises:
-        LatcastError: Neither a budget nor a base, or both; no platform; or no tier holds for the only model.
+        LatcastError: Not one of limits, a budget and a base; no platform; or no tier holds for the only model.
         ModelError: The only model, or the base, cannot be read. Of several models those that fail are in ``refused``.
         UnknownPlatformError: See :func:`latcast.load`.
 
@@ -286,8 +292,14 @@ def check(
         >>> found.passed, round(found.checks[0].value)
         (False, 105)
     """
-    if (budget is None) == (against is None):
-        raise LatcastError("expected either a budget or a base to check against")
+    given = {"max_ms": max_ms, "max_memory_mb": max_memory_mb}
+    limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if min_fps is not None:
+        limits["max_ms"] = min(1e3 / min_fps, limits.get("max_ms", inf))
+    if bool(limits) + (budget is not None) + (against is not None) != 1:
+        raise LatcastError("expected limits, a budget or a base to check against, and one of these alone")
+    if limits:
+        budget = [Tier("", (on,) if is_one(on) else tuple(cast("Sequence[On]", on)), **limits)]
     if fail_above is None:
         fail_above = MOST_LIKELY if against is None else LIKELY_GROWN
     if not 0 <= fail_above <= 100:
@@ -337,9 +349,13 @@ def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
 
 def _named(tier: Tier) -> list[On]:
     """Return the platforms of a tier, each once."""
+    if not tier.platforms:
+        raise LatcastError("limits need platforms that they hold on")
     try:
         return resolve_platforms(tier.platforms)
     except LatcastError as problem:
+        if not tier.name:
+            raise
         raise type(problem)(f"tier {tier.name}: {problem}") from problem
 
 

@@ -23,7 +23,7 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
 from latcast.kernels.search import find_kernels
-from latcast.networks import Model, ModelOptions, read_model, read_models
+from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.reading import read_csv
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
@@ -216,7 +216,7 @@ def choose(
     if not 0 < certainty < 1:
         raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
     predictors = load_all(on)
-    graphs = None if models is None else read_models(listed_candidates(models), ModelOptions(trust=trust))
+    graphs = None if models is None else read_models(models_listed(models), ModelOptions(trust=trust))
     if graphs is None:
         columns = [_Column.of_named(each, watch) for each in predictors]
     else:
@@ -312,26 +312,6 @@ def _own_columns(
         ]
         columns.append(_Column.of_table(each, KernelTable.of(kernels), names, accuracy, macs, parameters, np.array(memory)))
     return columns
-
-
-def listed_candidates(models: Iterable[Model]) -> list[Model]:
-    """Return candidates as given, but for folders: each stands for the model files in it, sorted by name.
-
-    Raises:
-        ModelError: A folder holds no model file.
-    """
-    if isinstance(models, str | os.PathLike):
-        models = [models]
-    listed: list[Model] = []
-    for each in models:
-        if not (isinstance(each, str | os.PathLike) and Path(each).is_dir()):
-            listed.append(each)
-            continue
-        files = sorted(file for file in Path(each).iterdir() if file.suffix in MODEL_SUFFIXES)
-        if not files:
-            raise ModelError(f"{each}: found no model file in this folder; expected some of {', '.join(MODEL_SUFFIXES)}")
-        listed += files
-    return listed
 
 
 def _candidates(
