@@ -8,7 +8,8 @@ from latcast.errors import ModelError
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
-from latcast.spaces.pytorchcv import family_of, has_network, reference_of, shipped_names
+from latcast.spaces.lineages import family_of
+from latcast.spaces.pytorchcv import has_network, reference_of, shipped_names
 
 
 def test_resnet18_has_its_published_size() -> None:
@@ -46,4 +47,4 @@ def test_an_unknown_network_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_variants_belong_to_one_family(name: str, family: str) -> None:
-    assert family_of(name) == family
+    assert family_of(reference_of(name)) == family

@@ -26,10 +26,18 @@ class Space(Protocol):
     """A set of networks, each given by a few JSON values."""
 
     def build(self, **parameters: Any) -> Graph:
-        """Return the member with these parameters."""
+        """Return the member with these parameters.
+
+        Raises:
+            ModelError: Unknown parameters, or parameters that make no valid network.
+        """
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members, the same for the same seed."""
+        """Return ``count`` different members, the same for the same seed; a smaller count is the head of a larger one's list.
+
+        Raises:
+            LatcastError: The space has fewer.
+        """
 
 
 @dataclass(frozen=True)
@@ -99,13 +107,11 @@ SPACES: Registry[Space] = Registry(
     | {name: f"latcast.spaces.synthetic.{target}" for name, target in _SYNTHETIC.items()}
     | dict(SUPERNET_TARGETS)
     | {"nas_bench_201": "latcast.spaces.nas.nas_bench_201:SPACE"}
-    | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
-    | {"iiswc20": "latcast.spaces.iiswc20:SPACE"}
-    | {"published_segments": "latcast.spaces.published_segments:SPACE"}
-    | {"operator_pairs": "latcast.spaces.operator_pairs:SPACE"}
-    | dict(MEASURED_ONLY),
+    | {name: f"latcast.spaces.{name}:SPACE" for name in ("pytorchcv", "iiswc20", "published_segments", "operator_pairs")},
     group="latcast.spaces",
 )
+for _name, _networks in MEASURED_ONLY.items():
+    SPACES.register(_name, _networks)
 
 
 def family(name: str) -> VariantFamily | StoredFamily:
@@ -136,14 +142,14 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
         >>> latcast.model("resnet18").space
         'resnet'
     """
+    from latcast.spaces import pytorchcv
+
     found = find_model(name, as_measured=as_measured)
     if found is not None:
         return found
     known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
     if as_measured:
-        from latcast.spaces.pytorchcv import shipped_names
-
-        known += sorted(shipped_names())
+        known += sorted(pytorchcv.shipped_names())
     near = [*(each for each in all_networks() if each.endswith(f"/{name}")), *nearest_names(name, known)]
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     raise UnknownNameError(f"no published model is called '{name}'; {nearest}all: latcast models")
@@ -266,23 +272,17 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
     if reference.space == "file":
         from latcast.graph.importers import load_graph
 
-        path = Path(str(reference.parameters["path"]))
-        _check_content(path, reference.parameters.get("sha256"))
+        path, expected = Path(str(reference.parameters["path"])), reference.parameters.get("sha256")
+        if expected is not None and path.is_file():
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            if found != expected:
+                raise ModelError(
+                    f"{path}: found content {found[:12]}, expected {expected[:12]}: the file has changed since it was measured; "
+                    "measure it again, or put the old file back"
+                )
         return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.types import kernel_graph
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)
-
-
-def _check_content(path: Path, sha256: str | None) -> None:
-    """Refuses a file whose content is no longer what a measurement was taken of."""
-    if sha256 is None or not path.is_file():
-        return  # a missing file is the importer's to say
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise ModelError(
-            f"{path}: found content {found[:12]}, expected {sha256[:12]}: the file has changed since it was measured; "
-            "measure it again, or put the old file back"
-        )

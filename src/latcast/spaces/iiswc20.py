@@ -179,11 +179,7 @@ class LayerLists:
         return graph_of_layers(_known(**parameters)[0])
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return ``count`` different published networks, the same for the same seed.
-
-        Raises:
-            ModelError: There are fewer.
-        """
+        """Return different published networks; see :class:`latcast.spaces.catalogue.Space`."""
         whole = list(buildable().values())
         if count > len(whole):
             raise ModelError(f"found {len(whole)} networks in {NAME}; expected to draw {count}")

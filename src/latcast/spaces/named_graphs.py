@@ -18,7 +18,7 @@ from dataclasses import astuple, dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.folders import replacing
@@ -34,6 +34,7 @@ _MAGIC = b"latcast graphs 1 "
 _MOST_INDEX_BYTES = 32_000_000
 
 Input = int | str | None
+Member = TypeVar("Member")
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,19 @@ def _reference(space: str, name: str, given: Input) -> Reference:
     return Reference(space, parameters, f"{space}/{name}")
 
 
+def shuffled_head(space: str, members: Iterable[Member], count: int, seed: int) -> list[Member]:
+    """Return the first ``count`` members of a space in an order that the seed decides.
+
+    Raises:
+        ModelError: There are fewer.
+    """
+    found = list(members)
+    if count > len(found):
+        raise ModelError(f"found {len(found)} networks of {space} with graphs; expected to draw {count}")
+    Random(f"{space}/{seed}").shuffle(found)
+    return found[:count]
+
+
 class NamedNetworks:
     """A space whose members have names, and graphs where its file has them; of the others at most latencies are known.
 
@@ -314,19 +328,12 @@ class NamedNetworks:
         return file.graph(found)
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members with graphs; a smaller count gives the head of a larger one's list.
-
-        Raises:
-            ModelError: There are fewer.
-        """
+        """Return different members with graphs; see :class:`latcast.spaces.catalogue.Space`."""
         file = graph_file(self.space)
         if file is None:
             raise ModelError(f"no network can be drawn from measurements alone: {self.reason}")
         known = [_reference(self.space, name, given) for name, given in file.names.items()]
-        if count > len(known):
-            raise ModelError(f"found {len(known)} networks of {self.space} with graphs; expected to draw {count}")
-        Random(f"{self.space}/{seed}").shuffle(known)
-        return known[:count]
+        return shuffled_head(self.space, known, count, seed)
 
     def _find(self, parameters: Mapping[str, Any]) -> NamedGraph | None:
         file = graph_file(self.space)

@@ -17,7 +17,7 @@ from typing import Any
 
 from latcast.records import Reference
 from latcast.spaces.catalogue import find_model
-from latcast.spaces.families.variants import IMAGE, scaled_parameters, scaled_widths
+from latcast.spaces.families.variants import IMAGE, scaled_parameters
 from latcast.spaces.named_graphs import graph_file
 
 TENSORFLOW: Mapping[str, str] = {
@@ -161,10 +161,7 @@ def _paddle_mobilenet_v3(name: str, size: str, width: float) -> Reference | None
     if member is None:
         return None
     published = member.parameters
-    scaled = {
-        **scaled_parameters({"stem": 16, **published}, width, "stem", "widths", "head"),
-        "expanded": [scaled_widths(stage, width) for stage in published["expanded"]],
-    }
+    scaled = scaled_parameters({"stem": 16, **published}, width, "stem", "widths", "head", "expanded")
     return Reference("mobilenet_v3", {**published, **scaled, "hidden": 1280, "expand": True}, name)
 
 

@@ -146,6 +146,22 @@ def test_a_small_space_says_how_many_members_it_has() -> None:
         SUPERNETS.get("nas_bench_201").distinct_encodings(15_000, 0)
 
 
-def test_parameters_of_another_space_are_refused() -> None:
-    with pytest.raises(ModelError, match="the space 'bignas' takes resolution, stem"):
-        SUPERNETS.get("bignas").build(depths=[2])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"depths": [2]}, "takes resolution, .*found depths"),
+        ({"widths": [1.0]}, "'widths' .* expected 4"),
+        ({"resolution": "224"}, "'resolution' .* is '224'"),
+        ({"resolution": 999}, "'resolution' 999 is no choice"),
+    ],
+)
+def test_parameters_that_do_not_fit_have_no_encoding(changes: dict[str, object], words: str) -> None:
+    supernet = SUPERNETS.get("ofa_resnet")
+    with pytest.raises(ModelError, match=words):
+        supernet.encode({**supernet.published["resnet50d"].parameters, **changes})
+
+
+@pytest.mark.parametrize("encoding", [[0] * 3, [99] * 6])
+def test_an_encoding_of_another_space_is_not_decoded(encoding: list[int]) -> None:
+    with pytest.raises(ModelError, match=r"expected \(networks, 6\) indices"):
+        SUPERNETS.get("nas_bench_201").decode(encoding)

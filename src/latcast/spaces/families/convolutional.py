@@ -10,6 +10,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import dense_block, fire, inception, normalised_conv
 from latcast.spaces.families.variants import (
     KERNEL_SIZES,
+    Stages,
     VariantFamily,
     check_lengths,
     draw_depths,
@@ -87,15 +88,7 @@ _VGG_DEPTHS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19
 
 
 def vgg(
-    b: GraphBuilder,
-    x: str,
-    *,
-    depths: Sequence[int],
-    widths: Sequence[int],
-    kernels: Sequence[int],
-    hidden: Sequence[int],
-    batch_norm: bool,
-    classes: int,
+    b: GraphBuilder, x: str, *, depths: Stages, widths: Stages, kernels: Stages, hidden: Stages, batch_norm: bool, classes: int
 ) -> str:
     """Add VGG.
 
@@ -105,11 +98,7 @@ def vgg(
         kernels: Kernel size of each stage.
         hidden: Widths of the hidden fully connected layers (the first reads 7x7 places at 224).
         batch_norm: Batch normalisation after each convolution.
-
-    Raises:
-        ModelError: The lists differ in length.
     """
-    check_lengths("vgg", depths=depths, widths=widths, kernels=kernels)
     for depth, width, kernel in zip(depths, widths, kernels, strict=True):
         for _ in range(depth):
             x = b.conv(x, width, kernel, bias=True)
@@ -143,6 +132,7 @@ VGG = VariantFamily(
         *({**_VGG, "depths": depths} for depths in _VGG_DEPTHS.values()),
         batch_norm=lambda rng, published: rng.random() < 0.5,
     ),
+    per_stage="depths widths kernels",
 )
 
 
@@ -163,12 +153,12 @@ def squeezenet(
     b: GraphBuilder,
     x: str,
     *,
-    squeezed: Sequence[int],
-    pointwise: Sequence[int],
-    spatial: Sequence[int],
-    kernels: Sequence[int],
-    pooled_before: Sequence[int],
-    stem: Sequence[int],
+    squeezed: Stages,
+    pointwise: Stages,
+    spatial: Stages,
+    kernels: Stages,
+    pooled_before: Stages,
+    stem: Stages,
     classes: int,
 ) -> str:
     """Add SqueezeNet.
@@ -180,11 +170,7 @@ def squeezenet(
         kernels: That kernel's size.
         pooled_before: Fire modules (from 0) that a 3x3 max pooling of stride 2 precedes.
         stem: Channels and kernel size of the stem.
-
-    Raises:
-        ModelError: The lists differ in length.
     """
-    check_lengths("squeezenet", squeezed=squeezed, pointwise=pointwise, spatial=spatial, kernels=kernels)
 
     def layer(y: str, width: int, kernel: int) -> str:
         return b.relu(b.conv(y, width, kernel, bias=True))
@@ -215,6 +201,7 @@ SQUEEZENET = VariantFamily(
         kernels=lambda rng, sizes: draw_kernels(rng, sizes, keep=0.7),
         stem=lambda rng, stem: [draw_stem(rng, stem[0]), *draw_kernels(rng, stem[1:], KERNEL_SIZES[1:])],
     ),
+    per_stage="squeezed pointwise spatial kernels",
 )
 
 
@@ -234,14 +221,7 @@ _GOOGLENET: Mapping[str, Any] = {
 
 
 def googlenet(
-    b: GraphBuilder,
-    x: str,
-    *,
-    blocks: Sequence[Sequence[int]],
-    stages: Sequence[int],
-    kernels: Sequence[Sequence[int]],
-    stem: Sequence[int],
-    classes: int,
+    b: GraphBuilder, x: str, *, blocks: Sequence[Stages], stages: Stages, kernels: Sequence[Stages], stem: Stages, classes: int
 ) -> str:
     """Add GoogLeNet.
 
@@ -303,9 +283,9 @@ def densenet(
     b: GraphBuilder,
     x: str,
     *,
-    depths: Sequence[int],
-    growths: Sequence[int],
-    kernels: Sequence[int],
+    depths: Stages,
+    growths: Stages,
+    kernels: Stages,
     stem: int,
     bottleneck: int,
     compression: float,
@@ -320,11 +300,7 @@ def densenet(
         stem: Channels of the 7x7 stem.
         bottleneck: A layer's 1x1 convolution has this many times its growth.
         compression: Share of the channels that a transition keeps.
-
-    Raises:
-        ModelError: The lists differ in length.
     """
-    check_lengths("densenet", depths=depths, growths=growths, kernels=kernels)
     x = b.max_pool(b.conv_bn(x, stem, 7, stride=2), 3, 2, 1)
     for stage, (depth, growth, kernel) in enumerate(zip(depths, growths, kernels, strict=True)):
         if stage > 0:
@@ -354,4 +330,5 @@ DENSENET = VariantFamily(
         {**_DENSENET, "depths": _DENSENET_DEPTHS[169]},
         stem=draw_stem,
     ),
+    per_stage="depths growths kernels",
 )  # fmt: skip

@@ -12,6 +12,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import SqueezeExcite, inverted_residual
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
+    Stages,
     VariantFamily,
     check_lengths,
     draw_blocks,
@@ -64,13 +65,13 @@ def seven_stages(
     b: GraphBuilder,
     x: str,
     *,
-    widths: Sequence[int],
+    widths: Stages,
     kernels: Sequence[Any],
     expansions: Sequence[Any],
     stem: int,
     head: int,
     classes: int,
-    depths: Sequence[int] | None = None,
+    depths: Stages | None = None,
     squeezes: Sequence[float] = (0,) * len(STRIDES),
     activation: str = "relu6",
     pooled_by_mean: bool = False,
@@ -275,11 +276,11 @@ def mobilenet_v3(
     b: GraphBuilder,
     x: str,
     *,
-    widths: Sequence[int],
-    expanded: Sequence[Sequence[int]],
-    kernels: Sequence[int],
-    strides: Sequence[int],
-    squeeze: Sequence[int],
+    widths: Stages,
+    expanded: Sequence[Stages],
+    kernels: Stages,
+    strides: Stages,
+    squeeze: Stages,
     activations: Sequence[str],
     stem: int,
     head: int,
@@ -304,19 +305,14 @@ def mobilenet_v3(
         expand: See :func:`chain`.
 
     Raises:
-        ModelError: The lists differ in length, or an activation is unknown.
+        ModelError: An activation is unknown.
     """
-    rows = {
-        "strides": strides, "widths": widths, "kernels": kernels, "expanded": expanded, "squeeze": squeeze,
-        "activations": activations,
-    }  # fmt: skip
-    check_lengths(b.name, **rows)
     blocks = [
         Block(
-            width, inner, kernel, stride if index == 0 else 1, kind,
-            SqueezeExcite(round_channels(inner / 4), gate="hard_sigmoid") if squeezed else None,
+            width, inner, kernel, stride if index == 0 else 1, act,
+            SqueezeExcite(round_channels(inner / 4), gate="hard_sigmoid") if gated else None,
         )
-        for stride, width, kernel, stage, squeezed, kind in zip(*rows.values(), strict=True)
+        for stride, width, kernel, stage, gated, act in zip(strides, widths, kernels, expanded, squeeze, activations, strict=True)
         for index, inner in enumerate(stage)
     ]  # fmt: skip
     activation = activation or "hard_swish"
@@ -389,4 +385,5 @@ MOBILENET_V3 = VariantFamily(
         _V3_SMALL,
         expanded=_draw_expanded,
     ),
+    per_stage="strides widths kernels expanded squeeze activations",
 )

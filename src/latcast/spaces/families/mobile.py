@@ -10,8 +10,8 @@ from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import separable, shuffle_unit
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
+    Stages,
     VariantFamily,
-    check_lengths,
     draw_from,
     pooled_classifier,
     published,
@@ -35,11 +35,7 @@ def mobilenet_v1(
         depths: Pairs in each stage.
         kernels: Kernel size of the depthwise convolutions of each stage.
         stem: Channels of the first convolution.
-
-    Raises:
-        ModelError: The lists differ in length.
     """
-    check_lengths("mobilenet_v1", widths=widths, depths=depths, kernels=kernels)
     x = b.conv_bn(x, stem, 3, stride=2, activation="relu6")
     for stage, (width, depth, kernel) in enumerate(zip(widths, depths, kernels, strict=True)):
         for block in range(depth):
@@ -63,6 +59,7 @@ MOBILENET_V1 = VariantFamily(
     _MOBILENET_V1,
     mobilenet_v1,
     draw_from("widths depths kernels stem resolution", _MOBILENET_V1),
+    per_stage="widths depths kernels",
 )
 
 
@@ -75,15 +72,7 @@ _SHUFFLENET: Mapping[str, Any] = {
 
 
 def shufflenet_v2(
-    b: GraphBuilder,
-    x: str,
-    *,
-    widths: Sequence[int],
-    depths: Sequence[int],
-    kernels: Sequence[int],
-    stem: int,
-    head: int,
-    classes: int,
+    b: GraphBuilder, x: str, *, widths: Stages, depths: Stages, kernels: Stages, stem: int, head: int, classes: int
 ) -> str:
     """Add ShuffleNetV2.
 
@@ -95,9 +84,8 @@ def shufflenet_v2(
         head: Channels of the last 1x1 convolution.
 
     Raises:
-        ModelError: The lists differ in length, or a width is odd.
+        ModelError: A width is odd.
     """
-    check_lengths("shufflenet_v2", widths=widths, depths=depths, kernels=kernels)
     x = b.max_pool(b.conv_bn(x, stem, 3, stride=2), 3, 2, 1)
     for width, depth, kernel in zip(widths, depths, kernels, strict=True):
         if width % 2:
@@ -133,4 +121,5 @@ SHUFFLENET_V2 = VariantFamily(
         "widths depths kernels stem head resolution",
         *({**_SHUFFLENET, "widths": widths} for widths in _SHUFFLENET_WIDTHS.values()),
     ),
+    per_stage="widths depths kernels",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -14,6 +14,7 @@ from latcast.spaces.blocks import inverted_residual
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
     WIDTH_RANGE,
+    Stages,
     VariantFamily,
     check_lengths,
     draw_depths,
@@ -142,15 +143,7 @@ def _swin_stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: i
 
 
 def swin(
-    b: GraphBuilder,
-    x: str,
-    *,
-    depths: Sequence[int],
-    widths: Sequence[int],
-    heads: Sequence[int],
-    window: int,
-    expansion: int,
-    classes: int,
+    b: GraphBuilder, x: str, *, depths: Stages, widths: Stages, heads: Stages, window: int, expansion: int, classes: int
 ) -> str:
     """Add a Swin transformer.
 
@@ -164,9 +157,8 @@ def swin(
         expansion: Width between the two linear layers of a block, relative to the stage's width.
 
     Raises:
-        ModelError: The lists differ in length, or a map does not divide into windows, or a width into heads.
+        ModelError: A map does not divide into windows, or a width into heads.
     """
-    check_lengths("swin", depths=depths, widths=widths, heads=heads)
     _, _, height, breadth = b.shape(x)
     if height % SWIN_PATCH or breadth % SWIN_PATCH:
         raise ModelError(f"an image of {height}x{breadth} does not divide into patches of {SWIN_PATCH}; give multiples of 32")
@@ -211,6 +203,7 @@ SWIN = VariantFamily(
     _SWIN,
     swin,
     _draw_swin,
+    per_stage="depths widths heads",
 )
 
 
@@ -235,11 +228,11 @@ def mobilevit(
     b: GraphBuilder,
     x: str,
     *,
-    widths: Sequence[int],
-    dims: Sequence[int],
-    depths: Sequence[int],
-    transformer_depths: Sequence[int],
-    kernels: Sequence[int],
+    widths: Stages,
+    dims: Stages,
+    depths: Stages,
+    transformer_depths: Stages,
+    kernels: Stages,
     expansion: int,
     stem: int,
     head: int,
