@@ -115,11 +115,7 @@ class Store:
         return self.add_all([measurement]) == 1
 
     def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commit many records at once; return the number of new ones.
-
-        Raises:
-            LatcastError: A platform id is malformed; nothing is added then.
-        """
+        """Commit many records at once; return the number of new ones. Nothing is added where a platform id is malformed."""
         with self._writing("add to") as session:
             return len(self._insert(session, measurements))
 

@@ -183,13 +183,7 @@ FRUITLESS = 400
 
 
 def draw_distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
-    """Draw configurations that are not in ``seen`` and add them to it.
-
-    Args:
-        draw: One draw; None where it failed.
-        count: Of configurations; fewer are returned after :data:`FRUITLESS` draws in a row without one.
-        seen: Configurations not to be drawn.
-    """
+    """Draw configurations that are not in ``seen`` and add them; fewer after :data:`FRUITLESS` draws in vain."""
     found: list[Configuration] = []
     fruitless = 0
     while len(found) < count and fruitless < FRUITLESS:

@@ -103,14 +103,7 @@ class Decoder:
 
 
 def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
-    """Return a decoder that learned kernels: from this process's memory, from the cache's file, or trained now.
-
-    Args:
-        name: The kernel type, for the file's name.
-        rows: (kernels, dimensions), each between 0 and 1.
-        importance: (kernels,) how often each is seen, summing to 1.
-        seed: Of weights, batches and noise.
-    """
+    """Return :func:`train_decoder`'s result from this process's memory, from the user's cache, or trained now."""
     data = np.ascontiguousarray(np.column_stack([rows, importance]), dtype=np.float64)
     return _decoder(name, data.shape, data.tobytes(), seed)
 
@@ -176,8 +169,8 @@ class _Autoencoder:
 def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
     """Train encoder and decoder and keep the decoder, with the encoder's distribution of each kernel.
 
-    Encoder and decoder (Fig. 4) have five layers each. The loss is the evidence bound of Kingma and Welling: half the squared
-    error over the variance of the decoder's noise, and the divergence of the encoder's normal distribution from the standard one,
+    The loss is the evidence bound of Kingma and Welling: half the squared error over the variance of the decoder's noise, and the
+    divergence of the encoder's normal distribution from the standard one,
 
         KL = -1/2 Σ (1 + log σ² - μ² - σ²),
 
@@ -188,7 +181,6 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
     Args:
         rows: (kernels, dimensions), each between 0 and 1.
         importance: (kernels,) probability of each in a batch.
-        seed: Of weights, batches and noise.
     """
     steps = int(np.clip(STEPS_PER_ROW * len(rows), LEAST_STEPS, MOST_STEPS))
     rng = np.random.default_rng(seed)

@@ -46,11 +46,9 @@ class PublishedModel:
 
     Attributes:
         parameters: Arguments of the family's ``build``.
-        million_parameters: Learned values as published, in millions.
-        million_macs: Multiply-accumulates of one 224x224 image (or the stated resolution), in millions.
+        million_parameters, million_macs: Learned values, and multiply-accumulates of one image of the usual size, as published.
         source: Where the figures stand.
-        drawn: Whether test networks and the kernel zoo are drawn from it. These sets stay the same for everybody where a family
-            gets another member.
+        drawn: Whether test networks and the kernel zoo are drawn from it; those of earlier versions stay the same.
     """
 
     parameters: Mapping[str, Any]
@@ -115,11 +113,7 @@ for _name, _networks in MEASURED_ONLY.items():
 
 
 def family(name: str) -> VariantFamily | StoredFamily:
-    """Return a family of real networks.
-
-    Raises:
-        UnknownNameError: No such family.
-    """
+    """Return a family of real networks, or raise an UnknownNameError."""
     if name not in FAMILY_NAMES:
         near = nearest_names(name, list(FAMILY_NAMES)) or list(FAMILY_NAMES)
         raise UnknownNameError(f"no family is called '{name}'; known: {', '.join(near)}")
@@ -129,10 +123,8 @@ def family(name: str) -> VariantFamily | StoredFamily:
 def model(name: str, *, as_measured: bool = False) -> Reference:
     """Return the reference of a published network: "resnet50" of a family, "timm/convnext_tiny" of another space.
 
-    Args:
-        name: Of the network.
-        as_measured: Whether a name means first the network of pytorchcv that was measured on known phones, and then also any
-            other network of pytorchcv or of ``iiswc20``.
+    With ``as_measured``, a name means first the network of pytorchcv that was measured on known phones, and then also any other
+    network of pytorchcv or of ``iiswc20``.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -251,9 +243,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def build(reference: Reference, *, trust: bool = False) -> Graph:
-    """Build the network that a reference stands for.
-
-    ``file`` references are read from their path by the importers; ``kernel/TYPE`` references are single kernels.
+    """Build the network that a reference stands for; ``file`` is read from its path, ``kernel/TYPE`` is a single kernel.
 
     Args:
         reference: What to build.

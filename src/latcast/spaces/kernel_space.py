@@ -46,12 +46,9 @@ def kernel_reference(type_name: str, configuration: Configuration) -> Reference:
 
 
 class KernelSpace:
-    """The valid configurations of a kernel type under a runtime's fusion rules.
+    """The valid configurations of a kernel type under a runtime's fusion rules, which decide what is one kernel.
 
-    Args:
-        type_name: The kernel type.
-        rules: Fusion rules of the runtime, which decide what is one kernel.
-        singles: What is known of single kernels under these rules; spaces of several types may share it.
+    Spaces of several types may share ``singles``, what is known of single kernels under these rules.
 
     Raises:
         UnknownNameError: No such kernel type.
@@ -148,11 +145,7 @@ class KernelSpace:
         return chosen
 
     def check_drawable(self) -> None:
-        """Raise where no kernel of the type can be drawn.
-
-        Raises:
-            UnsupportedOperatorError: The runtime has no kernels of the type.
-        """
+        """Raise an UnsupportedOperatorError if the runtime has no kernels of the type."""
         if not self.drawable:
             known = ", ".join(kernel_spaces(self.rules))
             raise UnsupportedOperatorError(

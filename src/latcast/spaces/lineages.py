@@ -47,10 +47,9 @@ def family_of(reference: Reference) -> str:
 
 
 def lineage_of(reference: Reference) -> str:
-    """Return the lineage that a network is held out with: the kind of block that most of it is made of.
+    """Return the lineage that a network is held out with: the kind of block that most of it is made of, whatever its name.
 
-    It depends on the graph (:func:`latcast.graph.blocks.main_block`), never on the name; a segment has its network's. Networks of
-    a synthetic space, and those without a graph, have the name of their family instead.
+    A segment has its network's. Networks of a synthetic space, and those without a graph, have the name of their family instead.
 
     >>> [lineage_of(Reference("timm", {"name": name})) for name in ("seresnet50", "tf_mobilenetv3_small_100")]
     ['1x1 + 1x1 + wide', '1x1 + 1x1 + depthwise']

@@ -16,8 +16,7 @@ class NetworkSummary:
     Attributes:
         name: As :func:`latcast.predict` and :func:`latcast.model` take it.
         family: The family of networks that it belongs to, or the space that its name begins with.
-        million_parameters: Learned values, in millions: as published of a member of a family, else of the module that was built.
-        million_macs: Multiply-accumulates of one image, in millions, of the same origin; None where the source states none.
+        million_parameters, million_macs: As published of a member of a family, else of the module that was built, or None.
         source: Where the figures stand, or what built the network.
         top1_percent: Published accuracy on ImageNet; None where none is known.
     """

@@ -94,14 +94,9 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Index:
-    """The head of a file, before the graphs.
+    """The head of a file, before the graphs, which begin at ``start``.
 
-    Attributes:
-        start: Where the graphs begin in the file.
-        origins: See :class:`Origin`.
-        places: Of each different graph.
-        fields: Of :class:`NamedGraph`, those that the file has.
-        rows: Of each network the number of its place, then its fields, its origin as a number.
+    ``rows`` has of each network the number of its place, then its ``fields`` of :class:`NamedGraph`, its origin as a number.
     """
 
     start: int
@@ -115,22 +110,14 @@ _FIELDS = tuple(each.name for each in fields(NamedGraph))
 
 
 class GraphFile:
-    """A file of named graphs.
-
-    Args:
-        path: Of the file.
-    """
+    """A file of named graphs; a ModelError is raised where it is damaged, unreadable, or of another version."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @cached_property
     def networks(self) -> Mapping[tuple[str, Input], NamedGraph]:
-        """The networks by name and input, in the order in which they were written.
-
-        Raises:
-            ModelError: The file cannot be read, is damaged, or of another version.
-        """
+        """The networks by name and input, in the order in which they were written."""
         return {key: self._network(key) for key in self._index.rows}
 
     @cached_property
@@ -149,11 +136,7 @@ class GraphFile:
         return self._network(key) if key in self._index.rows else None
 
     def packed(self, network: NamedGraph) -> bytes:
-        """Return the packed graph of one of the networks.
-
-        Raises:
-            ModelError: The file is damaged.
-        """
+        """Return the packed graph of one of the networks."""
         index = self._index
         place = index.places[index.rows[network.key][0]]
         with self.path.open("rb") as file:
@@ -164,11 +147,7 @@ class GraphFile:
         return content
 
     def graph(self, network: NamedGraph) -> Graph:
-        """Return the graph of one of the networks.
-
-        Raises:
-            ModelError: The file is damaged, or of another version.
-        """
+        """Return the graph of one of the networks."""
         return unpack(self.packed(network), network.name)
 
     def _network(self, key: tuple[str, Input]) -> NamedGraph:
@@ -208,13 +187,7 @@ class GraphFile:
 
 
 def write_graphs(path: Path, networks: Iterable[tuple[NamedGraph, bytes]]) -> None:
-    """Write a file of named graphs.
-
-    Args:
-        path: Of the file; replaced in one step.
-        networks: What is known of each, and its packed graph (:func:`latcast.graph.compact.pack`). Of several with the same name
-            and input the last is kept, in the place of the first.
-    """
+    """Write a file of named graphs in one step; of several with the same name and input the last is kept."""
     last = {network.key: (network, packed) for network, packed in networks}
     origins: dict[Origin, int] = {}
     numbers: dict[bytes, int] = {}
@@ -311,10 +284,7 @@ class NamedNetworks:
         return "" if self._find(parameters) else self.reason
 
     def build(self, **parameters: Any) -> Graph:
-        """Return the graph of a member.
-
-        Args:
-            parameters: ``name``, and ``input`` where it is not the usual one.
+        """Return the graph of the member ``name``, at ``input`` where that is not the usual one.
 
         Raises:
             ModelError: It has no graph; the message says why.

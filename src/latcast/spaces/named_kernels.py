@@ -62,12 +62,7 @@ def rated_networks() -> tuple[NetworkSummary, ...]:
 
 
 def named_kernels(rules: FusionRules, watch: Watch = lambda *_: None) -> NamedKernels:
-    """Return the kernels of the rated networks under fusion rules, from a table where there is one.
-
-    Args:
-        rules: Of the platform's runtime.
-        watch: Called while a table is made.
-    """
+    """Return the kernels of the rated networks under fusion rules, from a table where there is one."""
     networks = rated_networks()
     name = table_name(networks, rules)
     for content, is_shipped in stored(SHIPPED_TABLES / name):

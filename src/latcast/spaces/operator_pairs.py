@@ -41,13 +41,7 @@ before and adds their results."""
 
 @dataclass(frozen=True)
 class ChainStep:
-    """An element of a built chain.
-
-    Attributes:
-        block: Index of the block.
-        element: Its name; of a join the operator that joins.
-        nodes: Names of the nodes that it became, in order.
-    """
+    """An element of a built chain: its block, its name (of a join the operator that joins), and the nodes that it became."""
 
     block: int
     element: str
@@ -120,11 +114,9 @@ Adder = Callable[[ChainBuilder, str], str]
 
 @dataclass(frozen=True)
 class ChainOperator:
-    """An operator of a chain and how it is added.
+    """An operator of a chain, how it is added, and on which forms.
 
     Attributes:
-        add: Adds it behind a tensor and returns its result.
-        forms: On which forms it works.
         keeps_shape: Whether its result has the shape of what it reads.
         two_inputs: Whether it reads a second activation.
         members: The operators that it is made of, where it is a pattern of several.
@@ -294,11 +286,7 @@ def stands_behind(wall: str, name: str, form: str) -> bool:
 
 
 def operator(name: str) -> ChainOperator:
-    """Return the operator of this name.
-
-    Raises:
-        UnknownNameError: There is none; the message suggests the nearest names.
-    """
+    """Return the operator of this name, or raise an UnknownNameError with the nearest names."""
     return OPERATORS.get(name)
 
 
@@ -311,11 +299,7 @@ class ChainNetwork:
 
 
 def input_shape(form: str, size: int, channels: int) -> Shape:
-    """Shape of the tensors in a chain; every form has about ``channels * size**2`` elements, and its last two axes are equal.
-
-    Raises:
-        ModelError: An unknown form, or sizes that are too small to be halved.
-    """
+    """Return the shape of the tensors in a chain, of about ``channels * size**2`` elements, with equal last two axes."""
     if size < 4 or channels < 4 or size % 2 or channels % 2:
         raise ModelError(f"test networks have even sizes and channels of at least 4, not {size} and {channels}")
     if form == MAP:
@@ -338,15 +322,13 @@ def chain_network(
     form: str = MAP,
     operand: bool = False,
 ) -> ChainNetwork:
-    """Build a test network.
+    """Build a test network of so many blocks of a chain, in series.
 
     Args:
         chain: The elements of a block, in order.
-        wall: What stands for ``"wall"``: one of :data:`WALLS`. One wall also stands before the first block, and one behind
-            each block whose result had to be brought back to the shape it began with.
-        blocks: How often the chain is repeated, in series.
-        size: Height and width of maps.
-        channels: Channels of maps.
+        wall: One of :data:`WALLS`, which stands for ``"wall"``. One also stands before the first block, and one behind each block
+            whose result had to be brought back to the shape it began with.
+        size, channels: Height and width, and channels, of maps.
         form: ``map``, ``rows`` or ``tokens``.
         operand: Whether the network has the second input that operators with two inputs read, even where none is there. Where
             it has one, the last result is added to it, so that networks with and without such operators end alike.

@@ -110,12 +110,7 @@ def covering_designs() -> frozenset[str]:
 
 @lru_cache(maxsize=SEGMENTS_KEPT)
 def build(network: str, first: str, last: str) -> Graph:
-    """Return a segment.
-
-    Args:
-        network: Name of a published network.
-        first: The tensor that enters it.
-        last: The tensor that leaves it.
+    """Return the segment of a published network between the tensors that enter and leave it.
 
     Raises:
         ModelError: The tensors are no two places of the network, in this order, where a single tensor leads on.

@@ -28,11 +28,7 @@ NETWORKS_FILE = "layer_embeddings.csv"
 
 
 def read_layers(file: Path) -> list[np.ndarray]:
-    """Return the layers of each network, each (layers, 13).
-
-    Raises:
-        DatasetError: A row is not a list of layers; with file and line.
-    """
+    """Return the layers of each network, each (layers, 13), or raise a DatasetError with file and line."""
     rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
     networks = []
     for line, row in enumerate(rows, start=1):
@@ -70,12 +66,9 @@ SOURCE: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Phone:
-    """A column of the latencies.
+    """A column of the latencies; phones of one model are numbered in order of columns.
 
-    Attributes:
-        platform: ``model/tflite-unstated/1large/int8``; phones of one model are numbered in order of columns.
-        model: The phone's model, as the file spells it.
-        environment: Source, and the static features: the CPU's number and name, GHz, GB of memory.
+    ``environment`` has the source and the static features: the CPU's number and name, GHz, GB of memory.
     """
 
     platform: Platform
@@ -90,11 +83,7 @@ def model_of(column: str) -> str:
 
 
 def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tuple[Phone, ...]:
-    """Return the phones of the columns, with their hardware where the folder's files tell it.
-
-    Raises:
-        DatasetError: A file of hardware features is malformed or does not have a row for each column.
-    """
+    """Return the phones of the columns, with their hardware where the folder's files tell it and agree."""
     hardware = _hardware(folder / FEATURES_FILE, columns) if (folder / FEATURES_FILE).is_file() else [{} for _ in columns]
     names: dict[str, str] = {}
     if (folder / FREQUENCY_FILE).is_file():
@@ -139,11 +128,7 @@ MEDIAN = "median of 30 runs, the first, cold one included"
 
 
 def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
-    """Return all runs, (phones, networks, runs), in milliseconds; the archive must be of the phones of these columns.
-
-    Raises:
-        DatasetError: The archive cannot be read, or is of other phones.
-    """
+    """Return all runs, (phones, networks, runs), in milliseconds, or raise a DatasetError where they are not of these columns."""
     require_regular(file, error=DatasetError)
     try:
         with np.load(file, allow_pickle=False) as archive:

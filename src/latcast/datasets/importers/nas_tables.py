@@ -35,11 +35,7 @@ _BATCH = re.compile(r"(.+)_(\d+)")
 
 
 def device_platform(column: str) -> Platform:
-    """Return the platform of a column (``1080ti_32``: a GPU at a batch of 32); the framework was not published.
-
-    Raises:
-        Malformed: The dataset has no such device.
-    """
+    """Return the platform of a column (``1080ti_32`` is a GPU at a batch of 32), or raise :class:`Malformed`."""
     batch = _BATCH.fullmatch(column)
     if batch and batch.group(1) in GPUS:
         return Platform(batch.group(1), UNSTATED, UNSTATED, f"gpu+b{batch.group(2)}", "fp32")
@@ -62,11 +58,7 @@ def _statistic(dataset: str, column: str) -> str:
 def read_devices(
     file: Path, dataset: str, first: Sequence[str], reference_of: Callable[[Row], Reference], refusals: Refusals
 ) -> Parsed:
-    """Read a table whose columns ``first`` stand before the devices; ``reference_of`` gives a row's architecture.
-
-    Raises:
-        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
-    """
+    """Read a table whose columns ``first`` stand before the devices; ``reference_of`` gives a row's architecture."""
     table = Table(file, first, refusals)
     try:
         platforms = {index: device_platform(name) for index, name in enumerate(table.header) if index >= len(first)}

@@ -123,11 +123,10 @@ class Parsed:
 class NamedOnlyImporter:
     """A dataset of latencies that publishes neither FLOPs nor executed kernels of its networks.
 
-    Args:
+    Attributes:
         title: Source and licence, in a line.
-        files: Files with latencies; one must be there.
+        files: Files with latencies, of which one must be there; ``optional`` ones are about the devices and networks.
         parse: Reads a file, given the folder, the file's name and the refusals.
-        optional: Further files about the devices and networks.
     """
 
     def __init__(

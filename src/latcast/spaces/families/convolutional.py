@@ -44,12 +44,7 @@ POOLED_AFTER = (0, 1, 4)
 def alexnet(
     b: GraphBuilder, x: str, *, widths: Sequence[int], kernels: Sequence[int], hidden: Sequence[int], classes: int
 ) -> str:
-    """Add AlexNet.
-
-    Args:
-        widths: Output channels of the five convolutions.
-        kernels: Their kernel sizes; the first has stride 4.
-        hidden: Widths of the hidden fully connected layers (the first reads 6x6 places at 224).
+    """Add AlexNet: five convolutions, of which the first has stride 4, and linear layers of ``hidden`` widths before the last.
 
     Raises:
         ModelError: Not five widths and kernels.
@@ -90,15 +85,7 @@ _VGG_DEPTHS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19
 def vgg(
     b: GraphBuilder, x: str, *, depths: Stages, widths: Stages, kernels: Stages, hidden: Stages, batch_norm: bool, classes: int
 ) -> str:
-    """Add VGG.
-
-    Args:
-        depths: Convolutions in each stage; a 2x2 max pooling ends a stage.
-        widths: Output channels of each stage.
-        kernels: Kernel size of each stage.
-        hidden: Widths of the hidden fully connected layers (the first reads 7x7 places at 224).
-        batch_norm: Batch normalisation after each convolution.
-    """
+    """Add VGG: stages of ``depths`` convolutions, each ended by a 2x2 max pooling, then linear layers of ``hidden`` widths."""
     for depth, width, kernel in zip(depths, widths, kernels, strict=True):
         for _ in range(depth):
             x = b.conv(x, width, kernel, bias=True)
@@ -163,13 +150,8 @@ def squeezenet(
 ) -> str:
     """Add SqueezeNet.
 
-    Args:
-        squeezed: Channels that each fire module squeezes to.
-        pointwise: Channels of its 1x1 expansion.
-        spatial: Channels of its expansion with a larger kernel.
-        kernels: That kernel's size.
-        pooled_before: Fire modules (from 0) that a 3x3 max pooling of stride 2 precedes.
-        stem: Channels and kernel size of the stem.
+    A fire module squeezes to channels of ``squeezed``, and expands to those of ``pointwise`` and, with its kernel, ``spatial``.
+    A 3x3 max pooling of stride 2 precedes those (from 0) of ``pooled_before``. ``stem`` is channels and kernel size.
     """
 
     def layer(y: str, width: int, kernel: int) -> str:
@@ -293,13 +275,7 @@ def densenet(
 ) -> str:
     """Add DenseNet-BC.
 
-    Args:
-        depths: Dense layers in each stage.
-        growths: Channels that a layer of each stage adds.
-        kernels: Kernel size of each stage.
-        stem: Channels of the 7x7 stem.
-        bottleneck: A layer's 1x1 convolution has this many times its growth.
-        compression: Share of the channels that a transition keeps.
+    A layer's 1x1 convolution has ``bottleneck`` times its growth; a transition keeps the share ``compression`` of the channels.
     """
     x = b.max_pool(b.conv_bn(x, stem, 7, stride=2), 3, 2, 1)
     for stage, (depth, growth, kernel) in enumerate(zip(depths, growths, kernels, strict=True)):

@@ -79,14 +79,9 @@ def seven_stages(
     """Add a chain of seven stages, average pooling and a linear layer.
 
     Args:
-        widths: Output channels of each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage, or of each block of each stage.
-        expansions: The same of the expansions, relative to a block's input channels.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
+        kernels, expansions: Of each stage, or of each block of each stage; expansions are relative to a block's input channels.
         depths: Blocks in each stage, where the other lists do not say.
         squeezes: Squeeze-and-excitation of each stage: a share of a block's input channels, cut off to whole ones; 0 for none.
-        activation: Of the whole network.
         pooled_by_mean: Whether the last map is pooled by ReduceMean, as the mean over two axes is exported.
 
     Raises:
@@ -292,20 +287,11 @@ def mobilenet_v3(
     """Add MobileNetV3: a chain of stages, average pooling, a hidden and a last linear layer.
 
     Args:
-        widths: Output channels of each stage.
         expanded: Expanded channels of each block of each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage.
-        strides: Stride of each stage's first block.
+        strides: Of each stage's first block.
         squeeze: 1 for stages with squeeze-and-excitation to a quarter of the expanded channels, 0 for others.
-        activations: Of the blocks of each stage.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
-        hidden: Width of the hidden linear layer.
         activation: Of stem, head and hidden layer; hard swish where None.
         expand: See :func:`chain`.
-
-    Raises:
-        ModelError: An activation is unknown.
     """
     blocks = [
         Block(

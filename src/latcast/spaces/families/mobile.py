@@ -28,14 +28,7 @@ _MOBILENET_V1: Mapping[str, Any] = {
 def mobilenet_v1(
     b: GraphBuilder, x: str, *, widths: Sequence[int], depths: Sequence[int], kernels: Sequence[int], stem: int, classes: int
 ) -> str:
-    """Add MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
-
-    Args:
-        widths: Output channels of each stage; all stages but the first halve the resolution.
-        depths: Pairs in each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage.
-        stem: Channels of the first convolution.
-    """
+    """Add MobileNetV1: a 3x3 convolution, then ``depths`` pairs of a depthwise and a 1x1 convolution in each stage."""
     x = b.conv_bn(x, stem, 3, stride=2, activation="relu6")
     for stage, (width, depth, kernel) in enumerate(zip(widths, depths, kernels, strict=True)):
         for block in range(depth):
@@ -74,14 +67,7 @@ _SHUFFLENET: Mapping[str, Any] = {
 def shufflenet_v2(
     b: GraphBuilder, x: str, *, widths: Stages, depths: Stages, kernels: Stages, stem: int, head: int, classes: int
 ) -> str:
-    """Add ShuffleNetV2.
-
-    Args:
-        widths: Output channels of each stage, even numbers; every stage halves the resolution.
-        depths: Units in each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
+    """Add ShuffleNetV2, of which every stage halves the resolution.
 
     Raises:
         ModelError: A width is odd.

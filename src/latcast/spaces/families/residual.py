@@ -45,11 +45,7 @@ def residual_network(
     """Add a 7x7 stem of stride 2, a max pooling, stages of residual blocks, average pooling, one linear layer.
 
     Args:
-        depths: Blocks in each stage; all stages but the first halve the resolution.
-        widths: Output channels of each stage.
         inner: Channels inside the blocks of each stage.
-        kernels: Kernel size in each stage.
-        stem: Channels of the stem.
         block: "basic" (two convolutions of the stage's kernel) or "bottleneck" (1x1, the stage's kernel with the stride, 1x1).
         groups: Groups of a bottleneck's middle convolution; they must divide every ``inner``.
 

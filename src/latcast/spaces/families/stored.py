@@ -46,11 +46,7 @@ class StoredFamily:
         return found
 
     def build(self, **parameters: Any) -> Graph:
-        """Return a member.
-
-        Args:
-            parameters: ``name``, one of :attr:`published`; ``resolution``, height and width of the image, one number or two,
-                where not as published; ``batch``, images at a time.
+        """Return the member ``name``, for images of ``resolution`` (a number or two) and ``batch`` where not as published.
 
         Raises:
             ModelError: Other parameters, no such member, or one that images of this size do not fit.

@@ -45,14 +45,7 @@ _VIT_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: int | None, patch: int, classes: int) -> str:
     """Add a vision transformer with a class token and learned position embeddings.
 
-    Args:
-        b: The builder.
-        x: The image, whose height and width are multiples of ``patch``.
-        width: Channels of a token, a multiple of ``heads``.
-        heads: Attention heads.
-        depth: Encoder blocks.
-        hidden: Width between the two linear layers of a block; four times ``width`` where None.
-        patch: Height and width of a patch.
+    ``hidden`` is the width between the two linear layers of a block; four times ``width`` where None.
 
     Raises:
         ModelError: The image does not divide into patches, or the width into heads.
@@ -145,16 +138,10 @@ def _swin_stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: i
 def swin(
     b: GraphBuilder, x: str, *, depths: Stages, widths: Stages, heads: Stages, window: int, expansion: int, classes: int
 ) -> str:
-    """Add a Swin transformer.
+    """Add a Swin transformer: stages of ``depths`` blocks, all but the first halving the resolution.
 
-    Args:
-        b: The builder.
-        x: The image, whose height and width are multiples of 4.
-        depths: Blocks in each stage; all stages but the first halve the resolution.
-        widths: Channels of a token in each stage, multiples of its heads.
-        heads: Attention heads in each stage.
-        window: Height and width of a window; a smaller map is one window.
-        expansion: Width between the two linear layers of a block, relative to the stage's width.
+    ``expansion`` is the width between the two linear layers of a block relative to the stage's; a map smaller than ``window`` is
+    one window.
 
     Raises:
         ModelError: A map does not divide into windows, or a width into heads.
@@ -238,17 +225,12 @@ def mobilevit(
     head: int,
     classes: int,
 ) -> str:
-    """Add MobileViT.
+    """Add MobileViT: five stages, of which all but the first halve the resolution and the last three end in a transformer.
 
     Args:
-        widths: Output channels of the five stages; all but the first halve the resolution.
-        dims: Channels of the transformers in the last three stages, multiples of 4 (their heads).
-        depths: Inverted residuals in each stage.
-        transformer_depths: Encoder blocks in each of the last three stages.
-        kernels: Kernel size in each stage, of depthwise convolutions and of those around the transformer.
-        expansion: Expansion of the inverted residuals.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
+        dims: Channels of the transformers, multiples of 4 (their heads).
+        depths: Inverted residuals in each stage, of this ``expansion``.
+        kernels: Of depthwise convolutions and of those around the transformer.
 
     Raises:
         ModelError: Lists of the wrong length, or a transformer's channels do not divide into heads.

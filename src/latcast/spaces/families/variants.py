@@ -68,10 +68,7 @@ def draw_depths(rng: Random, depths: Sequence[int]) -> list[int]:
 
 
 def draw_blocks(rng: Random, count: int) -> list[int]:
-    """Draw which published blocks a stage of ``count`` blocks consists of.
-
-    A shallower stage lacks the last ones, a deeper one repeats the last.
-    """
+    """Draw which published blocks a stage consists of: a shallower one lacks the last ones, a deeper one repeats the last."""
     (depth,) = draw_depths(rng, [count])
     return [min(index, count - 1) for index in range(depth)]
 
@@ -215,14 +212,7 @@ def pooled_classifier(b: GraphBuilder, x: str, classes: int) -> str:
 
 @dataclass(frozen=True)
 class DrawnSpace:
-    """A synthetic space: a builder, and a way to draw its parameters.
-
-    Attributes:
-        name: The space's name.
-        builder: From JSON parameters to a graph.
-        draw: Parameters of a member.
-        accept: Whether a member is kept; else another is drawn.
-    """
+    """A synthetic space: a builder from JSON parameters to a graph, a draw of them, and which members are kept."""
 
     name: str
     builder: Callable[..., Graph]

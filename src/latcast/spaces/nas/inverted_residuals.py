@@ -65,15 +65,10 @@ def chain(
     hidden: np.ndarray | int = 0,
     activation: str = "relu6",
 ) -> np.ndarray:
-    """Segments of many networks, (networks, 2 + most blocks of all stages, fields).
+    """Return segments of many networks, (networks, 2 + most blocks of all stages, fields).
 
-    Args:
-        resolution: (networks,).
-        stem: Channels of the first convolution, which halves the resolution.
-        stages: Their blocks.
-        head: Channels of the last 1x1 convolution before the pooling.
-        hidden: Channels of the 1x1 convolution after it; 0 for none.
-        activation: Of stem and head.
+    ``stem``, ``head`` and ``hidden`` are the channels of the first convolution, which halves the resolution, of the last one
+    before the pooling, and of the one behind it, 0 for none; ``activation`` is that of stem and head.
     """
     count = len(resolution)
     places = 2 + sum(stage.kernels.shape[1] for stage in stages)
@@ -120,13 +115,7 @@ def beyond_depth(depths: np.ndarray, most: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class InvertedResidualSegments:
-    """Builds segments of :data:`FIELDS`.
-
-    Attributes:
-        squeeze_activation: Inside the squeeze-and-excitation; the block's own where None.
-        gate: At its end.
-        classes: Outputs.
-    """
+    """Builds segments of :data:`FIELDS`; without a ``squeeze_activation``, that of the block is taken."""
 
     squeeze_activation: str | None = "relu"
     gate: str = "sigmoid"

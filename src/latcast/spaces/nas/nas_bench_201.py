@@ -148,15 +148,10 @@ def build(
     classes: int = CLASSES,
     batch: int = 1,
 ) -> Graph:
-    """Build the network that repeats a cell, in the size of the published benchmark by default.
+    """Build the network that repeats a cell of this text, in the size of the published benchmark by default.
 
-    Args:
-        cell: Its text.
-        channels: Of the first of three stages; each further stage has twice as many at half the resolution.
-        cells: Cells in each stage.
-        resolution: Height and width of the image, one number or two.
-        classes: Outputs.
-        batch: Images at a time.
+    ``channels`` are those of the first of three stages of so many ``cells``; each further stage has twice as many at half the
+    resolution.
 
     Raises:
         ModelError: The text is not of a cell.

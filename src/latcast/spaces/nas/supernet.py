@@ -110,11 +110,7 @@ class Supernet:
         return encodings
 
     def canonical(self, encodings: np.ndarray) -> np.ndarray:
-        """Return encodings with the first choice wherever a choice decides nothing: equal networks have equal rows.
-
-        Args:
-            encodings: (networks, columns).
-        """
+        """Return encodings with the first choice wherever a choice decides nothing: equal networks have equal rows."""
         canonical = np.empty(np.shape(encodings), dtype=np.int16)
         for start in range(0, len(encodings), AT_ONCE):
             part = encodings[start : start + AT_ONCE]
@@ -163,11 +159,7 @@ class Supernet:
         return np.asarray(self.segments(self._values(encodings)), dtype=np.int64)
 
     def decode(self, encoding: Sequence[int] | np.ndarray) -> dict[str, Any]:
-        """Return the JSON parameters of one encoding.
-
-        Raises:
-            ModelError: No encoding of this space.
-        """
+        """Return the JSON parameters of one encoding, or raise a ModelError where it is none of this space."""
         values = self._values(np.asarray(encoding)[None, :])
         parameters: dict[str, Any] = {}
         for each in self.dimensions:
@@ -219,11 +211,7 @@ class Supernet:
         return named_by_content(self.name, self.decode(encoding))
 
     def build(self, **parameters: Any) -> Graph:
-        """Build the member with these parameters; values between and beyond the choices are built too.
-
-        Raises:
-            ModelError: Unknown parameters, or parameters that make no valid network.
-        """
+        """Build the member with these parameters; values between and beyond the choices are built too."""
         return self.graph_of_rows(np.asarray(self.segments(self._given(parameters)), dtype=np.int64)[0].tolist())
 
     def graph_of_rows(self, rows: Iterable[Sequence[int]]) -> Graph:

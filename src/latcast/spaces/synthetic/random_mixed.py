@@ -144,13 +144,9 @@ def kinds_in(**parameters: Any) -> Counter[str]:
 
 
 def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None) -> Graph:
-    """Build a member of the space.
+    """Build the member whose structure ``seed`` decides, with all drawn widths times ``width``.
 
-    Args:
-        seed: Decides the structure.
-        width: Multiplier of all drawn widths.
-        kinds: The kinds of blocks to use (of :data:`STEMS`, :data:`BLOCKS` and :data:`HEADS`); drawn from the seed where None.
-        input_size: Height and width of the input; drawn from the seed where None.
+    ``kinds`` of blocks and the height and width of the input are drawn from the seed where None.
 
     Raises:
         ModelError: An unknown kind of block.

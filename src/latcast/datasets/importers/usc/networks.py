@@ -49,10 +49,7 @@ _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 def scenario_platform(
     framework: str, device: str, cores: str, precision: str, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> str:
-    """Return the platform id of a scenario; ``runtimes`` has the framework's runtime and version.
-
-    ``quant`` is int8 on CPUs. ``float`` is fp32 on CPUs and fp16 on GPUs: TFLite's benchmark tool and PyTorch's Vulkan
-    backend were run so (Li et al. §4.3.1), and PyTorch's Metal backend keeps activations in 16-bit images.
+    """Return a scenario's platform id; ``quant`` is int8 on CPUs, ``float`` is fp32 there and fp16 on GPUs (Li et al. §4.3.1).
 
     Raises:
         Malformed: A part that the dataset does not have.
@@ -80,11 +77,7 @@ class Scenario:
 def read_scenarios(
     header: Sequence[str], framework: str, skip: int, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> list[Scenario]:
-    """Return the scenarios of a header, which begin after ``skip`` columns.
-
-    Raises:
-        Malformed: A column is not a scenario, stands there twice, or lacks its standard deviation.
-    """
+    """Return the scenarios of a header, which begin after ``skip`` columns; raise :class:`Malformed` for any other column."""
     places: dict[tuple[str, str], int] = {}
     for index, column in enumerate(header[skip:], start=skip):
         parts = column.split("|")
@@ -128,11 +121,7 @@ RUNTIMES_OF: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 
 def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, source: str = SOURCE["source"]) -> Parsed:
-    """Read a file of whole networks of a kind (a key of :data:`REFERENCES`); ``source`` is the repository and commit.
-
-    Raises:
-        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
-    """
+    """Read a file of whole networks of a kind (a key of :data:`REFERENCES`); ``source`` is the repository and commit."""
     table = Table(file, _COLUMNS, refusals)
     try:
         scenarios = read_scenarios(table.header, framework, len(_COLUMNS), RUNTIMES_OF[kind])

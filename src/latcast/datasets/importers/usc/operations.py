@@ -29,10 +29,7 @@ _NUMBERED = re.compile(r"(.+?)((?:_\d+)+)")
 
 @dataclass(frozen=True)
 class KernelName:
-    """A recorded name in its parts.
-
-    TFLite's names contain nodes of its graph: ``convolution_2d_5_linked_:_add_6_linked_:_relu_7`` computes node 5 and, fused into
-    it, nodes 6 and 7.
+    """A name in its parts: ``convolution_2d_5_linked_:_add_6_linked_:_relu_7`` computes nodes 5 and, fused into it, 6 and 7.
 
     Attributes:
         kind: The kernel alone: "convolution_winograd_4x4_6x6", "vulkan.conv2d_pw_2x2".
@@ -165,11 +162,7 @@ class _Columns:
 
 
 def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str]]) -> list[_Columns]:
-    """Return the columns: on GPUs pairs ``device|gpu|float``, ``device|gpu|kernel``; on CPUs ``device|cores|float`` or ``quant``.
-
-    Raises:
-        Malformed: A column has another form.
-    """
+    """Return the columns: ``device|gpu|float`` beside ``device|gpu|kernel``, and ``device|cores|float`` or ``quant``."""
     places = {name: index for index, name in enumerate(table.header)}
     found = []
     for name, index in list(places.items())[len(_COLUMNS) :]:
@@ -190,13 +183,7 @@ def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str
 
 @dataclass(frozen=True)
 class Operations:
-    """The content of a file of operations.
-
-    Attributes:
-        executed: Platform and network to the kernels that ran, in the order of the file.
-        rows, missing: Rows below the header, and cells without a latency.
-        unknown: Operations outside :data:`OPERATIONS`; their configurations have the words of the file.
-    """
+    """The content of a file of operations; ``unknown`` ones, outside :data:`OPERATIONS`, keep the words of the file."""
 
     executed: Mapping[Subject, tuple[ExecutedKernel, ...]]
     rows: int
@@ -207,11 +194,7 @@ class Operations:
 def read_operations(
     file: Path, framework: str, refusals: Refusals, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> Operations:
-    """Read a file of operations; ``runtimes`` has the runtime and version of the framework.
-
-    Raises:
-        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
-    """
+    """Read a file of operations; ``runtimes`` has the runtime and version of the framework."""
     table = Table(file, _COLUMNS, refusals)
     try:
         columns = _columns(table, framework, runtimes)
