@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
-from latcast.environment import MOMENT
+from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published
 from latcast.errors import DatasetError
 from latcast.measure.statistics import quartile_variation
-from latcast.reading import UNREADABLE_ZIP, require_regular
+from latcast.reading import UNREADABLE_ZIP, read_csv, require_regular
 from latcast.records import UNSTATED, Measurement, Platform
 from latcast.spaces.iiswc20 import NAME, OPERATORS, WIDTH, reference
 
@@ -29,7 +28,7 @@ NETWORKS_FILE = "layer_embeddings.csv"
 
 def read_layers(file: Path) -> list[np.ndarray]:
     """Return the layers of each network, each (layers, 13), or raise a DatasetError with file and line."""
-    rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
+    rows = [[cell for cell in cells if cell] for _, cells in read_csv(file, error=DatasetError)]
     networks = []
     for line, row in enumerate(rows, start=1):
         try:
@@ -103,7 +102,7 @@ def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tup
 
 def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
     """Return CPU code, frequency and memory of each column."""
-    rows = [row.cells for row in read_rows(file)]
+    rows = [cells for _, cells in read_csv(file, error=DatasetError)]
     if len(rows) != len(columns):
         raise DatasetError(f"{file} has {len(rows)} rows; expected one for each of the {len(columns)} phones")
     found = []
@@ -150,39 +149,33 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
     phones = read_phones(folder, columns, refusals)
     layers = read_layers(folder / NETWORKS_FILE) if (folder / NETWORKS_FILE).is_file() else None
     runs = read_runs(folder / RUNS_FILE, columns) if (folder / RUNS_FILE).is_file() else None
-    measurements: list[Measurement] = []
     notes = [] if layers is not None else [f"{NETWORKS_FILE} is not there: networks are those published of their numbers"]
-    for row in table.rows():
-        try:
-            index = int(number(row.cells[0], "the network's number", least=0))
-            means = [number(text, f"the latency on {column}") for column, text in zip(columns, row.cells[1:-1], strict=True)]
-            mega_macs = number(row.cells[-1], "the number of multiply-accumulates in millions")
-            if layers is not None and index >= len(layers):
-                raise Malformed(f"network {index} is not in {NETWORKS_FILE}, which has {len(layers)} networks")
-            if runs is not None and not (index < runs.shape[1] and np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4)):
-                raise Malformed(f"the means of the runs of network {index} in {RUNS_FILE} are other ones")
-        except Malformed as problem:
-            table.refuse(row, problem)
-            continue
+
+    def measurements_of(row: Row) -> list[Measurement]:
+        index = int(number(row.cells[0], "the network's number", least=0))
+        means = [number(text, f"the latency on {column}") for column, text in zip(columns, row.cells[1:-1], strict=True)]
+        mega_macs = number(row.cells[-1], "the number of multiply-accumulates in millions")
+        if layers is not None and index >= len(layers):
+            raise Malformed(f"network {index} is not in {NETWORKS_FILE}, which has {len(layers)} networks")
         network = reference(index, None if layers is None else layers[index], mega_macs)
         moment = {"row": f"{name}:{row.line}", "mega_macs": mega_macs}
-        for place, (phone, mean_ms) in enumerate(zip(phones, means, strict=True)):
-            runs_ms = () if runs is None else runs[place, index]
-            latency_ms = mean_ms if runs is None else float(np.median(runs_ms))
-            measurements.append(
-                Measurement(
-                    phone.platform.id,
-                    network,
-                    runs_ms=tuple(round(float(value), 6) for value in runs_ms),
-                    rounds=(0,) * len(runs_ms),
-                    latency_ms=latency_ms,
-                    raw_latency_ms=latency_ms,
-                    variation=None if runs is None else quartile_variation(runs_ms),
-                    statistic=MEAN if runs is None else MEDIAN,
-                    environment={**phone.environment, MOMENT: moment},
-                )
+        if runs is None:
+            return [
+                published(phone.platform.id, network, mean_ms, MEAN, phone.environment, moment)
+                for phone, mean_ms in zip(phones, means, strict=True)
+            ]
+        if index >= runs.shape[1] or not np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4):
+            raise Malformed(f"the means of the runs of network {index} in {RUNS_FILE} are other ones")
+        return [
+            published(
+                phone.platform.id, network, float(np.median(runs_ms)), MEDIAN, phone.environment, moment,
+                runs_ms=tuple(round(float(value), 6) for value in runs_ms), rounds=(0,) * len(runs_ms),
+                variation=quartile_variation(runs_ms),
             )
-    return Parsed(measurements, len(table), 0, notes)
+            for phone, runs_ms in zip(phones, runs[:, index], strict=True)
+        ]  # fmt: skip
+
+    return Parsed([each for found in table.parsed(measurements_of) for each in found], len(table), 0, notes)
 
 
 IMPORTER = NamedOnlyImporter(

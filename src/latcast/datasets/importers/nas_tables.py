@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import NO_VALUE, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
+from latcast.datasets.importers.table import NO_VALUE, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published
 from latcast.errors import ModelError
 from latcast.records import UNSTATED, Measurement, Platform, Reference
 from latcast.spaces.nas.nas_bench_201 import NAME as NAS_BENCH_201
@@ -81,15 +81,13 @@ def read_devices(
         reference = reference_of(row)
         if seen.setdefault(reference.key, row.line) != row.line:
             raise Malformed(f"'{row.cells[1]}' stands in line {seen[reference.key]} already")
+        moment = {"row": f"{file.name}:{row.line}"}
         cells = {index: row.cells[index] for index in platforms if row.cells[index] not in NO_VALUE}
         latencies = {index: number(text, f"the latency on {table.header[index]}") for index, text in cells.items()}
         return [
-            published_mean(
-                platforms[index], reference, latency_ms, statistic=statistics[index], environment=environment,
-                place=f"{file.name}:{row.line}",
-            )
+            published(platforms[index].id, reference, latency_ms, statistics[index], environment, moment)
             for index, latency_ms in latencies.items()
-        ]  # fmt: skip
+        ]
 
     rows = list(table.parsed(measurements_of))
     missing = sum(len(platforms) - len(found) for found in rows)

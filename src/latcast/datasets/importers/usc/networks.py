@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import NO_VALUE, Malformed, Parsed, Row, Table, number
-from latcast.environment import MOMENT
+from latcast.datasets.importers.table import NO_VALUE, Malformed, Parsed, Row, Table, number, published
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.pytorchcv import reference_of
 
@@ -166,15 +165,6 @@ def _measurements(
         variation = None
         if deviation not in NO_VALUE:
             variation = number(deviation, f"the standard deviation on {scenario.platform}", least=0) / mean_us
-        found.append(
-            Measurement(
-                scenario.platform,
-                reference,
-                latency_ms=mean_us / 1000,
-                raw_latency_ms=mean_us / 1000,
-                variation=variation,
-                statistic=STATISTIC,
-                environment={**environments[scenario.platform], MOMENT: moment},
-            )
-        )
+        environment = environments[scenario.platform]
+        found.append(published(scenario.platform, reference, mean_us / 1000, STATISTIC, environment, moment, variation=variation))
     return found
