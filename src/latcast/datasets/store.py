@@ -88,7 +88,15 @@ class Store:
             if connection.dialect.name == "sqlite":
                 refuse_programs(connection, self.location)
             Base.metadata.create_all(connection)
-        self._check_version()
+        with self._writing("open") as session:
+            row = session.get(PropertyRow, "schema")
+            if row is None:
+                session.add(PropertyRow(name="schema", value=str(STORE_SCHEMA_VERSION)))
+            elif not str(row.value).isdecimal() or int(row.value) > STORE_SCHEMA_VERSION:
+                raise DatasetError(
+                    f"the store {self.location} has schema {row.value}, this latcast reads up to "
+                    f"{STORE_SCHEMA_VERSION}; update latcast"
+                )
 
     def __enter__(self) -> Store:
         return self
@@ -261,17 +269,6 @@ class Store:
         return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
 
     # Below: transactions
-
-    def _check_version(self) -> None:
-        with self._writing("open") as session:
-            row = session.get(PropertyRow, "schema")
-            if row is None:
-                session.add(PropertyRow(name="schema", value=str(STORE_SCHEMA_VERSION)))
-            elif not str(row.value).isdecimal() or int(row.value) > STORE_SCHEMA_VERSION:
-                raise DatasetError(
-                    f"the store {self.location} has schema {row.value}, this latcast reads up to "
-                    f"{STORE_SCHEMA_VERSION}; update latcast"
-                )
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:

@@ -174,12 +174,7 @@ SPACE = LayerLists()
 
 
 class _Wiring:
-    """A graph that grows by layers.
-
-    Args:
-        side: Of the image.
-        channels: Of the image.
-    """
+    """A graph that grows by layers, from an image of so many channels and pixels a side."""
 
     def __init__(self, side: int, channels: int) -> None:
         self.builder = GraphBuilder(NAME)
@@ -188,7 +183,7 @@ class _Wiring:
 
     def source(self, side: int, channels: int, *, pooling: bool) -> str:
         """Return the tensor that a layer with this input reads."""
-        ends = [name for name in self.results if name not in self._read and self._side(name) == side]
+        ends = [name for name in self.results if name not in self._read and self.builder.shape(name)[2] == side]
         branches = len(ends) > 1 and (pooling or sum(self.builder.channels(name) for name in ends) == channels)
         if branches:
             self._read.update(ends)
@@ -200,9 +195,6 @@ class _Wiring:
         raise ModelError(
             f"no layer returns {channels} channels of {side} by {side} pixels; expected one for the next layer to read"
         )
-
-    def _side(self, name: str) -> int:
-        return self.builder.shape(name)[2]
 
 
 def graph_of_layers(short: np.ndarray) -> Graph:

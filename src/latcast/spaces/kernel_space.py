@@ -156,7 +156,7 @@ class KernelSpace:
 
     def dimensions(self, configuration: Configuration) -> dict[str, int]:
         """Return a configuration in the dimensions of its parametrisation; what is fused stays as it is."""
-        fields = self._fields(configuration)
+        fields = dict(zip(self.kernel_type.fields, configuration, strict=True))
         fused = {name: fields.pop(name) for name in FUSED_FIELDS}
         return {**self.parametrisation.read(fields), **fused}
 
@@ -183,11 +183,6 @@ class KernelSpace:
             if self.parametrisation.sensible({**self.parametrisation.constants, **cell}):
                 found.append(cell)
         return found
-
-    # Fields
-
-    def _fields(self, configuration: Configuration) -> dict[str, int]:
-        return dict(zip(self.kernel_type.fields, configuration, strict=True))
 
     def _written(self, values: Values, fused: tuple[int, ...]) -> Configuration:
         fields = {**self.parametrisation.write(values), **dict(zip(FUSED_FIELDS, fused, strict=True))}
