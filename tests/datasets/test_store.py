@@ -157,15 +157,11 @@ class TestReading:
     @pytest.mark.parametrize(
         ("selection", "expected"),
         [
-            ({"platform": PHONE}, ["6"]),
-            ({"role": "kernel"}, ["4", "5"]),
-            ({"space": "vgg"}, ["3"]),
-            ({"space": "kernel/"}, ["4", "5"]),
-            ({"space": "kernel"}, []),
-            ({"platform": LOCAL, "space": "resnet"}, ["1", "2"]),
+            ({"platform": PHONE}, ["6"]), ({"role": "kernel"}, ["4", "5"]), ({"space": "vgg"}, ["3"]),
+            ({"space": "kernel/"}, ["4", "5"]), ({"space": "kernel"}, []), ({"platform": LOCAL, "space": "resnet"}, ["1", "2"]),
             ({"platform": "nobody/has-1/this/fp32"}, []),
         ],
-    )
+    )  # fmt: skip
     def test_they_are_selected_by_platform_role_and_space(
         self, store: Store, selection: dict[str, str], expected: list[str]
     ) -> None:

@@ -134,14 +134,12 @@ def test_other_layers_are_part_of_the_reference_and_a_number_alone_is_a_name() -
     ("parameters", "message"),
     [
         ({}, "found nothing, expected the number of a published network, 0 to 117"),
-        ({"network": 118}, "found 118, expected the number"),
-        ({"layers": [[0, 1], [0]]}, "not rows of the same length"),
-        ({"layers": [[0, 1]]}, "expected rows of 8 whole numbers"),
-        ({"layers": [[0.5] * 8]}, "expected rows of 8 whole numbers"),
+        ({"network": 118}, "found 118, expected the number"), ({"layers": [[0, 1], [0]]}, "not rows of the same length"),
+        ({"layers": [[0, 1]]}, "expected rows of 8 whole numbers"), ({"layers": [[0.5] * 8]}, "expected rows of 8 whole numbers"),
         ({"layers": [[7, 8, 8, 3, 3, 1, 1, 0]]}, "an operator above 4"),
         ({"layers": [[0, 8, 8, 3, 3, 1, 0, 0]]}, "window or stride of 0"),
     ],
-)
+)  # fmt: skip
 def test_parameters_of_no_network_are_refused(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         build(Reference("iiswc20", parameters))

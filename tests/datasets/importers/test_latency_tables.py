@@ -99,17 +99,14 @@ def test_units_have_their_qualifiers(changes: Mapping[str, str], expected: str) 
 @pytest.mark.parametrize(
     ("runtime", "backend", "expected"),
     [
-        ("tflite", "tflite", "tflite-unstated/cpu/fp32"),
-        ("tflite-master", "xnnpack", "tflite-master/cpu+xnnpack/fp32"),
+        ("tflite", "tflite", "tflite-unstated/cpu/fp32"), ("tflite-master", "xnnpack", "tflite-master/cpu+xnnpack/fp32"),
         ("paddle-lite", "arm", "paddle-lite-unstated/cpu+arm/fp32"),
         ("paddle-lite-2.13", "arm-v7", "paddle-lite-2.13/cpu+arm-v7/fp32"),
-        ("tensorrt-jetpack4.6", "tensorrt", "tensorrt-jetpack4.6/cpu/fp32"),
-        ("drp-ai", "drp-ai", "drp-ai-unstated/cpu/fp32"),
-        ("rknpu1", "rknn", "rknpu1-unstated/cpu+rknn/fp32"),
-        ("torch-2.4.0", "dynamo", "pytorch-2.4.0/cpu+dynamo/fp32"),
+        ("tensorrt-jetpack4.6", "tensorrt", "tensorrt-jetpack4.6/cpu/fp32"), ("drp-ai", "drp-ai", "drp-ai-unstated/cpu/fp32"),
+        ("rknpu1", "rknn", "rknpu1-unstated/cpu+rknn/fp32"), ("torch-2.4.0", "dynamo", "pytorch-2.4.0/cpu+dynamo/fp32"),
         ("onnxruntime-1.23.0+qairt-2.37.1", "onnx", "onnxruntime-1.23.0/cpu+onnx+qairt-2.37.1/fp32"),
     ],
-)
+)  # fmt: skip
 def test_runtimes_have_a_version_or_none(runtime: str, backend: str, expected: str) -> None:
     platform = published_platform({**ROW, "runtime": runtime, "backend": backend})
     assert platform.id.partition("/")[2] == expected
@@ -120,16 +117,14 @@ def test_runtimes_have_a_version_or_none(runtime: str, backend: str, expected: s
     ("changes", "reason"),
     [
         ({"latency_ms": "0"}, "latency_ms is 0; expected a finite number above 0"),
-        ({"latency_ms": "fast"}, "latency_ms is 'fast'; expected a number"),
-        ({"network": ""}, "the network has no name"),
+        ({"latency_ms": "fast"}, "latency_ms is 'fast'; expected a number"), ({"network": ""}, "the network has no name"),
         ({"statistic": "best"}, "the statistic is 'best'; expected mean, median, fps-inverse or nothing"),
         ({"core_or_unit": "tpu"}, "the unit is 'tpu'; expected it to begin with one of cpu, gpu, npu, dsp"),
         ({"precision": "fp8"}, "the precision is 'fp8'; expected one of fp32, .*, or none"),
         ({"threads": "1.5"}, "the number of threads is 1.5; expected a whole number"),
-        ({"batch": ""}, "the batch is ''; expected a number"),
-        ({"device": "…"}, "is not a platform id"),
+        ({"batch": ""}, "the batch is ''; expected a number"), ({"device": "…"}, "is not a platform id"),
     ],
-)
+)  # fmt: skip
 def test_a_malformed_row_is_refused_with_its_line(tmp_path: Path, changes: Mapping[str, str], reason: str) -> None:
     place = folder(tmp_path, ROW, {**ROW, **changes})
 
@@ -259,16 +254,11 @@ def test_figures_of_the_dataset_are_compared_with_the_networks(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "records", "with_graph", "networks", "graphs", "platforms"),
     [
-        ("mlperf", 4088, 4020, 54, 41, 103),
-        ("timm", 9332, 0, 1343, 0, 92),
-        ("paddle", 1714, 955, 132, 28, 224),
-        ("netspresso", 187, 45, 16, 4, 15),
-        ("ti", 44, 26, 20, 11, 4),
-        ("aihub", 4721, 4287, 133, 109, 189),
-        ("hailo", 592, 46, 188, 17, 5),
-        ("rknn", 295, 7, 45, 1, 14),
+        ("mlperf", 4088, 4020, 54, 41, 103), ("timm", 9332, 0, 1343, 0, 92), ("paddle", 1714, 955, 132, 28, 224),
+        ("netspresso", 187, 45, 16, 4, 15), ("ti", 44, 26, 20, 11, 4), ("aihub", 4721, 4287, 133, 109, 189),
+        ("hailo", 592, 46, 188, 17, 5), ("rknn", 295, 7, 45, 1, 14),
     ],
-)
+)  # fmt: skip
 def test_published_tables_are_read_whole(
     published_data: Path, tmp_path: Path, name: str, records: int, with_graph: int, networks: int, graphs: int, platforms: int
 ) -> None:

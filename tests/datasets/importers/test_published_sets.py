@@ -12,12 +12,10 @@ from latcast.datasets.importers import IMPORTERS
 @pytest.mark.parametrize(
     ("name", "measurements", "platforms", "networks"),
     [
-        ("iiswc20", 10_620, 90, 118),
-        ("ncnn_boards", 5_349, 315, 36),
-        ("tflite_blocks", 74_144, 3, 33_226),
+        ("iiswc20", 10_620, 90, 118), ("ncnn_boards", 5_349, 315, 36), ("tflite_blocks", 74_144, 3, 33_226),
         ("fbnet", 135_000, 27, 5_000),
     ],
-)
+)  # fmt: skip
 def test_every_value_becomes_a_measurement(
     published_data: Path, name: str, measurements: int, platforms: int, networks: int
 ) -> None:

@@ -149,12 +149,10 @@ def test_a_small_space_says_how_many_members_it_has() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"depths": [2]}, "takes resolution, .*found depths"),
-        ({"widths": [1.0]}, "'widths' .* expected 4"),
-        ({"resolution": "224"}, "'resolution' .* is '224'"),
-        ({"resolution": 999}, "'resolution' 999 is no choice"),
+        ({"depths": [2]}, "takes resolution, .*found depths"), ({"widths": [1.0]}, "'widths' .* expected 4"),
+        ({"resolution": "224"}, "'resolution' .* is '224'"), ({"resolution": 999}, "'resolution' 999 is no choice"),
     ],
-)
+)  # fmt: skip
 def test_parameters_that_do_not_fit_have_no_encoding(changes: dict[str, object], words: str) -> None:
     supernet = SUPERNETS.get("ofa_resnet")
     with pytest.raises(ModelError, match=words):
