@@ -86,23 +86,17 @@ class NamedGraph:
 
 
 @dataclass(frozen=True)
-class _Place:
-    at: int
-    size_bytes: int
-    checksum: int
-
-
-@dataclass(frozen=True)
 class _Index:
     """The head of a file, before the graphs, which begin at ``start``.
 
-    ``rows`` has of each network the number of its place, then its ``fields`` of :class:`NamedGraph`, its origin as a number.
+    ``places`` has begin, bytes and checksum of each different graph; ``rows`` has of each network the number of its place, then
+    its ``fields`` of :class:`NamedGraph`, its origin as a number.
     """
 
     start: int
     fields: Sequence[str]
     origins: Sequence[Origin]
-    places: Sequence[_Place]
+    places: Sequence[tuple[int, int, int]]
     rows: Mapping[tuple[str, Input], Sequence[Any]]
 
 
@@ -138,11 +132,11 @@ class GraphFile:
     def packed(self, network: NamedGraph) -> bytes:
         """Return the packed graph of one of the networks."""
         index = self._index
-        place = index.places[index.rows[network.key][0]]
+        begin, size_bytes, checksum = index.places[index.rows[network.key][0]]
         with self.path.open("rb") as file:
-            file.seek(index.start + place.at)
-            content = file.read(place.size_bytes)
-        if zlib.crc32(content) != place.checksum:
+            file.seek(index.start + begin)
+            content = file.read(size_bytes)
+        if zlib.crc32(content) != checksum:
             raise ModelError(f"{self.path}: the graph of {network.name} is damaged; install latcast again")
         return content
 
@@ -179,7 +173,7 @@ class GraphFile:
                 start,
                 data["fields"],
                 [Origin(*row) for row in data["origins"]],
-                [_Place(*row) for row in data["places"]],
+                [(begin, size_bytes, checksum) for begin, size_bytes, checksum in data["places"]],
                 {(row[1], row[2]): row for row in data["networks"]},
             )
         except (zlib.error, ValueError, TypeError, LookupError) as problem:

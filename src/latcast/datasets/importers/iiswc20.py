@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,26 +62,17 @@ SOURCE: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Phone:
-    """A column of the latencies; phones of one model are numbered in order of columns.
-
-    ``environment`` has the source and the static features: the CPU's number and name, GHz, GB of memory.
-    """
-
-    platform: Platform
-    model: str
-    environment: Mapping[str, Any]
-
-
 def model_of(column: str) -> str:
     """Return the phone's model: ``GM1901_0`` is a GM1901."""
     name = column.rsplit("_", 1)[0]
     return SAME_MODEL.get(name, name)
 
 
-def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tuple[Phone, ...]:
-    """Return the phones of the columns, with their hardware where the folder's files tell it and agree."""
+def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> list[tuple[str, dict[str, Any]]]:
+    """Return platform id and environment of each column: its source, its model, and what the folder's files tell of its hardware.
+
+    Phones of one model are numbered in order of columns.
+    """
     hardware = _hardware(folder / FEATURES_FILE, columns) if (folder / FEATURES_FILE).is_file() else [{} for _ in columns]
     names: dict[str, str] = {}
     if (folder / FREQUENCY_FILE).is_file():
@@ -96,8 +86,8 @@ def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tup
         device = model.lower() + (f".{seen[model]}" if seen[model] > 1 else "")
         cpu = {"cpu": names[column]} if column in names else {}
         environment = {"dataset": dict(SOURCE), "device": {"model": model, **cpu, **known}}
-        phones.append(Phone(Platform(device, "tflite", UNSTATED, "1large", "int8"), model, environment))
-    return tuple(phones)
+        phones.append((Platform(device, "tflite", UNSTATED, "1large", "int8").id, environment))
+    return phones
 
 
 def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
@@ -161,18 +151,18 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
         moment = {"row": f"{name}:{row.line}", "mega_macs": mega_macs}
         if runs is None:
             return [
-                published(phone.platform.id, network, mean_ms, MEAN, phone.environment, moment)
-                for phone, mean_ms in zip(phones, means, strict=True)
+                published(platform, network, mean_ms, MEAN, environment, moment)
+                for (platform, environment), mean_ms in zip(phones, means, strict=True)
             ]
         if index >= runs.shape[1] or not np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4):
             raise Malformed(f"the means of the runs of network {index} in {RUNS_FILE} are other ones")
         return [
             published(
-                phone.platform.id, network, float(np.median(runs_ms)), MEDIAN, phone.environment, moment,
+                platform, network, float(np.median(runs_ms)), MEDIAN, environment, moment,
                 runs_ms=tuple(round(float(value), 6) for value in runs_ms), rounds=(0,) * len(runs_ms),
                 variation=quartile_variation(runs_ms),
             )
-            for phone, runs_ms in zip(phones, runs[:, index], strict=True)
+            for (platform, environment), runs_ms in zip(phones, runs[:, index], strict=True)
         ]  # fmt: skip
 
     return Parsed([each for found in table.parsed(measurements_of) for each in found], len(table), 0, notes)

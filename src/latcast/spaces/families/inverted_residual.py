@@ -224,17 +224,16 @@ def _draw_proxylessnas(rng: Random) -> dict[str, Any]:
     }
 
 
-_LOG = (
-    "training log of the authors' released model (mit-han-lab/proxylessnas, logs/imagenet_{}_log.txt), MACs of "
-    "convolutions and the linear layer"
-)
-
 PROXYLESSNAS = VariantFamily(
     "proxylessnas",
-    {
-        f"proxylessnas_{device}": PublishedModel(_PROXYLESS[device], parameters, macs, _LOG.format(device))
-        for device, parameters, macs in (("mobile", 4.08, 320.4), ("cpu", 4.36, 439.2), ("gpu", 7.12, 465.3))
-    },
+    published(
+        "training log of the authors' released model (mit-han-lab/proxylessnas, logs/imagenet_{}_log.txt), MACs of "
+        "convolutions and the linear layer",
+        {
+            f"proxylessnas_{device}": (_PROXYLESS[device], parameters, macs, device)
+            for device, parameters, macs in (("mobile", 4.08, 320.4), ("cpu", 4.36, 439.2), ("gpu", 7.12, 465.3))
+        },
+    ),
     _PROXYLESS["mobile"],
     seven_stages,
     _draw_proxylessnas,

@@ -8,7 +8,6 @@ from typing import Any
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import separable, shuffle_unit
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
     Stages,
     VariantFamily,
@@ -81,26 +80,26 @@ def shufflenet_v2(
     return b.linear(b.reduce_mean(b.conv_bn(x, head), (2, 3), keepdims=False), classes)
 
 
-def _published_shufflenet(size: str, million_parameters: float, million_macs: float, counted: str) -> PublishedModel:
-    return PublishedModel(
-        {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
-        million_parameters,
-        million_macs,
-        f"torchvision models table; MACs of convolutions and the linear layer ({counted}; Ma et al. do not say what else "
-        "they count)",
-    )
-
-
 SHUFFLENET_V2 = VariantFamily(
     "shufflenet_v2",
-    {
-        "shufflenet_v2_x0_5": _published_shufflenet(
-            "0_5", 1.367, 40.48, "by PyTorch's flop counter, the table has 0.04 G; Ma et al. 2018, Table 8: 41 M"
-        ),
-        "shufflenet_v2_x1_0": _published_shufflenet("1_0", 2.279, 145, "Ma et al. 2018, Table 8: 146 M"),
-        "shufflenet_v2_x1_5": _published_shufflenet("1_5", 3.504, 296, "Ma et al. 2018, Table 8: 299 M"),
-        "shufflenet_v2_x2_0": _published_shufflenet("2_0", 7.394, 583, "Ma et al. 2018, Table 8: 591 M"),
-    },
+    published(
+        "torchvision models table; MACs of convolutions and the linear layer ({}Ma et al. 2018, Table 8: {} M; Ma et al. do not "
+        "say what else they count)",
+        {
+            f"shufflenet_v2_x{size}": (
+                {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
+                parameters,
+                macs,
+                *counted,
+            )
+            for size, parameters, macs, *counted in (
+                ("0_5", 1.367, 40.48, "by PyTorch's flop counter, the table has 0.04 G; ", "41"),
+                ("1_0", 2.279, 145, "", "146"),
+                ("1_5", 3.504, 296, "", "299"),
+                ("2_0", 7.394, 583, "", "591"),
+            )
+        },
+    ),
     _SHUFFLENET,
     shufflenet_v2,
     draw_from(

@@ -22,6 +22,7 @@ from latcast.spaces.families.variants import (
     draw_kernels,
     draw_resolution,
     pooled_classifier,
+    published,
 )
 from latcast.spaces.token_blocks import (
     Extent,
@@ -176,17 +177,16 @@ def _draw_swin(rng: Random) -> dict[str, Any]:
     }
 
 
-_LIU = (
-    "torchvision models table, MACs with the products inside attention; parameters with the tables of relative position "
-    "biases, (2 window - 1)² values a head (Liu et al. 2021, Table 1: {})"
-)
-
 SWIN = VariantFamily(
     "swin",
-    {
-        "swin_tiny": PublishedModel({"depths": _SWIN_DEPTHS["tiny"]}, 28.288, 4491, _LIU.format("29 M, 4.5 G")),
-        "swin_small": PublishedModel({"depths": _SWIN_DEPTHS["small"]}, 49.606, 8741, _LIU.format("50 M, 8.7 G")),
-    },
+    published(
+        "torchvision models table, MACs with the products inside attention; parameters with the tables of relative position "
+        "biases, (2 window - 1)² values a head (Liu et al. 2021, Table 1: {})",
+        {
+            "swin_tiny": ({"depths": _SWIN_DEPTHS["tiny"]}, 28.288, 4491, "29 M, 4.5 G"),
+            "swin_small": ({"depths": _SWIN_DEPTHS["small"]}, 49.606, 8741, "50 M, 8.7 G"),
+        },
+    ),
     _SWIN,
     swin,
     _draw_swin,
@@ -251,21 +251,20 @@ def mobilevit(
     return pooled_classifier(b, b.conv_bn(x, head, activation="silu"), classes)
 
 
-def _published_mobilevit(size: str, million_parameters: float, million_macs: float, counted: str) -> PublishedModel:
-    source = (
-        f"timm's mobilevit_{size} at 256x256; MACs of convolutions, linear layers and the products inside attention as "
-        f"fvcore counts them; with the normalisations that fvcore adds, {counted} G"
-    )
-    return PublishedModel(MOBILEVIT_SIZES[size], million_parameters, million_macs, source)
-
-
 MOBILEVIT = VariantFamily(
     "mobilevit",
-    {
-        "mobilevit_xxs": _published_mobilevit("xxs", 1.272, 407.4, "0.42"),
-        "mobilevit_xs": _published_mobilevit("xs", 2.318, 1025.9, "1.05"),
-        "mobilevit_s": _published_mobilevit("s", 5.579, 2000.8, "2.03"),
-    },
+    published(
+        "timm's mobilevit_{} at 256x256; MACs of convolutions, linear layers and the products inside attention as fvcore counts "
+        "them; with the normalisations that fvcore adds, {} G",
+        {
+            f"mobilevit_{size}": (MOBILEVIT_SIZES[size], parameters, macs, size, counted)
+            for size, parameters, macs, counted in (
+                ("xxs", 1.272, 407.4, "0.42"),
+                ("xs", 2.318, 1025.9, "1.05"),
+                ("s", 5.579, 2000.8, "2.03"),
+            )
+        },
+    ),
     _MOBILEVIT,
     mobilevit,
     draw_from(

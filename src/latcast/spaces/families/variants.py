@@ -112,9 +112,12 @@ def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, 
     return draw
 
 
-def published(source: str, members: Mapping[str, tuple[Mapping[str, Any], float, float]]) -> dict[str, PublishedModel]:
-    """Return published members by name, from their parameters, million learned values and million multiply-accumulates."""
-    return {name: PublishedModel(*printed, source) for name, printed in members.items()}
+def published(source: str, members: Mapping[str, tuple[Any, ...]]) -> dict[str, PublishedModel]:
+    """Return published members by name, from their parameters, million learned values, million MACs, and words of the source."""
+    return {
+        name: PublishedModel(parameters, million_parameters, million_macs, source.format(*words))
+        for name, (parameters, million_parameters, million_macs, *words) in members.items()
+    }
 
 
 def check_lengths(space: str, **columns: Sized) -> None:

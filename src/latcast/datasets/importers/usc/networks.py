@@ -139,32 +139,26 @@ def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, sou
         name = row.cells[0]
         if not name or name in lines:
             raise Malformed(f"the network '{name}' stands in line {lines[name]} already" if name else "the network has no name")
-        measurements = _measurements(row, scenarios, REFERENCES[kind](name), f"{file.name}:{row.line}", environments)
+        flops, size_bytes = (number(row.cells[index], _COLUMNS[index]) for index in (1, 2))
+        moment = {"row": f"{file.name}:{row.line}", "flops": flops, "size_bytes": size_bytes}
+        found = []
+        for scenario in scenarios:
+            mean, deviation = row.cells[scenario.mean], row.cells[scenario.deviation]
+            if mean in NO_VALUE:
+                if deviation not in NO_VALUE:
+                    raise Malformed(f"{scenario.platform} has a standard deviation without a mean")
+                continue
+            mean_us = number(mean, f"the mean on {scenario.platform}")
+            variation = None
+            if deviation not in NO_VALUE:
+                variation = number(deviation, f"the standard deviation on {scenario.platform}", least=0) / mean_us
+            environment, reference = environments[scenario.platform], REFERENCES[kind](name)
+            found.append(
+                published(scenario.platform, reference, mean_us / 1000, STATISTIC, environment, moment, variation=variation)
+            )
         lines[name] = row.line
-        return measurements
+        return found
 
     rows = list(table.parsed(measurements_of))
     missing = sum(len(scenarios) - len(measurements) for measurements in rows)
     return Parsed([each for measurements in rows for each in measurements], len(table), missing)
-
-
-def _measurements(
-    row: Row, scenarios: Sequence[Scenario], reference: Reference, place: str, environments: Mapping[str, dict[str, Any]]
-) -> list[Measurement]:
-    """Return the row's measurements; scenarios without a value give none."""
-    flops, size_bytes = (number(row.cells[index], _COLUMNS[index]) for index in (1, 2))
-    moment = {"row": place, "flops": flops, "size_bytes": size_bytes}
-    found = []
-    for scenario in scenarios:
-        mean, deviation = row.cells[scenario.mean], row.cells[scenario.deviation]
-        if mean in NO_VALUE:
-            if deviation not in NO_VALUE:
-                raise Malformed(f"{scenario.platform} has a standard deviation without a mean")
-            continue
-        mean_us = number(mean, f"the mean on {scenario.platform}")
-        variation = None
-        if deviation not in NO_VALUE:
-            variation = number(deviation, f"the standard deviation on {scenario.platform}", least=0) / mean_us
-        environment = environments[scenario.platform]
-        found.append(published(scenario.platform, reference, mean_us / 1000, STATISTIC, environment, moment, variation=variation))
-    return found
