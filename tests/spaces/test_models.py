@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.spaces.models import models
+from latcast.spaces.catalogue import models
 
 
 def test_named_networks_are_listed_with_their_published_sizes() -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from latcast.graph.operators import graph_macs
 from latcast.spaces import build
-from latcast.spaces.catalogue import find_model, model
+from latcast.spaces.catalogue import find_model, model, models
 from latcast.spaces.measured_only import can_build
-from latcast.spaces.models import models
 from latcast.spaces.published_names import MEMBERS, published_network
 from tests.spaces.families.counting import published_count
 

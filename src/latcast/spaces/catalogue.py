@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
 from latcast.records import Reference
-from latcast.registry import Registry, nearest_names
+from latcast.registry import Registry, matching, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
 
@@ -167,6 +167,55 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
     if as_measured and pytorchcv.has_network(name):
         return pytorchcv.reference_of(name)
     return iiswc20.buildable().get(name) if as_measured and name.startswith("iiswc20-") else None
+
+
+@dataclass(frozen=True)
+class NetworkSummary:
+    """A named network and its size.
+
+    Attributes:
+        name: As :func:`latcast.predict` and :func:`latcast.model` take it.
+        family: The family of networks that it belongs to, or the space that its name begins with.
+        million_parameters, million_macs: As published of a member of a family, else of the module that was built, or None.
+        source: Where the figures stand, or what built the network.
+        top1_percent: Published accuracy on ImageNet; None where none is known.
+    """
+
+    name: str
+    family: str
+    million_parameters: float
+    million_macs: float | None
+    source: str
+    top1_percent: float | None = None
+
+
+def models(pattern: str | None = None) -> list[NetworkSummary]:
+    """Return the networks that have a name, sorted by it.
+
+    Args:
+        pattern: Part of the name, or a glob of the whole name (``"mobilenet_v?_*"``); all where None.
+
+    Example:
+        >>> import latcast
+        >>> [network.name for network in latcast.models("squeezenet1_?")]
+        ['squeezenet1_0', 'squeezenet1_1']
+    """
+    found = {
+        name: NetworkSummary(name, family_name, paper.million_parameters, paper.million_macs, paper.source)
+        for family_name in FAMILY_NAMES
+        for name, paper in family(family_name).published.items()
+    } | {
+        name: NetworkSummary(
+            name,
+            name.partition("/")[0],
+            network.parameters / 1e6,
+            network.macs / 1e6,
+            network.origin.source,
+            network.top1_percent,
+        )
+        for name, network in all_networks().items()
+    }
+    return [found[name] for name in matching(pattern, found)]
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:

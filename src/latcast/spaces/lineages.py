@@ -11,8 +11,7 @@ from pathlib import Path
 from latcast.errors import LatcastError
 from latcast.graph.blocks import main_block
 from latcast.records import Reference
-from latcast.spaces.catalogue import SYNTHETIC_NAMES, build, model
-from latcast.spaces.named_graphs import all_networks
+from latcast.spaces.catalogue import SYNTHETIC_NAMES, build
 from latcast.spaces.published_segments import NAME as SEGMENTS
 
 SPACES_OF_NAMES = frozenset({"pytorchcv", "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
@@ -74,12 +73,3 @@ def _lineage_of_graph(reference: Reference) -> str:
         return main_block(build(reference))
     except LatcastError:
         return family_of(reference)
-
-
-def tabled_lineages() -> dict[str, dict[str, list[str]]]:
-    """Build what :data:`TABLE` holds from the graphs at their usual inputs: space to main block to names, all sorted."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for reference in map(model, all_networks()):
-        names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])
-        names.append(str(reference.parameters["name"]))
-    return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}

@@ -22,9 +22,8 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import selection_of
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
-from latcast.spaces.catalogue import build, model
+from latcast.spaces.catalogue import NetworkSummary, build, model, models
 from latcast.spaces.kernel_table_files import CHECKED, counted, keep, keys_of, read_table, small, stored, table_file
-from latcast.spaces.models import NetworkSummary, models
 
 SCHEMA = 1
 
