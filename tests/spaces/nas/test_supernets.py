@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError, ModelError
-from latcast.graph.operators import graph_macs, unknown_operators
-from latcast.records import Reference
+from latcast.graph.operators import graph_macs
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 from tests.conftest import PUBLISHED_DATA_VARIABLE, REPOSITORY_ROOT
@@ -35,10 +34,8 @@ def test_an_encoding_goes_through_json_and_comes_back(name: str) -> None:
 @ALL
 def test_a_sampled_reference_builds_the_network_of_its_encoding(name: str) -> None:
     supernet = SUPERNETS.get(name)
-    (reference,) = supernet.sample(1, 3)
-    graph = build(Reference.from_json(json.loads(json.dumps(reference.to_json()))))
-    assert not unknown_operators(graph)
-    (encoding,) = supernet.distinct_encodings(1, 3)
+    (reference,), (encoding,) = supernet.sample(1, 3), supernet.distinct_encodings(1, 3)
+    graph = supernet.build(**reference.parameters)
     assert graph.structure_key == supernet.graph_of_rows(supernet.rows(encoding[None])[0].tolist()).structure_key
 
 
