@@ -25,3 +25,14 @@ def test_every_value_becomes_a_measurement(
     assert len({measurement.platform for measurement in found.measurements}) == platforms
     assert len({measurement.reference.key for measurement in found.measurements}) == networks
     assert all(measurement.latency_ms is not None and measurement.latency_ms > 0 for measurement in found.measurements)
+
+
+def test_without_the_raw_runs_of_iiswc20_a_latency_is_their_published_mean(published_data: Path, tmp_path: Path) -> None:
+    lines = (published_data / "iiswc20" / "latency_ms.csv").read_text().splitlines()[:3]
+    (tmp_path / "latency_ms.csv").write_text("\n".join(lines))
+
+    found = IMPORTERS.get("iiswc20").read(tmp_path)
+
+    assert [item.latency_ms for item in found.measurements[:3]] == [float(cell) for cell in lines[1].split(",")[1:4]]
+    assert {item.statistic.partition(" ")[0] for item in found.measurements} == {"mean"}
+    assert len(found.absent) == 4
