@@ -183,7 +183,7 @@ FRUITLESS = 400
 
 
 def draw_distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
-    """Draw configurations that are not in ``seen`` and add them; fewer after :data:`FRUITLESS` draws in vain."""
+    """Draw configurations that are not in ``seen`` and add them; fewer after :data:`FRUITLESS` failed draws."""
     found: list[Configuration] = []
     fruitless = 0
     while len(found) < count and fruitless < FRUITLESS:

@@ -53,7 +53,7 @@ def test_another_header_and_what_is_no_csv_are_refused(tmp_path: Path, text: str
 
 
 @pytest.mark.parametrize(("text", "least"), [("nan", None), ("0", None), ("fast", None), ("-0.1", 0)])
-def test_a_number_that_is_none_or_out_of_range_is_refused(text: str, least: float | None) -> None:
+def test_a_text_that_is_not_a_number_in_the_range_is_refused(text: str, least: float | None) -> None:
     assert number("0", "the deviation", least=0) == 0
     with pytest.raises(Malformed, match=f"the mean is '?{text}'?; expected a"):
         number(text, "the mean", least=least)

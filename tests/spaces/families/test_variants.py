@@ -109,7 +109,7 @@ def test_variants_keep_to_the_limits_and_leave_published_members_out() -> None:
         LINEAR.build(colour="red")
 
 
-def test_a_parameter_that_a_builder_does_not_take_or_lacks_is_named_and_its_own_error_is_not_one() -> None:
+def test_an_unknown_or_missing_parameter_is_named_and_errors_inside_a_builder_stay() -> None:
     def builder(features: int) -> Graph:
         raise TypeError("inside")
 

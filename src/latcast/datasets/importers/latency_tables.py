@@ -83,7 +83,10 @@ def published_platform(cells: Cells) -> Platform:
 
 
 def is_stream(cells: Cells) -> bool:
-    """Return whether frames a second are those of a pipeline: a network in parts is not faster at batch 8."""
+    """Return whether frames a second are those of a pipeline, which batch 8 does not make faster.
+
+    Its interval is shorter than the latency: a network is loaded in parts, and each frame passes all of them.
+    """
     eight = number(cells["fps_batch8"] or "0", "fps_batch8", least=0)
     return eight <= 1.05 * number(cells["fps_batch1"], "fps_batch1")
 

@@ -159,7 +159,7 @@ class Supernet:
         return np.asarray(self.segments(self._values(encodings)), dtype=np.int64)
 
     def decode(self, encoding: Sequence[int] | np.ndarray) -> dict[str, Any]:
-        """Return the JSON parameters of one encoding, or raise a ModelError where it is none of this space."""
+        """Return the JSON parameters of one encoding, or raise a ModelError where this space does not have it."""
         values = self._values(np.asarray(encoding)[None, :])
         parameters: dict[str, Any] = {}
         for each in self.dimensions:

@@ -67,7 +67,7 @@ class KitManifest:
 
     @classmethod
     def read(cls, folder: Path) -> KitManifest:
-        """Read the manifest of a kit's folder, or raise a DatasetError where there is none that this latcast reads."""
+        """Read the manifest of a kit's folder, or raise a DatasetError where it is missing, malformed or newer."""
         file = folder / MANIFEST_FILE
         try:
             document = read_json(file, error=DatasetError)
