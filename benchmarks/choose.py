@@ -31,7 +31,7 @@ from latcast.devices.known_platforms import KnownPlatforms, known_platforms, rea
 from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.report.choose import CERTAINTY
-from latcast.spaces.models import models
+from latcast.spaces.catalogue import models
 from latcast.spaces.named_graphs import graph_file
 
 FOLDS = 3

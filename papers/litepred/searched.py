@@ -24,7 +24,7 @@ from latcast.search.objective import SizeObjective
 from latcast.search.proxies import PROXIES
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
-from latcast.spaces.families.variants import round_channels, scaled_widths
+from latcast.spaces.families.variants import round_channels, scaled_parameters
 from latcast.spaces.nas.supernet import SUPERNETS
 from latcast.training.profiling import Stage
 from papers.harness import Cell, PaperTable, Watch, unwatched
@@ -107,7 +107,7 @@ def mobilenet_v3_narrow() -> Reference:
     Blocks expand by the same ratio of fewer channels; the stem and the hidden layer of the classifier keep theirs.
     """
     large: dict[str, Any] = dict(model("mobilenet_v3_large").parameters)
-    widths = scaled_widths(large["widths"], 0.75)
+    widths = scaled_parameters(large, 0.75, "widths")["widths"]
     expanded = []
     for stage, hidden in enumerate(large["expanded"]):
         before = (16, 16) if stage == 0 else (large["widths"][stage - 1], widths[stage - 1])

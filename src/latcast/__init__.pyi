@@ -47,10 +47,10 @@ from latcast.report.sweep import sweep as sweep
 from latcast.search.callback import LatencyCallback as LatencyCallback
 from latcast.search.constrained_search import search as search
 from latcast.search.result import SearchResult as SearchResult
+from latcast.spaces.catalogue import NetworkSummary as NetworkSummary
 from latcast.spaces.catalogue import build as build
 from latcast.spaces.catalogue import model as model
-from latcast.spaces.models import NetworkSummary as NetworkSummary
-from latcast.spaces.models import models as models
+from latcast.spaces.catalogue import models as models
 from latcast.training.evaluation import Evaluation as Evaluation
 from latcast.training.evaluation import evaluate as evaluate
 from latcast.training.from_store import train as train

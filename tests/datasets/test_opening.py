@@ -72,13 +72,10 @@ def test_records_of_joined_files_get_one_quiet_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "No such file or directory; check the path"),
-        (b"", "holds no measurements"),
-        (b"\n\n", "holds no measurements"),
-        (b"nothing\n", ":1: not JSON"),
-        (b"\x00\xff" * 50, ":1: not UTF-8 text"),
+        (None, "No such file or directory; check the path"), (b"", "holds no measurements"), (b"\n\n", "holds no measurements"),
+        (b"nothing\n", ":1: not JSON"), (b"\x00\xff" * 50, ":1: not UTF-8 text"),
     ],
-)
+)  # fmt: skip
 def test_a_file_of_another_kind_is_refused_and_nothing_is_made(tmp_path: Path, content: bytes | None, reason: str) -> None:
     path = tmp_path / "m.sqlite"
     if content is not None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from latcast.samplers.adaptive import AdaptiveSampler
 from latcast.samplers.sampler import PriorSampler
 from tests.samplers.convolutions import SPACE, conv, widths
 
 LISTED = {conv(8 * width, 16 * width): 1 for width in range(1, 60)}
-
-
-def test_before_errors_are_known_it_draws_from_the_prior() -> None:
-    assert AdaptiveSampler(SPACE, LISTED, 4).suggest(20) == PriorSampler(SPACE, LISTED, 4).suggest(20)
 
 
 def test_around_an_inaccurate_point_channels_are_drawn_from_0_4_to_1_2_of_its_own() -> None:
@@ -58,11 +56,11 @@ def test_a_later_error_replaces_an_earlier_one() -> None:
     assert {SPACE.dimensions(row)["in_h"] for row in sampler.suggest(3)} == {28}
 
 
-def test_where_no_error_is_large_the_prior_goes_on() -> None:
+@pytest.mark.parametrize("errors", [None, [0.05]])
+def test_where_no_error_is_known_or_large_the_prior_goes_on(errors: list[float] | None) -> None:
     sampler = AdaptiveSampler(SPACE, LISTED, 4)
-    point = conv(64, 64, size=28)
 
-    sampler.observe([point], errors=[0.05])
+    sampler.observe([conv(64, 64, size=28)], errors=errors)
 
     assert sampler.suggest(20) == PriorSampler(SPACE, LISTED, 4).suggest(20)
 

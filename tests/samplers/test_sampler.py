@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from latcast.samplers.sampler import PriorSampler
 from tests.samplers.convolutions import SPACE, conv, widths
 
@@ -50,20 +52,11 @@ def test_everything_but_channels_stays_as_some_network_has_it() -> None:
     assert len(set(found) - set(listed)) >= 4
 
 
-def test_channels_between_multiples_of_8_are_multiples_of_8() -> None:
-    listed = {conv(64, 64): 1, conv(256, 512): 1}
+@pytest.mark.parametrize(("ends", "aligned"), [([(64, 64), (256, 512)], True), ([(63, 65), (255, 511)], False)])
+def test_channels_between_multiples_of_8_and_only_these_are_multiples_of_8(ends: list[tuple[int, int]], aligned: bool) -> None:
+    found = PriorSampler(SPACE, {conv(*each): 1 for each in ends}, 0).suggest(20)
 
-    found = PriorSampler(SPACE, listed, 0).suggest(20)
-
-    assert all(ins % 8 == 0 and outs % 8 == 0 for ins, outs in map(widths, found))
-
-
-def test_odd_channels_lead_to_channels_that_8_does_not_divide() -> None:
-    listed = {conv(63, 65): 1, conv(255, 511): 1}
-
-    found = PriorSampler(SPACE, listed, 0).suggest(20)
-
-    assert any(ins % 8 for ins, _ in map(widths, found))
+    assert all(ins % 8 == outs % 8 == 0 for ins, outs in map(widths, found)) == aligned
 
 
 def test_a_configuration_without_neighbours_has_its_channels_scaled_together() -> None:

@@ -11,6 +11,17 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import resolve_model
 from latcast.spaces import build
+from latcast.spaces.catalogue import models
+
+
+def test_named_networks_are_listed_with_their_published_sizes() -> None:
+    listed = {network.name: network for network in models()}
+
+    assert listed["resnet50"].family == "resnet"
+    assert listed["resnet50"].million_parameters == pytest.approx(25.6, abs=0.1)
+    assert list(listed) == sorted(listed)
+    assert [network.name for network in models("resnet1?")] == ["resnet18"]
+    assert models("no such network") == []
 
 
 def relu_file(path: Path, channels: int) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from latcast.records import Reference
 from latcast.spaces import SPACES, build
 from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import MOST_OFF, full_layers, layers_of, published, reference, short_layers
-from latcast.spaces.measured_only import can_build, why_not
+from latcast.spaces.measured_only import can_build
 
 CONV, DEPTHWISE, ADD, ACTIVATION, POOL = range(5)
 
@@ -104,14 +103,11 @@ def test_every_other_network_builds() -> None:
 
 def test_a_network_that_does_not_fit_what_was_published_is_not_built() -> None:
     """Number 104 has the layers of MobileNetV2."""
-    reason = "its published layers compute 300.8 million multiply-accumulates, where 320.2 million were published of it"
     layers = published()[104][0].tolist()
 
     for parameters in ({"network": 104}, {"network": 104, "layers": layers}):
-        found = Reference("iiswc20", parameters, "iiswc20-104")
-        assert why_not(found) == reason
-        with pytest.raises(ModelError, match=f"'iiswc20-104' cannot be built, only its latencies are known: {reason}"):
-            build(found)
+        with pytest.raises(ModelError, match=r"'iiswc20-104' cannot be built, .* compute 300\.8 million .* 320\.2 million"):
+            build(Reference("iiswc20", parameters, "iiswc20-104"))
 
 
 def test_a_published_network_is_referred_to_by_its_number() -> None:
@@ -119,7 +115,6 @@ def test_a_published_network_is_referred_to_by_its_number() -> None:
 
     assert reference(3, full_layers(short), mega_macs).parameters == {"network": 3}
     assert reference(3, None, mega_macs).parameters == {"network": 3}
-    assert len(json.dumps(reference(3, full_layers(short), mega_macs).to_json())) < 100
 
 
 def test_other_layers_are_part_of_the_reference_and_a_number_alone_is_a_name() -> None:
@@ -134,14 +129,12 @@ def test_other_layers_are_part_of_the_reference_and_a_number_alone_is_a_name() -
     ("parameters", "message"),
     [
         ({}, "found nothing, expected the number of a published network, 0 to 117"),
-        ({"network": 118}, "found 118, expected the number"),
-        ({"layers": [[0, 1], [0]]}, "not rows of the same length"),
-        ({"layers": [[0, 1]]}, "expected rows of 8 whole numbers"),
-        ({"layers": [[0.5] * 8]}, "expected rows of 8 whole numbers"),
+        ({"network": 118}, "found 118, expected the number"), ({"layers": [[0, 1], [0]]}, "not rows of the same length"),
+        ({"layers": [[0, 1]]}, "expected rows of 8 whole numbers"), ({"layers": [[0.5] * 8]}, "expected rows of 8 whole numbers"),
         ({"layers": [[7, 8, 8, 3, 3, 1, 1, 0]]}, "an operator above 4"),
         ({"layers": [[0, 8, 8, 3, 3, 1, 0, 0]]}, "window or stride of 0"),
     ],
-)
+)  # fmt: skip
 def test_parameters_of_no_network_are_refused(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         build(Reference("iiswc20", parameters))

@@ -14,9 +14,8 @@ from latcast.graph.ir import Graph
 from latcast.networks import ModelOptions, read_model
 from latcast.records import Reference
 from latcast.spaces import named_graphs
-from latcast.spaces.catalogue import SPACES, build, find_model, model
+from latcast.spaces.catalogue import SPACES, build, find_model, model, models
 from latcast.spaces.measured_only import can_build, why_not
-from latcast.spaces.models import models
 from latcast.spaces.named_graphs import GraphFile, NamedGraph, Origin, graph_file, write_graphs
 
 ORIGIN = Origin("rknn 1.0", "https://example.org", "MIT")

@@ -12,7 +12,6 @@ from latcast.spaces.operator_pairs import (
     OPERATORS,
     ROWS,
     WALL,
-    WALL_FORMS,
     WALLS,
     chain_network,
     chain_reference,
@@ -108,7 +107,7 @@ def test_branches_are_fed_with_one_tensor_and_joined() -> None:
     assert join.inputs == (first.outputs[0], wall.outputs[0])
 
 
-@pytest.mark.parametrize(("wall", "form"), [(wall, form) for wall in WALLS for form in WALL_FORMS[wall]])
+@pytest.mark.parametrize(("wall", "form"), [(wall, form) for wall in WALLS for form in WALLS[wall].forms])
 def test_walls_keep_the_shape(wall: str, form: str) -> None:
     graph = chain_network([WALL], wall=wall, blocks=1, form=form).graph
 

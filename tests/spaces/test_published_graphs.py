@@ -109,12 +109,10 @@ class TestAiHub:
     @pytest.mark.parametrize(
         ("name", "stated", "side"),
         [
-            ("fcn_resnet50", "224x224", 520),
-            ("efficientnet_v2_s", "384x384", 224),
-            ("yolov3", "416p (416x416)", 640),
+            ("fcn_resnet50", "224x224", 520), ("efficientnet_v2_s", "384x384", 224), ("yolov3", "416p (416x416)", 640),
             ("detr_resnet50", "480x480", 640),
         ],
-    )
+    )  # fmt: skip
     def test_a_size_that_its_description_states_wrongly_is_the_key_and_not_the_input(
         self, name: str, stated: str, side: int
     ) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from latcast.graph.operators import graph_macs
 from latcast.spaces import build
-from latcast.spaces.catalogue import find_model, model
+from latcast.spaces.catalogue import find_model, model, models
 from latcast.spaces.measured_only import can_build
-from latcast.spaces.models import models
 from latcast.spaces.published_names import MEMBERS, published_network
 from tests.spaces.families.counting import published_count
 
@@ -25,15 +24,13 @@ def test_every_name_is_of_a_member_or_of_a_space_with_graphs() -> None:
         ("mlperf", "mobilenet_v1_1.0_224", "224", "mobilenet_v1"),
         ("mlperf", "mobilenet_v2_0.35_224", "224", "mobilenet_v2_0_35"),
         ("mlperf", "mobilenet_v3_small_minimalistic_1.0_224", "224", "mobilenet_v3_small_minimalistic"),
-        ("mlperf", "efficientnet_lite3", "280", "efficientnet_lite3"),
-        ("mlperf", "resnet50_v1.5", "224", "resnet50"),
-        ("ti", "mnasnet_1.0_224", "224", "mnasnet1_0"),
-        ("paddle", "MobileNetV1", "", "mobilenet_v1"),
+        ("mlperf", "efficientnet_lite3", "280", "efficientnet_lite3"), ("mlperf", "resnet50_v1.5", "224", "resnet50"),
+        ("ti", "mnasnet_1.0_224", "224", "mnasnet1_0"), ("paddle", "MobileNetV1", "", "mobilenet_v1"),
         ("paddle", "mobilenet_v2_caffe", "224", "mobilenet_v2"),
         ("hailo", "efficientnet_lite4", "300x300x3", "efficientnet_lite4"),
         ("rknn", "mobilenetv2-12", "1x3x224x224", "mobilenet_v2"),
     ],
-)
+)  # fmt: skip
 def test_a_member_at_its_own_size_is_the_published_network(dataset: str, name: str, size: str, member: str) -> None:
     found, known = published_network(dataset, name, size), model(member)
     assert (found.key, found.name) == (known.key, member)
@@ -50,17 +47,12 @@ def test_other_inputs_and_classes_are_parameters() -> None:
 @pytest.mark.parametrize(
     ("dataset", "name", "size"),
     [
-        ("mlperf", "ssd_resnet34_1200", "1200"),
-        ("mlperf", "bert_large_squad", "<=384"),
-        ("mlperf", "mobilenet_v1_0.33_224", "224"),
-        ("hailo", "resnet_v1_50", "224x224x3"),
-        ("ti", "resnet50_v1", "224"),
-        ("paddle", "shufflenet_v2", "224"),
-        ("rknn", "mobilenetv2-12", "1x3x224x160"),
-        ("timm", "convnext_tiny", "289"),
+        ("mlperf", "ssd_resnet34_1200", "1200"), ("mlperf", "bert_large_squad", "<=384"),
+        ("mlperf", "mobilenet_v1_0.33_224", "224"), ("hailo", "resnet_v1_50", "224x224x3"), ("ti", "resnet50_v1", "224"),
+        ("paddle", "shufflenet_v2", "224"), ("rknn", "mobilenetv2-12", "1x3x224x160"), ("timm", "convnext_tiny", "289"),
         ("aihub", "centernet_3d", "1 x 3 x 384 x 1280"),
     ],
-)
+)  # fmt: skip
 def test_a_network_that_no_family_is_known_to_have_keeps_its_name(dataset: str, name: str, size: str) -> None:
     found = published_network(dataset, name, size)
     assert not can_build(found)

@@ -8,7 +8,7 @@ from latcast.errors import ModelError
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
-from latcast.spaces.pytorchcv import family_of, has_network, reference_of, shipped_names
+from latcast.spaces.pytorchcv import has_network, reference_of, shipped_names
 
 
 def test_resnet18_has_its_published_size() -> None:
@@ -35,15 +35,3 @@ def test_an_unknown_network_is_refused() -> None:
     assert not has_network("resnet18x")
     with pytest.raises(ModelError, match="'resnet18x' cannot be built"):
         build(reference_of("resnet18x"))
-
-
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        ("resnet18_wd4", "resnet"), ("resnext26_32x4d", "resnext"), ("sepreresnet10", "sepreresnet"),
-        ("mobilenetv3_small_w7d20", "mobilenetv3"), ("fdmobilenet_w1", "fdmobilenet"), ("regnety016", "regnet"),
-        ("squeezeresnet_v1_1", "squeezeresnet"), ("bagnet9", "bagnet"),
-    ],
-)  # fmt: skip
-def test_variants_belong_to_one_family(name: str, family: str) -> None:
-    assert family_of(name) == family

@@ -26,13 +26,10 @@ DIFFERING = {
     # Tables of their papers: He et al. 2016 (with the stride in the 3x3 convolution: 4.1 in place of 3.8 G), Liu et al. 2022,
     # Touvron et al. 2021, Liu et al. 2021, Tan and Le 2019.
     [
-        ("timm/resnet50", 25.6, 4_100),
-        ("timm/convnext_tiny", 28.6, 4_500),
-        ("timm/vit_small_patch16_224", 22, 4_600),
-        ("timm/swin_tiny_patch4_window7_224", 28.3, 4_500),
-        ("timm/efficientnet_b0", 5.3, 390),
+        ("timm/resnet50", 25.6, 4_100), ("timm/convnext_tiny", 28.6, 4_500), ("timm/vit_small_patch16_224", 22, 4_600),
+        ("timm/swin_tiny_patch4_window7_224", 28.3, 4_500), ("timm/efficientnet_b0", 5.3, 390),
     ],
-)
+)  # fmt: skip
 def test_well_known_networks_have_the_sizes_of_their_papers(name: str, million_parameters: float, million_macs: float) -> None:
     graph = build(model(name))
 

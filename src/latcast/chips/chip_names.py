@@ -207,10 +207,7 @@ def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
 
 
 def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
-    """Return the key under which devices are held out together: all whose chips share a die; an unknown text is its own group.
-
-    See :func:`chip_of` for the arguments.
-    """
+    """Return what devices are held out together by: the die of :func:`chip_of`; an unknown text is its own group."""
     chip = chip_of(device_text, chip_text, unit_kind)
     if chip is not None:
         return chip.die

@@ -87,7 +87,7 @@ def complete_platforms(incomplete: str) -> list[str]:
 
 def complete_models(incomplete: str) -> list[str]:
     """Names of published networks for the shell to complete."""
-    from latcast.spaces.models import models
+    from latcast.spaces.catalogue import models
 
     return [network.name for network in models() if network.name.startswith(incomplete)]
 

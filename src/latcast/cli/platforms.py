@@ -313,9 +313,9 @@ def models(
       latcast models mobilenet
       latcast models 'resnet*'
     """
-    from latcast.spaces import models as named
+    from latcast.spaces import catalogue
 
-    networks = {network.name: network for network in named.models()}
+    networks = {network.name: network for network in catalogue.models()}
     found = [networks[name] for name in matched(pattern, networks, "published network", "latcast models")]
     if as_json:
         print_json([asdict(network) for network in found])

@@ -16,11 +16,7 @@ from latcast.records import Measurement
 
 
 def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> int:
-    """Write measurements and return their number; the file appears only when all are written.
-
-    Raises:
-        DatasetError: The file cannot be written.
-    """
+    """Write measurements and return their number; the file appears only when all are written."""
     file = Path(path)
     count = 0
     try:
@@ -36,11 +32,7 @@ def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> 
 
 
 def append(path: str | os.PathLike[str], measurements: Iterable[Measurement], most: int | None = None) -> None:
-    """Add measurements to the end of a file, which is made where missing; beyond ``most``, the oldest are removed.
-
-    Raises:
-        DatasetError: The file cannot be written.
-    """
+    """Add measurements to the end of a file, which is made where missing; beyond ``most``, the oldest are removed."""
     file = Path(path)
     lines = [json.dumps(item.to_json(), separators=(",", ":")).encode() + b"\n" for item in measurements]
     try:
@@ -83,11 +75,7 @@ def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Measurement]:
-    """Yield the measurements of a file one by one; empty lines are skipped.
-
-    Raises:
-        DatasetError: The file cannot be read, or a line is not a measurement; the message gives file and line.
-    """
+    """Yield the measurements of a file one by one, or raise a DatasetError with file and line; empty lines are skipped."""
     for number, line in read_lines(Path(path), error=DatasetError):
         place = f"{path}:{number}"
         yield _parsed(parse_json(line, place, error=DatasetError), place)

@@ -50,7 +50,20 @@ def open_measurements(location: str | os.PathLike[str]) -> Store:
         ) from problem
     if start == _SQLITE:
         return Store(path)
-    return _in_memory(path)
+    document = jsonlines.read_document(path)
+    records = list(jsonlines.read(path)) if document is None else document
+    if not records:
+        raise DatasetError(f"{path} holds no measurements")
+    store = Store(":memory:")
+    store.location = str(path)
+    store.add_all(records)
+    # The file may have been joined from several: one quiet time for each probe, so that all compare.
+    for record in records:
+        settings = probe_settings(record)
+        if settings and settings.get("quiet_ms"):
+            key = str(settings["key"])
+            store.keep_quiet_ms(key, settle(store.quiet_ms(key), settings["quiet_ms"]))
+    return store
 
 
 @contextmanager
@@ -69,25 +82,6 @@ def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     """Return where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
     parts = [kind, settings.place, settings.runtime, settings.unit or f"cpu{settings.threads}", settings.precision]
     return made(measurements_folder()) / ("-".join(part for part in parts if part) + ".sqlite")
-
-
-def _in_memory(path: Path) -> Store:
-    from latcast.datasets.store import Store
-
-    document = jsonlines.read_document(path)
-    records = list(jsonlines.read(path)) if document is None else document
-    if not records:
-        raise DatasetError(f"{path} holds no measurements")
-    store = Store(":memory:")
-    store.location = str(path)
-    store.add_all(records)
-    # The file may have been joined from several: one quiet time for each probe, so that all compare.
-    for record in records:
-        settings = probe_settings(record)
-        if settings and settings.get("quiet_ms"):
-            key = str(settings["key"])
-            store.keep_quiet_ms(key, settle(store.quiet_ms(key), settings["quiet_ms"]))
-    return store
 
 
 def only_platform(store: Store, platform_id: str | None = None) -> Platform:

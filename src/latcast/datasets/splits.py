@@ -37,12 +37,7 @@ def device_of(platform: Platform | str) -> str:
 
 
 def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Hold out random networks.
-
-    Args:
-        networks: Names or keys; repeated ones count once.
-        seed: Same seed, same split.
-        test_share: Part to test on; rounded, and at least one on each side.
+    """Hold out random networks: so large a part of the names, rounded, and at least one on each side.
 
     Raises:
         DatasetError: Fewer than two networks, or a share outside 0 to 1.
@@ -55,12 +50,12 @@ def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHAR
 
 
 def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Hold out whole groups, drawn one by one until they hold at least the share of the members.
+    """Hold out whole groups, drawn one by one until they hold at least the share of the members, and never all.
 
     Args:
         group_of: Name or key of each member (a network, a device...) to its group.
         seed: Same seed, same split.
-        test_share: Part of the members to test on; more where the last group drawn is large, and never all groups.
+        test_share: Part of the members to test on; more where the last group drawn is large.
 
     Raises:
         DatasetError: Fewer than two groups, or a share outside 0 to 1.
@@ -83,10 +78,6 @@ def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SH
 
 def by_device(platforms: Iterable[str], seed: int) -> Split:
     """Hold out random devices, each with all its platforms: all core sets, precisions and runtimes.
-
-    Args:
-        platforms: Platform ids.
-        seed: Same seed, same split.
 
     Raises:
         DatasetError: Fewer than two devices.

@@ -88,7 +88,15 @@ class Store:
             if connection.dialect.name == "sqlite":
                 refuse_programs(connection, self.location)
             Base.metadata.create_all(connection)
-        self._check_version()
+        with self._writing("open") as session:
+            row = session.get(PropertyRow, "schema")
+            if row is None:
+                session.add(PropertyRow(name="schema", value=str(STORE_SCHEMA_VERSION)))
+            elif not str(row.value).isdecimal() or int(row.value) > STORE_SCHEMA_VERSION:
+                raise DatasetError(
+                    f"the store {self.location} has schema {row.value}, this latcast reads up to "
+                    f"{STORE_SCHEMA_VERSION}; update latcast"
+                )
 
     def __enter__(self) -> Store:
         return self
@@ -115,11 +123,7 @@ class Store:
         return self.add_all([measurement]) == 1
 
     def add_all(self, measurements: Iterable[Measurement]) -> int:
-        """Commit many records at once; return the number of new ones.
-
-        Raises:
-            LatcastError: A platform id is malformed; nothing is added then.
-        """
+        """Commit many records at once; return the number of new ones. Nothing is added where a platform id is malformed."""
         with self._writing("add to") as session:
             return len(self._insert(session, measurements))
 
@@ -265,17 +269,6 @@ class Store:
         return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
 
     # Below: transactions
-
-    def _check_version(self) -> None:
-        with self._writing("open") as session:
-            row = session.get(PropertyRow, "schema")
-            if row is None:
-                session.add(PropertyRow(name="schema", value=str(STORE_SCHEMA_VERSION)))
-            elif not str(row.value).isdecimal() or int(row.value) > STORE_SCHEMA_VERSION:
-                raise DatasetError(
-                    f"the store {self.location} has schema {row.value}, this latcast reads up to "
-                    f"{STORE_SCHEMA_VERSION}; update latcast"
-                )
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:

@@ -110,16 +110,12 @@ def draw_variants(
     families: Sequence[str] = FAMILIES,
     progress: Callable[[str, int], None] = lambda family, done: None,
 ) -> list[Variant]:
-    """Draw the benchmark, family by family; a smaller count is the head of a larger one.
+    """Draw the benchmark, ``count`` networks of each family (15,625 cells at most); a smaller count is the head of a larger one.
 
-    Args:
-        count: Networks of each part; NAS-Bench-201 has 15,625 and gives no more.
-        seed: Same seed, same networks.
-        families: Some of :data:`FAMILIES`.
-        progress: Called after each network with its family and the number done.
+    ``progress`` is called after each network with its family and the number done.
 
     Raises:
-        DatasetError: No such part.
+        DatasetError: No such family.
     """
     unknown = sorted(set(families) - set(FAMILIES))
     if unknown:
@@ -158,11 +154,6 @@ def stratified(variants: Iterable[Variant], count: int, seed: int = 0) -> list[V
     A family's variants are sorted by their multiply-accumulates and cut into as many strata as are wanted of it; one is drawn
     from each. The families alternate, so that any beginning holds all of them about equally.
 
-    Args:
-        variants: To draw from.
-        count: Number of variants; where it is not a multiple of the families, the first ones have one more.
-        seed: Same seed, same part.
-
     Raises:
         DatasetError: A family has fewer variants than its share.
     """
@@ -197,14 +188,12 @@ def measure_variants(
     budget_s: float | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> CampaignReport:
-    """Measure variants in their order into a store; those that it holds already are skipped.
+    """Measure variants in order into a store (:class:`~latcast.measure.campaign.Campaign`); those that it holds are skipped.
 
     Args:
-        variants, settings, store: See :class:`~latcast.measure.campaign.Campaign`.
         processes: Measurements of each variant, each from another process; three make a label.
         profile: Whether to time executed kernels, which predictors learn from.
         budget_s: No batch is begun after this many seconds.
-        progress: Called at every step.
 
     Raises:
         RuntimeFailure: The runtime cannot be started.

@@ -89,12 +89,7 @@ def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]
 
 
 def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe) -> None:
-    """Write the file; it appears only when it is whole.
-
-    Raises:
-        DatasetError: The file cannot be written.
-        MissingExtraError: PyArrow is not installed.
-    """
+    """Write the file; it appears only when it is whole. Raise a DatasetError if it cannot be written."""
     arrow = _parquet()
     file = Path(path)
     columns = _columns(variants)
@@ -144,12 +139,7 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def read_variants(path: Path | str) -> list[Variant]:
-    """Return all rows of a file, in order.
-
-    Raises:
-        DatasetError: It is not a file of variants.
-        MissingExtraError: PyArrow is not installed.
-    """
+    """Return all rows of a file, in order; raise a DatasetError if it is not of variants, a MissingExtraError without PyArrow."""
     with _opened(path) as file:
         rows = file.read().to_pylist()
     return [_variant(row, path) for row in rows]

@@ -26,7 +26,7 @@ from latcast.fusion.test_cases import (
     pair_case,
     wall_time,
 )
-from latcast.spaces.operator_pairs import MAP, OPERATORS, ROWS, TOKENS, WALL, WALL_FORMS, WALLS, operator, stands_behind
+from latcast.spaces.operator_pairs import MAP, OPERATORS, ROWS, TOKENS, WALL, WALLS, operator, stands_behind
 
 LONG, SHORT = "conv", ("relu", "add")
 """Operators by whose pairs the size is chosen: one that takes long before those that take least."""
@@ -151,7 +151,7 @@ def choose_surroundings(
             if form in operator(name).forms
             and (form == MAP or any(form in forms(name, other) or form in forms(other, name) for other in operators))
         ]
-        for wall in (wall for wall, its_forms in WALL_FORMS.items() if form in its_forms and names):
+        for wall in (name for name, wall in WALLS.items() if form in wall.forms and names):
             setting = replace(base, form=form, wall=wall)
             wanted = [name for name in names if stands_behind(wall, name, form)]
             chains = [setting.network(*[WALL] * walls) for walls in (1, 2, 3)] + [setting.network(WALL, operand=True)]

@@ -14,7 +14,7 @@ from latcast.hub.scales import Forecast
 from latcast.predictors.bundle_index import LOCAL, IndexEntry, available_platforms
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import model as published_model
-from latcast.spaces.models import models
+from latcast.spaces.catalogue import models
 
 
 @cache

@@ -7,7 +7,7 @@ from math import ceil, isnan
 from random import Random
 
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.sampler import PriorSampler, draw_distinct
+from latcast.samplers.sampler import LearningSampler, draw_distinct
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -21,16 +21,14 @@ LARGE_ERROR = 0.1
 """Relative error from which on a point is inaccurate: a miss of the paper's accuracy within ±10 %."""
 
 
-class AdaptiveSampler:
+class AdaptiveSampler(LearningSampler):
     """A sampler that draws from the prior until errors are known, then around the points with the largest ones.
 
     The errors are those of a fixed test set, observed once a round. Around each point the grid's dimensions (HW, K, S) stay and
     channels are drawn evenly. Where no error is large, the prior goes on.
 
     Args:
-        space: Valid configurations.
-        listed: Configurations of networks, with their numbers.
-        seed: Of every random choice.
+        space, listed, seed: See :class:`latcast.samplers.SamplerMaker`.
         samples_per_point: Samples around one inaccurate point in one suggestion.
         large_error: Relative error from which on a point is inaccurate.
     """
@@ -39,19 +37,10 @@ class AdaptiveSampler:
         self, space: KernelSpace, listed: ConfigurationCounts, seed: int, *, samples_per_point: int = SAMPLES_PER_POINT,
         large_error: float = LARGE_ERROR,
     ) -> None:  # fmt: skip
-        self._space = space
-        self._seed = seed
+        super().__init__(space, listed, seed)
         self._samples_per_point = samples_per_point
         self._large_error = large_error
-        self._prior = PriorSampler(space, listed, seed)
-        self._seen: set[Configuration] = set()
         self._errors: dict[Configuration, float] = {}
-
-    def suggest(self, count: int) -> list[Configuration]:
-        found = self._fine_grained(count)
-        found += self._prior.suggest(count - len(found))
-        self._note(found)
-        return found
 
     def observe(
         self,
@@ -65,11 +54,7 @@ class AdaptiveSampler:
             known = zip(configurations, errors, strict=True)
             self._errors.update((configuration, error) for configuration, error in known if not isnan(error))
 
-    def _note(self, configurations: Sequence[Configuration]) -> None:
-        self._seen.update(configurations)
-        self._prior.observe(configurations)
-
-    def _fine_grained(self, count: int) -> list[Configuration]:
+    def _learned(self, count: int) -> list[Configuration]:
         large = [(error, point) for point, error in self._errors.items() if error > self._large_error]
         points = [point for _, point in sorted(large, reverse=True)[: ceil(count / self._samples_per_point)]]
         # From the known points alone, so that a new sampler with the same observations goes on as this one would.

@@ -51,13 +51,15 @@ class SamplerMaker(Protocol):
         """
 
 
-class _Distinct:
-    """A base of random and prior sampling: draws, never the same twice."""
+class RandomSampler:
+    """A sampler that draws evenly: choices on the grid, channels over their range (nn-Meter §7.3 compares with it)."""
 
-    _seen: set[Configuration]
+    kind = "random"
 
-    def _draw(self) -> Configuration | None:
-        raise NotImplementedError
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
+        self._space = space
+        self._rng = Random(f"{self.kind}/{space.name}/{seed}")
+        self._seen: set[Configuration] = set()
 
     def suggest(self, count: int) -> list[Configuration]:
         return draw_distinct(self._draw, count, self._seen)
@@ -70,15 +72,6 @@ class _Distinct:
         errors: Sequence[float] | None = None,
     ) -> None:
         self._seen.update(configurations)
-
-
-class RandomSampler(_Distinct):
-    """A sampler that draws evenly: choices on the grid, channels over their range (nn-Meter §7.3 compares with it)."""
-
-    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
-        self._space = space
-        self._rng = Random(f"random/{space.name}/{seed}")
-        self._seen: set[Configuration] = set()
 
     def _draw(self) -> Configuration | None:
         return self._space.draw(self._rng)
@@ -94,7 +87,7 @@ GRAIN = 8
 """Widths of networks are multiples of this, of 4 or of 2, or odd."""
 
 
-class PriorSampler(_Distinct):
+class PriorSampler(RandomSampler):
     """A sampler that draws configurations as networks have them; evenly where no network has a kernel of the type.
 
     nn-Meter §5.2, with whole configurations in place of one distribution a dimension. Half of the draws are configurations that
@@ -102,17 +95,12 @@ class PriorSampler(_Distinct):
     but channels, all channels move by the same part of the way from one to the other, in logarithms, and stay multiples of 8,
     4 or 2 where both are. So wide layers stay wide at both ends, and alignment is as frequent as in networks. A configuration
     without such a neighbour has all its channels scaled by one factor.
-
-    Args:
-        space: Valid configurations.
-        listed: Configurations of networks, with their numbers.
-        seed: Of every random choice.
     """
 
+    kind = "prior"
+
     def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
-        self._space = space
-        self._rng = Random(f"prior/{space.name}/{seed}")
-        self._seen: set[Configuration] = set()
+        super().__init__(space, listed, seed)
         self._rows = [row for row in listed if space.within_limits(row)]
         self._weights = list(accumulate(listed[row] for row in self._rows))
         self._spans: list[Mapping[str, int]] = []
@@ -129,21 +117,52 @@ class PriorSampler(_Distinct):
     def _draw(self) -> Configuration | None:
         rng = self._rng
         if not self._rows:
-            return self._space.draw(rng)
+            return super()._draw()
         [index] = rng.choices(range(len(self._rows)), cum_weights=self._weights)
         if rng.random() >= BEYOND_SHARE:
             return self._space.canonical(self._rows[index])
-        return self._space.moved(self._rows[index], self._between(index, rng.choice(self._group[index])))
-
-    def _between(self, index: int, other: int) -> dict[str, int]:
-        """Return channels between those of two listed configurations, or about those of one."""
-        a, b = self._spans[index], self._spans[other]
+        a, b = self._spans[index], self._spans[rng.choice(self._group[index])]
+        part = rng.random()
         if a == b:
             low, high = LONE_FACTORS
-            factor = low * (high / low) ** self._rng.random()
-            return {name: on_grain(factor * value, grain(value)) for name, value in a.items()}
-        part = self._rng.random()
-        return {name: on_grain(a[name] ** (1 - part) * b[name] ** part, grain(a[name], b[name])) for name in a}
+            factor = low * (high / low) ** part
+            channels = {name: on_grain(factor * value, grain(value)) for name, value in a.items()}
+        else:
+            channels = {name: on_grain(a[name] ** (1 - part) * b[name] ** part, grain(a[name], b[name])) for name in a}
+        return self._space.moved(self._rows[index], channels)
+
+
+class LearningSampler:
+    """A base of samplers that learn, and go on as the prior does where they know nothing better."""
+
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
+        self._space = space
+        self._seed = seed
+        self._prior = PriorSampler(space, listed, seed)
+        self._seen: set[Configuration] = set()
+
+    def _learned(self, count: int) -> list[Configuration]:
+        """Return up to ``count`` new configurations, noted in ``_seen``."""
+        raise NotImplementedError
+
+    def suggest(self, count: int) -> list[Configuration]:
+        found = self._learned(count)
+        found += self._prior.suggest(count - len(found))
+        self._note(found)
+        return found
+
+    def observe(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        latency_ms: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+    ) -> None:
+        self._note(configurations)
+
+    def _note(self, configurations: Sequence[Configuration]) -> None:
+        self._seen.update(configurations)
+        self._prior.observe(configurations)
 
 
 def grain(*values: int) -> int:
@@ -164,13 +183,7 @@ FRUITLESS = 400
 
 
 def draw_distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
-    """Draw configurations that are not in ``seen`` and add them to it.
-
-    Args:
-        draw: One draw; None where it failed.
-        count: Of configurations; fewer are returned after :data:`FRUITLESS` draws in a row without one.
-        seen: Configurations not to be drawn.
-    """
+    """Draw configurations that are not in ``seen`` and add them; fewer after :data:`FRUITLESS` failed draws."""
     found: list[Configuration] = []
     fruitless = 0
     while len(found) < count and fruitless < FRUITLESS:

@@ -10,7 +10,7 @@ kernels of a type, the prior sampler goes on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from latcast.folders import cache_folder, made, replacing
 from latcast.kernels.kernel import Configuration
 from latcast.perceptron import Adam, Layers, forward
 from latcast.reading import parse_tensors, read_bytes
-from latcast.samplers.sampler import PriorSampler, draw_distinct, grain, on_grain
+from latcast.samplers.sampler import LearningSampler, draw_distinct, grain, on_grain
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -103,14 +103,7 @@ class Decoder:
 
 
 def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
-    """Return a decoder that learned kernels: from this process's memory, from the cache's file, or trained now.
-
-    Args:
-        name: The kernel type, for the file's name.
-        rows: (kernels, dimensions), each between 0 and 1.
-        importance: (kernels,) how often each is seen, summing to 1.
-        seed: Of weights, batches and noise.
-    """
+    """Return :func:`train_decoder`'s result from this process's memory, from the user's cache, or trained now."""
     data = np.ascontiguousarray(np.column_stack([rows, importance]), dtype=np.float64)
     return _decoder(name, data.shape, data.tobytes(), seed)
 
@@ -176,8 +169,8 @@ class _Autoencoder:
 def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
     """Train encoder and decoder and keep the decoder, with the encoder's distribution of each kernel.
 
-    Encoder and decoder (Fig. 4) have five layers each. The loss is the evidence bound of Kingma and Welling: half the squared
-    error over the variance of the decoder's noise, and the divergence of the encoder's normal distribution from the standard one,
+    The loss is the evidence bound of Kingma and Welling: half the squared error over the variance of the decoder's noise, and the
+    divergence of the encoder's normal distribution from the standard one,
 
         KL = -1/2 Σ (1 + log σ² - μ² - σ²),
 
@@ -188,7 +181,6 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
     Args:
         rows: (kernels, dimensions), each between 0 and 1.
         importance: (kernels,) probability of each in a batch.
-        seed: Of weights, batches and noise.
     """
     steps = int(np.clip(STEPS_PER_ROW * len(rows), LEAST_STEPS, MOST_STEPS))
     rng = np.random.default_rng(seed)
@@ -219,47 +211,21 @@ FEWEST_WANTED = 20
 DRAWN_AT_ONCE = 256
 
 
-class VaeSampler:
-    """A sampler that draws kernels as a variational autoencoder decodes them.
-
-    Args:
-        space: Valid configurations.
-        listed: Configurations of networks, with their numbers.
-        seed: Of every random choice.
-    """
+class VaeSampler(LearningSampler):
+    """A sampler that draws kernels as a variational autoencoder decodes them."""
 
     def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
-        self._space = space
-        self._seed = seed
-        self._prior = PriorSampler(space, listed, seed)
-        self._seen: set[Configuration] = set()
+        super().__init__(space, listed, seed)
         self._rng = np.random.default_rng([seed, *space.name.encode()])
         self._drawn: list[np.ndarray] = []
         self._tried: set[tuple[int, ...]] = set()
         self._rows = [row for row in listed if space.within_limits(row)]
         self._counts = np.array([listed[row] for row in self._rows], dtype=np.float64)
 
-    def suggest(self, count: int) -> list[Configuration]:
+    def _learned(self, count: int) -> list[Configuration]:
         # By the known and the asked kernels alone, so that a new sampler with the same observations goes on as this one would.
-        learned = len(self._seen) + count >= FEWEST_WANTED and len(self._rows) >= FEWEST_ROWS and self._names
-        found = draw_distinct(self._draw, count, self._seen) if learned else []
-        if len(found) < count:
-            found += self._prior.suggest(count - len(found))
-        self._note(found)
-        return found
-
-    def observe(
-        self,
-        configurations: Sequence[Configuration],
-        *,
-        latency_ms: Sequence[float] | None = None,
-        errors: Sequence[float] | None = None,
-    ) -> None:
-        self._note(configurations)
-
-    def _note(self, configurations: Sequence[Configuration]) -> None:
-        self._seen.update(configurations)
-        self._prior.observe(configurations)
+        enough = len(self._seen) + count >= FEWEST_WANTED and len(self._rows) >= FEWEST_ROWS and self._names
+        return draw_distinct(self._draw, count, self._seen) if enough else []
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -298,12 +264,10 @@ class VaeSampler:
         return np.asarray(0.5 * frequency + 0.5 * cost / cost.sum())
 
     def _draw(self) -> Configuration | None:
+        """Return the valid kernel nearest to a decoded vector; None where there is none near."""
         if not self._drawn:
             self._drawn = list(self._decoder.draw(DRAWN_AT_ONCE, self._importance, self._rng))
-        return self._nearest_valid(self._drawn.pop())
-
-    def _nearest_valid(self, decoded: np.ndarray) -> Configuration | None:
-        """Return the kernel nearest to a decoded vector, (dimensions,) from 0 to 1; None where there is none near."""
+        decoded = self._drawn.pop()  # (dimensions,) from 0 to 1
         low = self._logs.min(axis=0)
         values = 2.0 ** (low + decoded * (self._logs.max(axis=0) - low)) - 1.0
         wanted = dict(zip(self._names, values.tolist(), strict=True))

@@ -55,16 +55,7 @@ def bottleneck(
 ) -> str:
     """Add the branch of a residual bottleneck: 1x1, spatial, 1x1 without activation (He et al. 2016, Fig. 5).
 
-    Args:
-        b: The builder.
-        x: What the branch reads.
-        width: Output channels.
-        inner: Channels of the spatial convolution.
-        kernel: Its kernel size.
-        stride: Its stride.
-        groups: Groups of the spatial convolution.
-        activation: After the first two convolutions.
-        squeeze_excite: Behind the spatial convolution.
+    ``inner`` are the channels of the spatial convolution; ``squeeze_excite`` stands behind it.
     """
     y = b.conv_bn(x, inner, activation=activation)
     y = b.conv_bn(y, inner, kernel, stride=stride, groups=groups, activation=activation)
@@ -103,14 +94,7 @@ def inverted_residual(
     """Add a 1x1 expansion, a depthwise convolution, a 1x1 projection without activation (Sandler et al. 2018, §3.3).
 
     Args:
-        b: The builder.
-        x: What the block reads.
-        width: Output channels.
-        expanded: Channels of the depthwise convolution.
-        kernel: Its kernel size.
-        stride: Its stride.
-        activation: After the first two convolutions.
-        squeeze_excite: Behind the depthwise convolution.
+        expanded: Channels of the depthwise convolution, behind which ``squeeze_excite`` stands.
         expand: Whether there is an expansion; where not given, if ``expanded`` is not the number of input channels.
         skip: Whether the input is added where the shape stays.
     """
@@ -143,15 +127,9 @@ def inception(
     pool: Callable[[str], str],
     activation: str = "relu",
 ) -> str:
-    """Add branches side by side, concatenated (Szegedy et al. 2015, Fig. 2 b).
+    """Add branches of convolutions side by side, concatenated (Szegedy et al. 2015, Fig. 2 b).
 
-    Args:
-        b: The builder.
-        x: What the block reads.
-        branches: The convolutions of each.
-        pooled: Output channels of the 1x1 convolution of the last branch, which begins with a pooling.
-        pool: Adds that pooling.
-        activation: After each convolution.
+    The last branch is what ``pool`` adds, and a 1x1 convolution of ``pooled`` channels.
     """
     ends = []
     for branch in branches:

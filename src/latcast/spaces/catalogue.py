@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
 from latcast.records import Reference
-from latcast.registry import Registry, nearest_names
+from latcast.registry import Registry, matching, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
 
@@ -26,10 +26,18 @@ class Space(Protocol):
     """A set of networks, each given by a few JSON values."""
 
     def build(self, **parameters: Any) -> Graph:
-        """Return the member with these parameters."""
+        """Return the member with these parameters.
+
+        Raises:
+            ModelError: Unknown parameters, or parameters that make no valid network.
+        """
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members, the same for the same seed."""
+        """Return ``count`` different members, the same for the same seed; a smaller count is the head of a larger one's list.
+
+        Raises:
+            LatcastError: The space has fewer.
+        """
 
 
 @dataclass(frozen=True)
@@ -38,11 +46,9 @@ class PublishedModel:
 
     Attributes:
         parameters: Arguments of the family's ``build``.
-        million_parameters: Learned values as published, in millions.
-        million_macs: Multiply-accumulates of one 224x224 image (or the stated resolution), in millions.
+        million_parameters, million_macs: Learned values, and multiply-accumulates of one image of the usual size, as published.
         source: Where the figures stand.
-        drawn: Whether test networks and the kernel zoo are drawn from it. These sets stay the same for everybody where a family
-            gets another member.
+        drawn: Whether test networks and the kernel zoo are drawn from it; those of earlier versions stay the same.
     """
 
     parameters: Mapping[str, Any]
@@ -99,21 +105,15 @@ SPACES: Registry[Space] = Registry(
     | {name: f"latcast.spaces.synthetic.{target}" for name, target in _SYNTHETIC.items()}
     | dict(SUPERNET_TARGETS)
     | {"nas_bench_201": "latcast.spaces.nas.nas_bench_201:SPACE"}
-    | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
-    | {"iiswc20": "latcast.spaces.iiswc20:SPACE"}
-    | {"published_segments": "latcast.spaces.published_segments:SPACE"}
-    | {"operator_pairs": "latcast.spaces.operator_pairs:SPACE"}
-    | dict(MEASURED_ONLY),
+    | {name: f"latcast.spaces.{name}:SPACE" for name in ("pytorchcv", "iiswc20", "published_segments", "operator_pairs")},
     group="latcast.spaces",
 )
+for _name, _networks in MEASURED_ONLY.items():
+    SPACES.register(_name, _networks)
 
 
 def family(name: str) -> VariantFamily | StoredFamily:
-    """Return a family of real networks.
-
-    Raises:
-        UnknownNameError: No such family.
-    """
+    """Return a family of real networks, or raise an UnknownNameError."""
     if name not in FAMILY_NAMES:
         near = nearest_names(name, list(FAMILY_NAMES)) or list(FAMILY_NAMES)
         raise UnknownNameError(f"no family is called '{name}'; known: {', '.join(near)}")
@@ -123,10 +123,8 @@ def family(name: str) -> VariantFamily | StoredFamily:
 def model(name: str, *, as_measured: bool = False) -> Reference:
     """Return the reference of a published network: "resnet50" of a family, "timm/convnext_tiny" of another space.
 
-    Args:
-        name: Of the network.
-        as_measured: Whether a name means first the network of pytorchcv that was measured on known phones, and then also any
-            other network of pytorchcv or of ``iiswc20``.
+    With ``as_measured``, a name means first the network of pytorchcv that was measured on known phones, and then also any other
+    network of pytorchcv or of ``iiswc20``.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -136,14 +134,14 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
         >>> latcast.model("resnet18").space
         'resnet'
     """
+    from latcast.spaces import pytorchcv
+
     found = find_model(name, as_measured=as_measured)
     if found is not None:
         return found
     known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
     if as_measured:
-        from latcast.spaces.pytorchcv import shipped_names
-
-        known += sorted(shipped_names())
+        known += sorted(pytorchcv.shipped_names())
     near = [*(each for each in all_networks() if each.endswith(f"/{name}")), *nearest_names(name, known)]
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     raise UnknownNameError(f"no published model is called '{name}'; {nearest}all: latcast models")
@@ -169,6 +167,55 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
     if as_measured and pytorchcv.has_network(name):
         return pytorchcv.reference_of(name)
     return iiswc20.buildable().get(name) if as_measured and name.startswith("iiswc20-") else None
+
+
+@dataclass(frozen=True)
+class NetworkSummary:
+    """A named network and its size.
+
+    Attributes:
+        name: As :func:`latcast.predict` and :func:`latcast.model` take it.
+        family: The family of networks that it belongs to, or the space that its name begins with.
+        million_parameters, million_macs: As published of a member of a family, else of the module that was built, or None.
+        source: Where the figures stand, or what built the network.
+        top1_percent: Published accuracy on ImageNet; None where none is known.
+    """
+
+    name: str
+    family: str
+    million_parameters: float
+    million_macs: float | None
+    source: str
+    top1_percent: float | None = None
+
+
+def models(pattern: str | None = None) -> list[NetworkSummary]:
+    """Return the networks that have a name, sorted by it.
+
+    Args:
+        pattern: Part of the name, or a glob of the whole name (``"mobilenet_v?_*"``); all where None.
+
+    Example:
+        >>> import latcast
+        >>> [network.name for network in latcast.models("squeezenet1_?")]
+        ['squeezenet1_0', 'squeezenet1_1']
+    """
+    found = {
+        name: NetworkSummary(name, family_name, paper.million_parameters, paper.million_macs, paper.source)
+        for family_name in FAMILY_NAMES
+        for name, paper in family(family_name).published.items()
+    } | {
+        name: NetworkSummary(
+            name,
+            name.partition("/")[0],
+            network.parameters / 1e6,
+            network.macs / 1e6,
+            network.origin.source,
+            network.top1_percent,
+        )
+        for name, network in all_networks().items()
+    }
+    return [found[name] for name in matching(pattern, found)]
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
@@ -245,9 +292,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def build(reference: Reference, *, trust: bool = False) -> Graph:
-    """Build the network that a reference stands for.
-
-    ``file`` references are read from their path by the importers; ``kernel/TYPE`` references are single kernels.
+    """Build the network that a reference stands for; ``file`` is read from its path, ``kernel/TYPE`` is a single kernel.
 
     Args:
         reference: What to build.
@@ -266,23 +311,17 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
     if reference.space == "file":
         from latcast.graph.importers import load_graph
 
-        path = Path(str(reference.parameters["path"]))
-        _check_content(path, reference.parameters.get("sha256"))
+        path, expected = Path(str(reference.parameters["path"])), reference.parameters.get("sha256")
+        if expected is not None and path.is_file():
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            if found != expected:
+                raise ModelError(
+                    f"{path}: found content {found[:12]}, expected {expected[:12]}: the file has changed since it was measured; "
+                    "measure it again, or put the old file back"
+                )
         return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.types import kernel_graph
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)
-
-
-def _check_content(path: Path, sha256: str | None) -> None:
-    """Refuses a file whose content is no longer what a measurement was taken of."""
-    if sha256 is None or not path.is_file():
-        return  # a missing file is the importer's to say
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise ModelError(
-            f"{path}: found content {found[:12]}, expected {sha256[:12]}: the file has changed since it was measured; "
-            "measure it again, or put the old file back"
-        )

@@ -55,10 +55,7 @@ def published() -> tuple[tuple[np.ndarray, float], ...]:
 
 
 def short_layers(layers: np.ndarray) -> np.ndarray:
-    """(layers, 13) as published to (layers, 8): operator's number, sides, channels, window, stride, padding.
-
-    The multiply-accumulates follow from the others.
-    """
+    """Return layers as published, (layers, 13), as (layers, 8): operator's number, sides, channels, window, stride, padding."""
     codes = layers[:, : len(OPERATORS)].argmax(axis=1)
     return np.column_stack([codes, layers[:, len(OPERATORS) : WIDTH - 1]]).astype(np.int64)
 
@@ -79,15 +76,10 @@ def _macs(short: np.ndarray) -> np.ndarray:
 
 
 def reference(network: int, layers: np.ndarray | None, mega_macs: float) -> Reference:
-    """Return the reference of a network as a dataset states it.
+    """Return the reference of a network as a dataset states it, by its layers, (layers, 13), or None where they are not at hand.
 
     One of the published networks is referred to by its number; another one carries its short layers, and one whose layers are not
     known has a name alone.
-
-    Args:
-        network: Its number.
-        layers: (layers, 13), None where they are not at hand.
-        mega_macs: Millions of multiply-accumulates.
     """
     name = f"{NAME}-{network}"
     short = None if layers is None else short_layers(layers)
@@ -108,11 +100,7 @@ def buildable() -> Mapping[str, Reference]:
 
 
 def layers_of(parameters: Mapping[str, Any]) -> np.ndarray:
-    """Return the layers, (layers, 13), of a reference's network, one that cannot be built included.
-
-    Raises:
-        ModelError: The reference has neither layers nor the number of a published network.
-    """
+    """Return the layers, (layers, 13), of a reference's network, or raise a ModelError where they are not known."""
     return full_layers(_known(**parameters)[0])
 
 
@@ -163,11 +151,7 @@ class LayerLists:
     """The networks as a space: see the module."""
 
     def build(self, **parameters: Any) -> Graph:
-        """Build a network.
-
-        Args:
-            parameters: ``network``, the number of a published one, or ``layers``, rows of operator's number, sides, channels,
-                window, stride and padding.
+        """Build a network from ``network``, the number of a published one, or ``layers``, in the form of :func:`short_layers`.
 
         Raises:
             ModelError: Its layers are not known, do not compute what was published, or do not fit each other.
@@ -179,11 +163,7 @@ class LayerLists:
         return graph_of_layers(_known(**parameters)[0])
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return ``count`` different published networks, the same for the same seed.
-
-        Raises:
-            ModelError: There are fewer.
-        """
+        """Return different published networks; see :class:`latcast.spaces.catalogue.Space`."""
         whole = list(buildable().values())
         if count > len(whole):
             raise ModelError(f"found {len(whole)} networks in {NAME}; expected to draw {count}")
@@ -194,12 +174,7 @@ SPACE = LayerLists()
 
 
 class _Wiring:
-    """A graph that grows by layers.
-
-    Args:
-        side: Of the image.
-        channels: Of the image.
-    """
+    """A graph that grows by layers, from an image of so many channels and pixels a side."""
 
     def __init__(self, side: int, channels: int) -> None:
         self.builder = GraphBuilder(NAME)
@@ -208,7 +183,7 @@ class _Wiring:
 
     def source(self, side: int, channels: int, *, pooling: bool) -> str:
         """Return the tensor that a layer with this input reads."""
-        ends = [name for name in self.results if name not in self._read and self._side(name) == side]
+        ends = [name for name in self.results if name not in self._read and self.builder.shape(name)[2] == side]
         branches = len(ends) > 1 and (pooling or sum(self.builder.channels(name) for name in ends) == channels)
         if branches:
             self._read.update(ends)
@@ -220,9 +195,6 @@ class _Wiring:
         raise ModelError(
             f"no layer returns {channels} channels of {side} by {side} pixels; expected one for the next layer to read"
         )
-
-    def _side(self, name: str) -> int:
-        return self.builder.shape(name)[2]
 
 
 def graph_of_layers(short: np.ndarray) -> Graph:

@@ -46,12 +46,9 @@ def kernel_reference(type_name: str, configuration: Configuration) -> Reference:
 
 
 class KernelSpace:
-    """The valid configurations of a kernel type under a runtime's fusion rules.
+    """The valid configurations of a kernel type under a runtime's fusion rules, which decide what is one kernel.
 
-    Args:
-        type_name: The kernel type.
-        rules: Fusion rules of the runtime, which decide what is one kernel.
-        singles: What is known of single kernels under these rules; spaces of several types may share it.
+    Spaces of several types may share ``singles``, what is known of single kernels under these rules.
 
     Raises:
         UnknownNameError: No such kernel type.
@@ -148,11 +145,7 @@ class KernelSpace:
         return chosen
 
     def check_drawable(self) -> None:
-        """Raise where no kernel of the type can be drawn.
-
-        Raises:
-            UnsupportedOperatorError: The runtime has no kernels of the type.
-        """
+        """Raise an UnsupportedOperatorError if the runtime has no kernels of the type."""
         if not self.drawable:
             known = ", ".join(kernel_spaces(self.rules))
             raise UnsupportedOperatorError(
@@ -163,7 +156,7 @@ class KernelSpace:
 
     def dimensions(self, configuration: Configuration) -> dict[str, int]:
         """Return a configuration in the dimensions of its parametrisation; what is fused stays as it is."""
-        fields = self._fields(configuration)
+        fields = dict(zip(self.kernel_type.fields, configuration, strict=True))
         fused = {name: fields.pop(name) for name in FUSED_FIELDS}
         return {**self.parametrisation.read(fields), **fused}
 
@@ -190,11 +183,6 @@ class KernelSpace:
             if self.parametrisation.sensible({**self.parametrisation.constants, **cell}):
                 found.append(cell)
         return found
-
-    # Fields
-
-    def _fields(self, configuration: Configuration) -> dict[str, int]:
-        return dict(zip(self.kernel_type.fields, configuration, strict=True))
 
     def _written(self, values: Values, fused: tuple[int, ...]) -> Configuration:
         fields = {**self.parametrisation.write(values), **dict(zip(FUSED_FIELDS, fused, strict=True))}

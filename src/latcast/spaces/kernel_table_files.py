@@ -9,7 +9,7 @@ import io
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,7 @@ Configurations = Mapping[str, np.ndarray]
 
 
 def table_file(made_from: str, configurations: Configurations, **arrays: Any) -> bytes:
-    """Return a table as a file.
-
-    Args:
-        made_from: The fingerprint.
-        configurations: The distinct kernels.
-        arrays: What else it holds.
-    """
+    """Return the content of a file from its fingerprint, distinct kernels, and further arrays."""
     types: dict[str, Any] = {_TYPE + name: small(rows) for name, rows in configurations.items()}
     fields = np.array(json.dumps(_fields(configurations)))
     buffer = io.BytesIO()
@@ -77,14 +71,20 @@ def small(values: np.ndarray) -> np.ndarray:
     return values.astype(least)
 
 
-def cached_path(name: str) -> Path:
-    """Return the path of a table in the user's cache."""
+def stored(shipped: Path) -> Iterator[tuple[bytes, bool]]:
+    """Yield the tables of a file's name, each with whether it is the shipped one: that first, then that of the user's cache."""
+    for path in (shipped, _cached(shipped.name)):
+        with suppress(OSError):
+            yield path.read_bytes(), path is shipped
+
+
+def _cached(name: str) -> Path:
     return cache_folder() / "tables" / name
 
 
 def keep(name: str, content: bytes) -> None:
     """Write a table to the user's cache; where that cannot be written, nothing is kept."""
-    path = cached_path(name)
+    path = _cached(name)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as draft:

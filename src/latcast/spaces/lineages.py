@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
@@ -10,33 +11,44 @@ from pathlib import Path
 from latcast.errors import LatcastError
 from latcast.graph.blocks import main_block
 from latcast.records import Reference
-from latcast.spaces.catalogue import SYNTHETIC_NAMES, build, model
-from latcast.spaces.named_graphs import all_networks
+from latcast.spaces.catalogue import SYNTHETIC_NAMES, build
 from latcast.spaces.published_segments import NAME as SEGMENTS
-from latcast.spaces.pytorchcv import NAME as PYTORCHCV
-from latcast.spaces.pytorchcv import family_of as family_by_name
 
-SPACES_OF_NAMES = frozenset({PYTORCHCV, "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
+SPACES_OF_NAMES = frozenset({"pytorchcv", "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
 """Collections of networks of many families, which their names tell."""
+
+_PREFIXES = (
+    "densenet", "efficientnet", "fbnet", "fdmobilenet", "hardnet", "hrnet", "mnasnet", "mobilenetv2", "mobilenetv3",
+    "mobilenet_v2", "mobilenet_v3", "mobilenet", "preresnet", "proxylessnas", "regnet", "resnext", "resnet", "sepreresnet",
+    "seresnet", "squeezenet", "squeezeresnet",
+)  # fmt: skip
+"""Beginnings of names that letters follow for a variant of the family (``regnetx``, ``mobilenetb``, ``resnetbc``)."""
 
 TABLE = Path(__file__).with_name("lineages.json")
 """Main blocks of networks that come with latcast, which need not be built then (``python -m benchmarks lineages`` writes it)."""
 
 
 def family_of(reference: Reference) -> str:
-    """Return the family of a network: its space; in collections the beginning of its name; for a segment its network's."""
+    """Return the family of a network: its space; in collections the beginning of its name; for a segment its network's.
+
+    >>> [family_of(Reference("pytorchcv", {"name": name})) for name in ("mobilenetv2b_w3d4", "regnety006", "diracnet18v2")]
+    ['mobilenetv2', 'regnet', 'diracnet']
+    """
     if reference.space == SEGMENTS:
-        return family_by_name(str(reference.parameters["network"]).partition("/")[2])
-    if reference.space in SPACES_OF_NAMES:
-        return family_by_name(str(reference.parameters.get("name", reference.name)))
-    return reference.space
+        name = str(reference.parameters["network"]).partition("/")[2]
+    elif reference.space in SPACES_OF_NAMES:
+        name = str(reference.parameters.get("name", reference.name))
+    else:
+        return reference.space
+    known = max((prefix for prefix in _PREFIXES if name.startswith(prefix)), key=len, default="")
+    letters = re.match(r"[A-Za-z]+", name)
+    return known or (letters.group() if letters else name)
 
 
 def lineage_of(reference: Reference) -> str:
-    """Return the lineage that a network is held out with: the kind of block that most of it is made of.
+    """Return the lineage that a network is held out with: the kind of block that most of it is made of, whatever its name.
 
-    It depends on the graph (:func:`latcast.graph.blocks.main_block`), never on the name; a segment has its network's. Networks of
-    a synthetic space, and those without a graph, have the name of their family instead.
+    A segment has its network's. Networks of a synthetic space, and those without a graph, have the name of their family instead.
 
     >>> [lineage_of(Reference("timm", {"name": name})) for name in ("seresnet50", "tf_mobilenetv3_small_100")]
     ['1x1 + 1x1 + wide', '1x1 + 1x1 + depthwise']
@@ -61,12 +73,3 @@ def _lineage_of_graph(reference: Reference) -> str:
         return main_block(build(reference))
     except LatcastError:
         return family_of(reference)
-
-
-def tabled_lineages() -> dict[str, dict[str, list[str]]]:
-    """Build what :data:`TABLE` holds from the graphs at their usual inputs: space to main block to names, all sorted."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for reference in map(model, all_networks()):
-        names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])
-        names.append(str(reference.parameters["name"]))
-    return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}

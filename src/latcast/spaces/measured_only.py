@@ -8,49 +8,32 @@ from types import MappingProxyType
 from latcast.records import Reference
 from latcast.spaces.named_graphs import NamedNetworks
 
-USC_NAS = NamedNetworks("usc_nas", "Li et al. published the latencies of their 1000 synthetic networks without the architectures")
-HUGGINGFACE = NamedNetworks(
-    "huggingface",
-    "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it",
-)
-FBNET = NamedNetworks("fbnet", "the table names the operations of its networks by numbers that it does not explain")
-NCNN_BENCHMARK = NamedNetworks("ncnn_benchmark", "it is a network of ncnn's benchmark; give its .param file to predict it")
-TIMM = NamedNetworks("timm", "it is a model of timm of which no graph comes with latcast; export it to ONNX to predict it")
-AIHUB = NamedNetworks(
-    "aihub", "it is a model of Qualcomm AI Hub of which no graph comes with latcast; export it to ONNX to predict it"
-)
-TORCHVISION = NamedNetworks(
-    "torchvision", "it is a model of torchvision of which no graph comes with latcast; export it to ONNX to predict it"
-)
-MLPERF = NamedNetworks("mlperf", "it is a network of MLPerf that no family has; give its file to predict it")
-PADDLE = NamedNetworks("paddle", "it is a model of PaddlePaddle that no family has; export it to ONNX to predict it")
-NETSPRESSO = NamedNetworks("netspresso", "it is a model of NetsPresso that no family has; export it to ONNX to predict it")
-TI = NamedNetworks("ti", "it is a model of TI's model zoo that no family has; give its file to predict it")
-HAILO = NamedNetworks("hailo", "it is a model of Hailo's model zoo that no family has; give its ONNX file to predict it")
-RKNN = NamedNetworks("rknn", "it is a model of Rockchip's model zoo that no family has; give its ONNX file to predict it")
-TFLITE_BLOCK = NamedNetworks("tflite_block", "it is a block of a search space of which only the name was published")
+_NO_GRAPH = "of which no graph comes with latcast; export it to ONNX to predict it"
+_NO_FAMILY = "that no family has;"
 
-_SPACES: Mapping[str, NamedNetworks] = MappingProxyType(
+MEASURED_ONLY: Mapping[str, NamedNetworks] = MappingProxyType(
     {
-        "usc_nas": USC_NAS,
-        "huggingface": HUGGINGFACE,
-        "fbnet": FBNET,
-        "ncnn_benchmark": NCNN_BENCHMARK,
-        "tflite_block": TFLITE_BLOCK,
-        "timm": TIMM,
-        "torchvision": TORCHVISION,
-        "aihub": AIHUB,
-        "mlperf": MLPERF,
-        "paddle": PADDLE,
-        "netspresso": NETSPRESSO,
-        "ti": TI,
-        "hailo": HAILO,
-        "rknn": RKNN,
+        space: NamedNetworks(space, reason)
+        for space, reason in {
+            "usc_nas": "Li et al. published the latencies of their 1000 synthetic networks without the architectures",
+            "huggingface": "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; "
+            "export it to ONNX to predict it",
+            "fbnet": "the table names the operations of its networks by numbers that it does not explain",
+            "ncnn_benchmark": "it is a network of ncnn's benchmark; give its .param file to predict it",
+            "tflite_block": "it is a block of a search space of which only the name was published",
+            "timm": f"it is a model of timm {_NO_GRAPH}",
+            "torchvision": f"it is a model of torchvision {_NO_GRAPH}",
+            "aihub": f"it is a model of Qualcomm AI Hub {_NO_GRAPH}",
+            "mlperf": f"it is a network of MLPerf {_NO_FAMILY} give its file to predict it",
+            "paddle": f"it is a model of PaddlePaddle {_NO_FAMILY} export it to ONNX to predict it",
+            "netspresso": f"it is a model of NetsPresso {_NO_FAMILY} export it to ONNX to predict it",
+            "ti": f"it is a model of TI's model zoo {_NO_FAMILY} give its file to predict it",
+            "hailo": f"it is a model of Hailo's model zoo {_NO_FAMILY} give its ONNX file to predict it",
+            "rknn": f"it is a model of Rockchip's model zoo {_NO_FAMILY} give its ONNX file to predict it",
+        }.items()
     }
 )
-
-MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{name.upper()}" for name in _SPACES})
-"""Name of each such space to ``module:attribute``."""
+"""Spaces of such networks by name."""
 
 
 def can_build(reference: Reference) -> bool:
@@ -64,4 +47,4 @@ def why_not(reference: Reference) -> str:
         from latcast.spaces import iiswc20
 
         return iiswc20.why_not(reference.parameters)
-    return _SPACES[reference.space].why_not(reference.parameters) if reference.space in _SPACES else ""
+    return MEASURED_ONLY[reference.space].why_not(reference.parameters) if reference.space in MEASURED_ONLY else ""

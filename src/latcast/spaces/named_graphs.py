@@ -18,7 +18,7 @@ from dataclasses import astuple, dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.folders import replacing
@@ -34,6 +34,7 @@ _MAGIC = b"latcast graphs 1 "
 _MOST_INDEX_BYTES = 32_000_000
 
 Input = int | str | None
+Member = TypeVar("Member")
 
 
 @dataclass(frozen=True)
@@ -85,28 +86,17 @@ class NamedGraph:
 
 
 @dataclass(frozen=True)
-class _Place:
-    at: int
-    size_bytes: int
-    checksum: int
-
-
-@dataclass(frozen=True)
 class _Index:
-    """The head of a file, before the graphs.
+    """The head of a file, before the graphs, which begin at ``start``.
 
-    Attributes:
-        start: Where the graphs begin in the file.
-        origins: See :class:`Origin`.
-        places: Of each different graph.
-        fields: Of :class:`NamedGraph`, those that the file has.
-        rows: Of each network the number of its place, then its fields, its origin as a number.
+    ``places`` has begin, bytes and checksum of each different graph; ``rows`` has of each network the number of its place, then
+    its ``fields`` of :class:`NamedGraph`, its origin as a number.
     """
 
     start: int
     fields: Sequence[str]
     origins: Sequence[Origin]
-    places: Sequence[_Place]
+    places: Sequence[tuple[int, int, int]]
     rows: Mapping[tuple[str, Input], Sequence[Any]]
 
 
@@ -114,22 +104,14 @@ _FIELDS = tuple(each.name for each in fields(NamedGraph))
 
 
 class GraphFile:
-    """A file of named graphs.
-
-    Args:
-        path: Of the file.
-    """
+    """A file of named graphs; a ModelError is raised where it is damaged, unreadable, or of another version."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @cached_property
     def networks(self) -> Mapping[tuple[str, Input], NamedGraph]:
-        """The networks by name and input, in the order in which they were written.
-
-        Raises:
-            ModelError: The file cannot be read, is damaged, or of another version.
-        """
+        """The networks by name and input, in the order in which they were written."""
         return {key: self._network(key) for key in self._index.rows}
 
     @cached_property
@@ -148,26 +130,18 @@ class GraphFile:
         return self._network(key) if key in self._index.rows else None
 
     def packed(self, network: NamedGraph) -> bytes:
-        """Return the packed graph of one of the networks.
-
-        Raises:
-            ModelError: The file is damaged.
-        """
+        """Return the packed graph of one of the networks."""
         index = self._index
-        place = index.places[index.rows[network.key][0]]
+        begin, size_bytes, checksum = index.places[index.rows[network.key][0]]
         with self.path.open("rb") as file:
-            file.seek(index.start + place.at)
-            content = file.read(place.size_bytes)
-        if zlib.crc32(content) != place.checksum:
+            file.seek(index.start + begin)
+            content = file.read(size_bytes)
+        if zlib.crc32(content) != checksum:
             raise ModelError(f"{self.path}: the graph of {network.name} is damaged; install latcast again")
         return content
 
     def graph(self, network: NamedGraph) -> Graph:
-        """Return the graph of one of the networks.
-
-        Raises:
-            ModelError: The file is damaged, or of another version.
-        """
+        """Return the graph of one of the networks."""
         return unpack(self.packed(network), network.name)
 
     def _network(self, key: tuple[str, Input]) -> NamedGraph:
@@ -199,7 +173,7 @@ class GraphFile:
                 start,
                 data["fields"],
                 [Origin(*row) for row in data["origins"]],
-                [_Place(*row) for row in data["places"]],
+                [(begin, size_bytes, checksum) for begin, size_bytes, checksum in data["places"]],
                 {(row[1], row[2]): row for row in data["networks"]},
             )
         except (zlib.error, ValueError, TypeError, LookupError) as problem:
@@ -207,13 +181,7 @@ class GraphFile:
 
 
 def write_graphs(path: Path, networks: Iterable[tuple[NamedGraph, bytes]]) -> None:
-    """Write a file of named graphs.
-
-    Args:
-        path: Of the file; replaced in one step.
-        networks: What is known of each, and its packed graph (:func:`latcast.graph.compact.pack`). Of several with the same name
-            and input the last is kept, in the place of the first.
-    """
+    """Write a file of named graphs in one step; of several with the same name and input the last is kept."""
     last = {network.key: (network, packed) for network, packed in networks}
     origins: dict[Origin, int] = {}
     numbers: dict[bytes, int] = {}
@@ -280,6 +248,19 @@ def _reference(space: str, name: str, given: Input) -> Reference:
     return Reference(space, parameters, f"{space}/{name}")
 
 
+def shuffled_head(space: str, members: Iterable[Member], count: int, seed: int) -> list[Member]:
+    """Return the first ``count`` members of a space in an order that the seed decides.
+
+    Raises:
+        ModelError: There are fewer.
+    """
+    found = list(members)
+    if count > len(found):
+        raise ModelError(f"found {len(found)} networks of {space} with graphs; expected to draw {count}")
+    Random(f"{space}/{seed}").shuffle(found)
+    return found[:count]
+
+
 class NamedNetworks:
     """A space whose members have names, and graphs where its file has them; of the others at most latencies are known.
 
@@ -297,10 +278,7 @@ class NamedNetworks:
         return "" if self._find(parameters) else self.reason
 
     def build(self, **parameters: Any) -> Graph:
-        """Return the graph of a member.
-
-        Args:
-            parameters: ``name``, and ``input`` where it is not the usual one.
+        """Return the graph of the member ``name``, at ``input`` where that is not the usual one.
 
         Raises:
             ModelError: It has no graph; the message says why.
@@ -314,19 +292,12 @@ class NamedNetworks:
         return file.graph(found)
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members with graphs; a smaller count gives the head of a larger one's list.
-
-        Raises:
-            ModelError: There are fewer.
-        """
+        """Return different members with graphs; see :class:`latcast.spaces.catalogue.Space`."""
         file = graph_file(self.space)
         if file is None:
             raise ModelError(f"no network can be drawn from measurements alone: {self.reason}")
         known = [_reference(self.space, name, given) for name, given in file.names.items()]
-        if count > len(known):
-            raise ModelError(f"found {len(known)} networks of {self.space} with graphs; expected to draw {count}")
-        Random(f"{self.space}/{seed}").shuffle(known)
-        return known[:count]
+        return shuffled_head(self.space, known, count, seed)
 
     def _find(self, parameters: Mapping[str, Any]) -> NamedGraph | None:
         file = graph_file(self.space)

@@ -11,22 +11,19 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import selection_of
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
-from latcast.spaces.catalogue import build, model
-from latcast.spaces.kernel_table_files import CHECKED, cached_path, counted, keep, keys_of, read_table, small, table_file
-from latcast.spaces.models import NetworkSummary, models
+from latcast.spaces.catalogue import NetworkSummary, build, model, models
+from latcast.spaces.kernel_table_files import CHECKED, counted, keep, keys_of, read_table, small, stored, table_file
 
 SCHEMA = 1
 
@@ -64,24 +61,22 @@ def rated_networks() -> tuple[NetworkSummary, ...]:
 
 
 def named_kernels(rules: FusionRules, watch: Watch = lambda *_: None) -> NamedKernels:
-    """Return the kernels of the rated networks under fusion rules, from a table where there is one.
-
-    Args:
-        rules: Of the platform's runtime.
-        watch: Called while a table is made.
-    """
+    """Return the kernels of the rated networks under fusion rules, from a table where there is one."""
     networks = rated_networks()
-    made_from = _fingerprint(networks, rules)
-    found = None
-    with suppress(OSError):
-        found = _read((SHIPPED_TABLES / _name(made_from)).read_bytes(), networks, made_from)
-    if found is None:
-        with suppress(OSError):
-            kept = _read(cached_path(_name(made_from)).read_bytes(), networks, made_from)
-            found = kept if kept is not None and _agrees(kept, rules) else None
-    if found is None:
-        found = make_named_kernels(networks, [rules], watch)[0]
-        keep(_name(made_from), table_bytes(found, rules))
+    name = table_name(networks, rules)
+    for content, is_shipped in stored(SHIPPED_TABLES / name):
+        read = read_table(content, _fingerprint(networks, rules))
+        if read is not None:
+            configurations, arrays = read
+            network = np.repeat(np.arange(len(networks)), arrays["occurring"].astype(np.int64))
+            counts, kernel = arrays["counts"].astype(np.int64), arrays["kernel"].astype(np.int64)
+            table = KernelTable(configurations, np.repeat(network, counts), np.repeat(kernel, counts), len(networks))
+            found = NamedKernels(networks, table, arrays["reserved_bytes"])
+            # Tests see to the shipped tables.
+            if is_shipped or _agrees(found, rules):
+                return _selected(found, rules)
+    [found] = make_named_kernels(networks, [rules], watch)
+    keep(name, table_bytes(found, rules))
     return _selected(found, rules)
 
 
@@ -90,13 +85,13 @@ def make_named_kernels(
 ) -> list[NamedKernels]:
     """Build every network once and find its kernels under each of several rules, before a GPU's backend selects."""
     kernels: list[list[tuple[Kernel, ...]]] = [[] for _ in rules]
-    memories: list[list[tuple[int, int]]] = [[] for _ in rules]
+    memories: list[list[list[int]]] = [[] for _ in rules]
     for place, network in enumerate(networks):
         graph = build(model(network.name))
         for index, each in enumerate(rules):
             found = find_kernels(graph, _searched(each))
             kernels[index].append(found)
-            memories[index].append(_reserved(graph, each, found))
+            memories[index].append([memory_of(graph, each, kind, found).reserved_bytes for kind in ("fp32", "int8")])
         watch(place + 1, len(networks))
     return [
         NamedKernels(tuple(networks), KernelTable.of(found), np.array(memory, dtype=np.int64).reshape(-1, 2))
@@ -105,10 +100,7 @@ def make_named_kernels(
 
 
 def _agrees(found: NamedKernels, rules: FusionRules) -> bool:
-    """Return whether the smallest networks, built and searched for kernels, have those of a table.
-
-    How kernels are found may have changed since it was made; tests see to the shipped tables.
-    """
+    """Return whether the smallest networks, searched for kernels as is done now, have those of a table."""
     order = sorted(range(len(found.networks)), key=lambda row: found.networks[row].million_macs or np.inf)[:CHECKED]
     listed = keys_of(found.table.configurations)
     for row in order:
@@ -117,11 +109,6 @@ def _agrees(found: NamedKernels, rules: FusionRules) -> bool:
         if there != counted(kernels):
             return False
     return True
-
-
-def _reserved(graph: Graph, rules: FusionRules, kernels: Sequence[Kernel]) -> tuple[int, int]:
-    whole, quarter = (memory_of(graph, rules, precision, kernels).reserved_bytes for precision in ("fp32", "int8"))
-    return whole, quarter
 
 
 def _searched(rules: FusionRules) -> FusionRules:
@@ -166,12 +153,8 @@ def table_bytes(found: NamedKernels, rules: FusionRules) -> bytes:
 
 
 def table_name(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
-    """Name of a shipped table's file."""
-    return _name(_fingerprint(networks, rules))
-
-
-def _name(made_from: str) -> str:
-    return f"named-{made_from[:16]}.npz"
+    """Return the name of a table's file."""
+    return f"named-{_fingerprint(networks, rules)[:16]}.npz"
 
 
 def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
@@ -179,16 +162,3 @@ def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
     said = {key: value for key, value in _searched(rules).to_json().items() if key not in ("schema", "version", "evidence")}
     listed = [(each.name, each.million_parameters, each.million_macs) for each in networks]
     return hashlib.sha256(json.dumps([SCHEMA, listed, said, bool(rules.selection)], sort_keys=True).encode()).hexdigest()
-
-
-def _read(content: bytes, networks: tuple[NetworkSummary, ...], made_from: str) -> NamedKernels | None:
-    """Return a table, or None where the file is damaged or was made from something else."""
-    read = read_table(content, made_from)
-    if read is None:
-        return None
-    configurations, arrays = read
-    network = np.repeat(np.arange(len(networks)), arrays["occurring"].astype(np.int64))
-    counts = arrays["counts"].astype(np.int64)
-    kernel = arrays["kernel"].astype(np.int64)
-    table = KernelTable(configurations, np.repeat(network, counts), np.repeat(kernel, counts), len(networks))
-    return NamedKernels(networks, table, arrays["reserved_bytes"])

@@ -84,13 +84,7 @@ def _as_drawn(rng: Random, parameters: Parameters) -> Parameters:
 
 @dataclass(frozen=True)
 class NnMeterFamily:
-    """A published network whose variants are drawn.
-
-    Attributes:
-        name: Its family.
-        base: The published member.
-        tie: What its structure asks of drawn parameters.
-    """
+    """The member ``base`` of a family, whose variants are drawn; ``tie`` is what its structure asks of drawn parameters."""
 
     name: str
     base: str

@@ -11,7 +11,7 @@ layout) is there once, in every network alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from random import Random
@@ -41,13 +41,7 @@ before and adds their results."""
 
 @dataclass(frozen=True)
 class ChainStep:
-    """An element of a built chain.
-
-    Attributes:
-        block: Index of the block.
-        element: Its name; of a join the operator that joins.
-        nodes: Names of the nodes that it became, in order.
-    """
+    """An element of a built chain: its block, its name (of a join the operator that joins), and the nodes that it became."""
 
     block: int
     element: str
@@ -61,7 +55,7 @@ class ChainBuilder(GraphBuilder):
         super().__init__(name)
         self.steps: list[ChainStep] = []
         self._wall = wall
-        self._operands: dict[Shape, str] = {}
+        self.operands: dict[Shape, str] = {}
         self._operand_nodes: set[str] = set()
 
     def wall(self, x: str) -> str:
@@ -70,16 +64,12 @@ class ChainBuilder(GraphBuilder):
     def operand(self, x: str) -> str:
         """Return a second input for an operator on ``x``: one tensor for each shape, behind a wall as ``x`` is."""
         shape = self.shape(x)
-        if shape not in self._operands:
+        if shape not in self.operands:
             start = len(self._nodes)
             y = self.wall(self.input(shape))
-            self._operands[shape] = y if self.shape(y) == shape else self.wall(y)
+            self.operands[shape] = y if self.shape(y) == shape else self.wall(y)
             self._operand_nodes.update(node.name for node in self._nodes[start:])
-        return self._operands[shape]
-
-    def has_operand(self, shape: Shape) -> bool:
-        """Return whether an operator has read a second input of this shape."""
-        return shape in self._operands
+        return self.operands[shape]
 
     def _nodes_since(self, start: int) -> tuple[str, ...]:
         """Names of the nodes from index ``start`` on, without those of second inputs."""
@@ -124,11 +114,9 @@ Adder = Callable[[ChainBuilder, str], str]
 
 @dataclass(frozen=True)
 class ChainOperator:
-    """An operator of a chain and how it is added.
+    """An operator of a chain, how it is added, and on which forms.
 
     Attributes:
-        add: Adds it behind a tensor and returns its result.
-        forms: On which forms it works.
         keeps_shape: Whether its result has the shape of what it reads.
         two_inputs: Whether it reads a second activation.
         members: The operators that it is made of, where it is a pattern of several.
@@ -186,22 +174,9 @@ def _reshape(b: ChainBuilder, x: str) -> str:
     return b.reshape(x, (*head, before // 2, 2 * last) if before >= last else (*head, 2 * before, last // 2))
 
 
-def _flatten(b: ChainBuilder, x: str) -> str:
-    return b.reshape(b.flatten(x), b.shape(x))
-
-
 def _squeeze(b: ChainBuilder, x: str) -> str:
     axis = b.constant([0], dtype="int64")
     return b.op("Squeeze", [b.op("Unsqueeze", [x, axis])[0], axis])[0]
-
-
-def _decomposed_hard_sigmoid(b: ChainBuilder, x: str) -> str:
-    inner = b.relu6(b.add(x, b.constant(3.0, dtype="float32")))
-    return b.div(inner, b.constant(6.0, dtype="float32"))
-
-
-def _mish(b: ChainBuilder, x: str) -> str:
-    return b.mul(x, b.op("Tanh", [b.op("Softplus", [x])[0]])[0])
 
 
 def _layer_norm(b: ChainBuilder, x: str) -> str:
@@ -241,9 +216,14 @@ _SHIPPED: Mapping[str, ChainOperator] = {
     "silu": _activation("silu", "sigmoid", "mul"),
     # TFLite has no error function that stands alone; a hyperbolic tangent takes as long.
     "gelu": _activation("gelu", "div_scalar", "tanh", "add_scalar", "mul", "mul_scalar"),
-    "mish": ChainOperator(_mish, members=("softplus", "tanh", "mul")),
+    "mish": ChainOperator(
+        lambda b, x: b.mul(x, b.op("Tanh", [b.op("Softplus", [x])[0]])[0]), members=("softplus", "tanh", "mul")
+    ),
     "decomposed_hard_swish": ChainOperator(lambda b, x: b.mul(x, b.hard_sigmoid(x)), members=("hard_sigmoid", "mul")),
-    "decomposed_hard_sigmoid": ChainOperator(_decomposed_hard_sigmoid, members=("add_scalar", "relu6", "div_scalar")),
+    "decomposed_hard_sigmoid": ChainOperator(
+        lambda b, x: b.div(b.relu6(b.add(x, b.constant(3.0, dtype="float32"))), b.constant(6.0, dtype="float32")),
+        members=("add_scalar", "relu6", "div_scalar"),
+    ),
     "softplus": _unary("Softplus"),
     "add": ChainOperator(lambda b, x: b.add(x, b.operand(x)), two_inputs=True),
     "mul": ChainOperator(lambda b, x: b.mul(x, b.operand(x)), two_inputs=True),
@@ -263,7 +243,7 @@ _SHIPPED: Mapping[str, ChainOperator] = {
     "resize": ChainOperator(lambda b, x: b.resize(x, (2 * b.shape(x)[2], 2 * b.shape(x)[3])), (MAP,), keeps_shape=False),
     "pad": ChainOperator(lambda b, x: b.pad(x, (0, 0, 1, 1, 0, 0, 1, 1)), (MAP,), keeps_shape=False),
     "reshape": ChainOperator(_reshape, keeps_shape=False),
-    "flatten": ChainOperator(_flatten),
+    "flatten": ChainOperator(lambda b, x: b.reshape(b.flatten(x), b.shape(x))),
     "squeeze": ChainOperator(_squeeze),
     "identity": _unary("Identity"),
     "dropout": _unary("Dropout"),
@@ -285,41 +265,28 @@ OPERATORS: Registry[ChainOperator] = Registry("operator of test networks", {}, g
 for _name, _operator in _SHIPPED.items():
     OPERATORS.register(_name, _operator)
 
-WALLS: Mapping[str, Adder] = {
-    "average_pool": lambda b, x: b.average_pool(x, (1, 3), 1, (0, 1)),
-    "max_pool": lambda b, x: b.max_pool(x, (1, 3), 1, (0, 1)),
-    "softmax": lambda b, x: b.softmax(x),
-    "transpose": _swap_last_axes,
-    "p_relu": lambda b, x: _SHIPPED["p_relu"].add(b, x),
-    "hard_swish": lambda b, x: b.hard_swish(x),
+WALLS: Mapping[str, ChainOperator] = {
+    "average_pool": ChainOperator(lambda b, x: b.average_pool(x, (1, 3), 1, (0, 1)), (MAP,)),
+    "max_pool": ChainOperator(lambda b, x: b.max_pool(x, (1, 3), 1, (0, 1)), (MAP,)),
+    "softmax": _SHIPPED["softmax"],
+    "transpose": _SHIPPED["transpose"],
+    "p_relu": replace(_SHIPPED["p_relu"], forms=(MAP,)),
+    "hard_swish": ChainOperator(lambda b, x: b.hard_swish(x), VECTORS),
 }
 """No wall suits every runtime. A pooling works in whatever layout convolutions like; some runtimes move activations past a
 maximum, or fuse them into either. A softmax works in the plain layout. A transposition and the activations with which hardly
 anything is fused take little time where they are not themselves fused or cancelled."""
 
-WALL_FORMS: Mapping[str, tuple[str, ...]] = {
-    "average_pool": (MAP,),
-    "max_pool": (MAP,),
-    "softmax": EVERY_FORM,
-    "transpose": EVERY_FORM,
-    "p_relu": (MAP,),
-    "hard_swish": VECTORS,
-}
-
 
 def stands_behind(wall: str, name: str, form: str) -> bool:
     """Return whether a wall keeps the shape of what an operator makes: a transposition does where the last two axes are equal."""
     if wall != "transpose" or operator(name).keeps_shape:
-        return form in WALL_FORMS[wall]
+        return form in WALLS[wall].forms
     return form == MAP and name not in ("reduce_mean", "reshape")
 
 
 def operator(name: str) -> ChainOperator:
-    """Return the operator of this name.
-
-    Raises:
-        UnknownNameError: There is none; the message suggests the nearest names.
-    """
+    """Return the operator of this name, or raise an UnknownNameError with the nearest names."""
     return OPERATORS.get(name)
 
 
@@ -331,20 +298,8 @@ class ChainNetwork:
     steps: tuple[ChainStep, ...]
 
 
-def _wall(name: str, form: str) -> Adder:
-    if name not in WALLS:
-        raise UnknownNameError(f"no wall is called '{name}'; known: {', '.join(WALLS)}")
-    if form not in WALL_FORMS[name]:
-        raise ModelError(f"a '{name}' wall does not work on the form '{form}'; it does on {', '.join(WALL_FORMS[name])}")
-    return WALLS[name]
-
-
 def input_shape(form: str, size: int, channels: int) -> Shape:
-    """Shape of the tensors in a chain; every form has about ``channels * size**2`` elements, and its last two axes are equal.
-
-    Raises:
-        ModelError: An unknown form, or sizes that are too small to be halved.
-    """
+    """Return the shape of the tensors in a chain, of about ``channels * size**2`` elements, with equal last two axes."""
     if size < 4 or channels < 4 or size % 2 or channels % 2:
         raise ModelError(f"test networks have even sizes and channels of at least 4, not {size} and {channels}")
     if form == MAP:
@@ -367,15 +322,13 @@ def chain_network(
     form: str = MAP,
     operand: bool = False,
 ) -> ChainNetwork:
-    """Build a test network.
+    """Build a test network of so many blocks of a chain, in series.
 
     Args:
         chain: The elements of a block, in order.
-        wall: What stands for ``"wall"``: one of :data:`WALLS`. One wall also stands before the first block, and one behind
-            each block whose result had to be brought back to the shape it began with.
-        blocks: How often the chain is repeated, in series.
-        size: Height and width of maps.
-        channels: Channels of maps.
+        wall: One of :data:`WALLS`, which stands for ``"wall"``. One also stands before the first block, and one behind each block
+            whose result had to be brought back to the shape it began with.
+        size, channels: Height and width, and channels, of maps.
         form: ``map``, ``rows`` or ``tokens``.
         operand: Whether the network has the second input that operators with two inputs read, even where none is there. Where
             it has one, the last result is added to it, so that networks with and without such operators end alike.
@@ -388,7 +341,11 @@ def chain_network(
     for name in _names(chain):
         if form not in operator(name).forms:
             raise ModelError(f"'{name}' does not work on the form '{form}'; it does on {', '.join(operator(name).forms)}")
-    builder = ChainBuilder(f"{' '.join(map(_text, chain))} x{blocks}", _wall(wall, form))
+    if wall not in WALLS:
+        raise UnknownNameError(f"no wall is called '{wall}'; known: {', '.join(WALLS)}")
+    if form not in WALLS[wall].forms:
+        raise ModelError(f"a '{wall}' wall does not work on the form '{form}'; it does on {', '.join(WALLS[wall].forms)}")
+    builder = ChainBuilder(f"{' '.join(map(_text, chain))} x{blocks}", WALLS[wall].add)
     x = builder.wall(builder.input(shape))
     if operand:
         builder.operand(x)
@@ -397,7 +354,7 @@ def chain_network(
             x = builder.add_element(element, x, block)
         if builder.shape(x) != shape:
             x = builder.wall(builder.restore(x, shape))
-    if builder.has_operand(shape):
+    if shape in builder.operands:
         x = builder.add(x, builder.operand(x))
     return ChainNetwork(builder.finish(x), tuple(builder.steps))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from latcast.records import Reference
 from latcast.spaces.catalogue import find_model
-from latcast.spaces.families.variants import IMAGE, scaled_parameters, scaled_widths
+from latcast.spaces.families.variants import IMAGE, scaled_parameters
 from latcast.spaces.named_graphs import graph_file
 
 TENSORFLOW: Mapping[str, str] = {
@@ -115,10 +115,11 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
         A member of a family, or a reference without a graph.
     """
     resolution = _resolution(size)
-    known = MEMBERS.get(dataset, {}).get(name, "")
-    named = _named(known, resolution, size) if "/" in known and classes in (None, IMAGE["classes"]) else None
-    if named is not None:
-        return replace(named, name=name)
+    space, slash, network = MEMBERS.get(dataset, {}).get(name, "").partition("/")
+    file = graph_file(space) if slash and classes in (None, IMAGE["classes"]) and (resolution is not None or not size) else None
+    found = None if file is None else file.find(network, resolution)
+    if found is not None:
+        return Reference(space, {"name": network, "input": found.input}, name)
     member = _member(dataset, name)
     if member is None or (size and resolution is None):
         given = {"input": int(size) if re.fullmatch(r"[0-9]{1,9}", size) else size} if size else {}
@@ -129,14 +130,6 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     if classes is not None and classes != IMAGE["classes"]:
         changes["classes"] = classes
     return replace(member, parameters={**member.parameters, **changes}, name=name) if changes else member
-
-
-def _named(known: str, resolution: int | None, size: str) -> Reference | None:
-    """Return the reference of ``SPACE/NAME`` for images of a size (default: its usual one); None without such a graph."""
-    space, _, network = known.partition("/")
-    file = graph_file(space)
-    found = None if file is None or (size and resolution is None) else file.find(network, resolution)
-    return None if found is None else Reference(space, {"name": network, "input": found.input}, known)
 
 
 def _member(dataset: str, name: str) -> Reference | None:
@@ -161,10 +154,7 @@ def _paddle_mobilenet_v3(name: str, size: str, width: float) -> Reference | None
     if member is None:
         return None
     published = member.parameters
-    scaled = {
-        **scaled_parameters({"stem": 16, **published}, width, "stem", "widths", "head"),
-        "expanded": [scaled_widths(stage, width) for stage in published["expanded"]],
-    }
+    scaled = scaled_parameters({"stem": 16, **published}, width, "stem", "widths", "head", "expanded")
     return Reference("mobilenet_v3", {**published, **scaled, "hidden": 1280, "expand": True}, name)
 
 

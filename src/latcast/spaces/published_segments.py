@@ -14,7 +14,6 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -28,7 +27,7 @@ from latcast.graph.operators import node_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import FAMILY_NAMES, model
 from latcast.spaces.catalogue import build as build_reference
-from latcast.spaces.families.variants import DrawnSpace
+from latcast.spaces.families.variants import DrawnSpace, named_by_content
 from latcast.spaces.named_graphs import all_networks
 
 NAME = "published_segments"
@@ -111,12 +110,7 @@ def covering_designs() -> frozenset[str]:
 
 @lru_cache(maxsize=SEGMENTS_KEPT)
 def build(network: str, first: str, last: str) -> Graph:
-    """Return a segment.
-
-    Args:
-        network: Name of a published network.
-        first: The tensor that enters it.
-        last: The tensor that leaves it.
+    """Return the segment of a published network between the tensors that enter and leave it.
 
     Raises:
         ModelError: The tensors are no two places of the network, in this order, where a single tensor leads on.
@@ -179,6 +173,5 @@ SPACE = DrawnSpace(NAME, build, draw)
 def covering_segments(count: int, seed: int) -> list[Reference]:
     """Segments chosen for what they cover, those first that cover most; fewer than ``count`` where the table has no more."""
     editions = json.loads(COVERING.read_text())["editions"]
-    found = (dict(zip(("network", "first", "last"), place, strict=True)) for place in editions[seed % len(editions)][:count])
-    references = (Reference(NAME, parameters) for parameters in found)
-    return [replace(each, name=f"{NAME}-{each.key[:8]}") for each in references]
+    places = editions[seed % len(editions)][:count]
+    return [named_by_content(NAME, dict(zip(("network", "first", "last"), place, strict=True))) for place in places]

@@ -35,11 +35,7 @@ def feed_forward(b: GraphBuilder, x: str, hidden: int, activation: str) -> str:
 
 
 def check_heads(channels: int, heads: int) -> None:
-    """Check that attention heads have whole channels.
-
-    Raises:
-        ModelError: They do not.
-    """
+    """Raise a ModelError if attention heads have no whole channels."""
     if channels % heads:
         raise ModelError(f"{channels} channels do not divide into {heads} heads; give a multiple")
 
@@ -181,13 +177,9 @@ def mobilevit_block(
     A map that 2x2 patches do not cover is resized before and after the transformer, as the authors' code does.
 
     Args:
-        width: Output channels.
         dim: Channels of a token.
-        depth: Encoder blocks.
-        heads: Attention heads.
         hidden: Width between the two linear layers of a block; twice ``dim`` where not given.
-        kernel: Kernel size of the first and the last convolution.
-        activation: After convolutions.
+        kernel: Of the first and the last convolution.
         hidden_activation: Between linear layers.
     """
     n, channels, height, breadth = b.shape(x)

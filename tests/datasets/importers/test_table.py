@@ -13,7 +13,7 @@ from latcast.errors import DatasetError
 
 def table(tmp_path: Path, text: str, *, strict: bool = False) -> Table:
     file = tmp_path / "t.csv"
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     return Table(file, ("model", "size"), Refusals(strict=strict))
 
 
@@ -40,34 +40,20 @@ def test_a_strict_reader_stops_at_the_first_malformed_row(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "the header begins with nothing; expected model, size"),
-        ("network,size\n", "the header begins with network, size; expected model, size"),
-        ("model\n", "the header begins with model; expected model, size"),
+        ("", r"t\.csv:1: the header begins with nothing"),
+        ("network,size\n", r"t\.csv:1: the header begins with network, size; expected model, size"),
+        ("model\n", r"t\.csv:1: the header begins with model;"),
+        ("model,size\n\xff\xfe\n", r"cannot read .*t\.csv"),
+        ('model,size\n"a,1\n', r"cannot read .*t\.csv"),
     ],
 )
-def test_another_header_is_refused(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(DatasetError, match=rf"t\.csv:1: {reason}"):
+def test_another_header_and_what_is_no_csv_are_refused(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(DatasetError, match=reason):
         table(tmp_path, text)
 
 
-def test_a_binary_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"model,size\n\xff\xfe\n")
-    with pytest.raises(DatasetError, match=r"cannot read .*t\.csv"):
-        Table(tmp_path / "t.csv", ("model", "size"), Refusals(strict=True))
-
-
-def test_an_unclosed_quote_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"cannot read .*t\.csv"):
-        table(tmp_path, 'model,size\n"a,1\n')
-
-
-@pytest.mark.parametrize("text", ["nan", "0", "fast"])
-def test_a_malformed_latency_is_refused(text: str) -> None:
-    with pytest.raises(Malformed, match=r"the mean is '?[-a-z0-9,]+'?; expected a (finite )?number"):
-        number(text, "the mean")
-
-
-def test_a_number_may_have_another_lower_bound() -> None:
+@pytest.mark.parametrize(("text", "least"), [("nan", None), ("0", None), ("fast", None), ("-0.1", 0)])
+def test_a_text_that_is_not_a_number_in_the_range_is_refused(text: str, least: float | None) -> None:
     assert number("0", "the deviation", least=0) == 0
-    with pytest.raises(Malformed, match="expected a finite number from 0 on"):
-        number("-0.1", "the deviation", least=0)
+    with pytest.raises(Malformed, match=f"the mean is '?{text}'?; expected a"):
+        number(text, "the mean", least=least)

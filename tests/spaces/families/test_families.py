@@ -6,10 +6,9 @@ from functools import cache
 
 import pytest
 
-from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.spaces.catalogue import FAMILY_NAMES, family, model
+from latcast.spaces.catalogue import FAMILY_NAMES, family
 from latcast.spaces.families.variants import RESOLUTIONS, VariantFamily
 from tests.spaces.families.counting import published_count
 
@@ -43,11 +42,6 @@ def test_the_default_is_a_published_network(name: str) -> None:
     assert family(name).build().structure_key in keys
 
 
-def test_a_published_network_is_found_by_its_name() -> None:
-    reference = model("swin_small")
-    assert (reference.space, reference.name, reference.parameters) == ("swin", "swin_small", {"depths": [2, 2, 18, 2]})
-
-
 @every_drawn_family
 def test_variants_are_different_networks_within_the_limits(name: str) -> None:
     space = family(name)
@@ -67,9 +61,3 @@ def test_images_need_not_be_square(name: str) -> None:
     graph = family(name).build(resolution=resolution, classes=7, batch=2)
     assert graph.shape(graph.inputs[0]) == (2, 3, *resolution)
     assert graph.shape(graph.outputs[0]) == (2, 7)
-
-
-@every_drawn_family
-def test_an_unknown_parameter_is_refused(name: str) -> None:
-    with pytest.raises(ModelError, match="colour"):
-        family(name).build(colour="red")

@@ -72,14 +72,10 @@ def test_references_are_different_and_a_longer_list_begins_like_a_shorter_one() 
     assert sorted(reference.parameters["number"] for reference in references) == list(range(1, 11))
     assert distinct_references("numbers", number, 4, 7) == references[:4]
     assert len({reference.name for reference in references}) == 10
-
-
-def test_seeds_and_spaces_draw_differently() -> None:
-    def order(space: str, seed: int) -> list[int]:
-        return [reference.parameters["number"] for reference in distinct_references(space, number, 10, seed)]
-
-    assert order("numbers", 7) != order("numbers", 8)
-    assert order("numbers", 7) != order("other numbers", 7)
+    other = distinct_references("other numbers", number, 10, 7)
+    assert [each.parameters for each in other] != [each.parameters for each in references]
+    with pytest.raises(LatcastError, match=r"found 10 different members of the space 'numbers'.*expected 11"):
+        distinct_references("numbers", number, 11, 0)
 
 
 def test_members_turned_down_or_known_are_not_drawn() -> None:
@@ -88,11 +84,6 @@ def test_members_turned_down_or_known_are_not_drawn() -> None:
         "numbers", number, 4, 0, accept=lambda parameters: parameters["number"] % 2 == 0, known=known
     )
     assert {reference.parameters["number"] for reference in references} == {2, 6, 8, 10}
-
-
-def test_a_space_smaller_than_the_count_is_said_to_be_so() -> None:
-    with pytest.raises(LatcastError, match=r"found 10 different members of the space 'numbers'.*expected 11"):
-        distinct_references("numbers", number, 11, 0)
 
 
 def linear_network(b: GraphBuilder, image: str, *, features: int, classes: int) -> str:
@@ -114,21 +105,17 @@ def test_variants_keep_to_the_limits_and_leave_published_members_out() -> None:
     # 10 weights and 10 multiply-accumulates a feature: at most 30 features, without the published 3.
     drawn = {reference.parameters["features"] for reference in LINEAR.sample(29, 0)}
     assert drawn == set(range(1, 31)) - {3}
+    with pytest.raises(ModelError, match="'colour'; it takes features, classes"):
+        LINEAR.build(colour="red")
 
 
-def test_a_parameter_that_a_builder_does_not_take_or_lacks_is_named() -> None:
+def test_an_unknown_or_missing_parameter_is_named_and_errors_inside_a_builder_stay() -> None:
     def builder(features: int) -> Graph:
-        raise AssertionError
+        raise TypeError("inside")
 
     with pytest.raises(ModelError, match="'colour'; it takes features"):
         checked_call("linear", builder, {"features": 3, "colour": "red"})
     with pytest.raises(ModelError, match="'features'"):
         checked_call("linear", builder, {})
-
-
-def test_an_error_inside_a_builder_is_not_taken_for_a_wrong_parameter() -> None:
-    def broken() -> Graph:
-        raise TypeError("inside")
-
     with pytest.raises(TypeError, match="inside"):
-        checked_call("broken", broken, {})
+        checked_call("linear", builder, {"features": 3})

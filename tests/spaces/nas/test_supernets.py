@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError, ModelError
-from latcast.graph.operators import graph_macs, unknown_operators
-from latcast.records import Reference
+from latcast.graph.operators import graph_macs
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 from tests.conftest import PUBLISHED_DATA_VARIABLE, REPOSITORY_ROOT
@@ -35,10 +34,8 @@ def test_an_encoding_goes_through_json_and_comes_back(name: str) -> None:
 @ALL
 def test_a_sampled_reference_builds_the_network_of_its_encoding(name: str) -> None:
     supernet = SUPERNETS.get(name)
-    (reference,) = supernet.sample(1, 3)
-    graph = build(Reference.from_json(json.loads(json.dumps(reference.to_json()))))
-    assert not unknown_operators(graph)
-    (encoding,) = supernet.distinct_encodings(1, 3)
+    (reference,), (encoding,) = supernet.sample(1, 3), supernet.distinct_encodings(1, 3)
+    graph = supernet.build(**reference.parameters)
     assert graph.structure_key == supernet.graph_of_rows(supernet.rows(encoding[None])[0].tolist()).structure_key
 
 
@@ -146,6 +143,20 @@ def test_a_small_space_says_how_many_members_it_has() -> None:
         SUPERNETS.get("nas_bench_201").distinct_encodings(15_000, 0)
 
 
-def test_parameters_of_another_space_are_refused() -> None:
-    with pytest.raises(ModelError, match="the space 'bignas' takes resolution, stem"):
-        SUPERNETS.get("bignas").build(depths=[2])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"depths": [2]}, "takes resolution, .*found depths"), ({"widths": [1.0]}, "'widths' .* expected 4"),
+        ({"resolution": "224"}, "'resolution' .* is '224'"), ({"resolution": 999}, "'resolution' 999 is no choice"),
+    ],
+)  # fmt: skip
+def test_parameters_that_do_not_fit_have_no_encoding(changes: dict[str, object], words: str) -> None:
+    supernet = SUPERNETS.get("ofa_resnet")
+    with pytest.raises(ModelError, match=words):
+        supernet.encode({**supernet.published["resnet50d"].parameters, **changes})
+
+
+@pytest.mark.parametrize("encoding", [[0] * 3, [99] * 6])
+def test_an_encoding_of_another_space_is_not_decoded(encoding: list[int]) -> None:
+    with pytest.raises(ModelError, match=r"expected \(networks, 6\) indices"):
+        SUPERNETS.get("nas_bench_201").decode(encoding)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latcast.errors import ModelError
-from latcast.graph.operators import graph_macs, unknown_operators
-from latcast.records import Reference
+from latcast.graph.operators import graph_macs
 from latcast.spaces.catalogue import build
+from latcast.spaces.families.variants import DrawnSpace
+from latcast.spaces.synthetic import random_mobile
 from latcast.spaces.synthetic.block_sequence import (
     CHANNEL_RANGES,
     ELEMENTWISE,
@@ -86,10 +86,8 @@ def test_a_split_block_operates_on_each_part_and_puts_them_together() -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32))
-def test_every_member_keeps_to_the_papers_ranges_and_builds_from_its_json(seed: int) -> None:
-    (reference,) = SPACE.sample(1, seed)
-    read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
-    assert read.key == reference.key
+def test_every_member_keeps_to_the_papers_ranges(seed: int) -> None:
+    (read,) = SPACE.sample(1, seed)
     for width, (low, high) in zip(read.parameters["channels"], CHANNEL_RANGES, strict=True):
         assert low <= width <= high
     for block in read.parameters["blocks"]:
@@ -99,8 +97,6 @@ def test_every_member_keeps_to_the_papers_ranges_and_builds_from_its_json(seed: 
         assert block.get("groups", 1) in (1, *GROUPS)
         assert set(block.get("operators", ())) <= set(ELEMENTWISE)
     graph = build(read)
-    assert unknown_operators(graph) == []
-    assert graph.shape(graph.outputs[0]) == (1, 1000)
     maps = [graph.shape(node.inputs[0]) for node in graph.nodes if node.op_type == "GlobalAveragePool"]
     assert maps[-1] == (1, read.parameters["channels"][-1], 7, 7)
 
@@ -119,9 +115,10 @@ def test_parameters_that_make_no_network_are_refused(parameters: dict[str, Any],
         SPACE.build(**parameters)
 
 
-def test_members_run_in_onnx_runtime() -> None:
-    for reference in SPACE.sample(4, 2):
-        graph = SPACE.build(**reference.parameters, resolution=64, classes=10)
+@pytest.mark.parametrize("space", [SPACE, random_mobile.SPACE])
+def test_members_run_in_onnx_runtime(space: DrawnSpace) -> None:
+    for reference in space.sample(4, 2):
+        graph = space.build(**reference.parameters, resolution=64, classes=10)
         answers = run(graph, image(graph))
         assert answers.shape == (1, 10)
         assert np.isfinite(answers).all()

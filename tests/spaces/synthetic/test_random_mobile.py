@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import Counter
 from pathlib import Path
 from statistics import median, quantiles
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latcast.graph.ir import Graph
-from latcast.graph.operators import graph_macs, unknown_operators
-from latcast.records import Reference
-from latcast.spaces.catalogue import build
+from latcast.graph.operators import graph_macs
 from latcast.spaces.synthetic.random_mobile import MAC_RANGE, SPACE
-from tests.graph.running import image
-from tests.graph.running import run_first as run
 
 
 def test_a_block_expands_convolves_projects_and_adds_where_asked_for() -> None:
@@ -36,13 +30,10 @@ def test_a_block_expands_convolves_projects_and_adds_where_asked_for() -> None:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
-def test_every_member_is_as_large_as_a_mobile_network_and_builds_from_its_json(seed: int) -> None:
+def test_every_member_is_as_large_as_a_mobile_network(seed: int) -> None:
     (reference,) = SPACE.sample(1, seed)
-    read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
-    graph = build(read)
+    graph = SPACE.build(**reference.parameters)
     assert MAC_RANGE[0] <= graph_macs(graph) <= MAC_RANGE[1]
-    assert unknown_operators(graph) == []
-    assert graph.shape(graph.outputs[0]) == (1, 1000)
     pooled = [graph.shape(node.inputs[0]) for node in graph.nodes if node.op_type == "GlobalAveragePool"]
     assert pooled[-1][2:] in ((7, 7), (4, 4))
 
@@ -61,11 +52,3 @@ def test_sampled_networks_are_of_the_middle_half_of_the_published_ones(published
     graphs = [SPACE.build(**reference.parameters) for reference in SPACE.sample(60, 0)]
     assert depths[0] <= median(layers(graph) for graph in graphs) <= depths[2]
     assert macs[0] <= median(graph_macs(graph) for graph in graphs) <= macs[2]
-
-
-def test_a_member_runs_in_onnx_runtime() -> None:
-    (reference,) = SPACE.sample(1, 2)
-    graph = SPACE.build(**reference.parameters, resolution=64, classes=10)
-    answers = run(graph, image(graph))
-    assert answers.shape == (1, 10)
-    assert np.isfinite(answers).all()

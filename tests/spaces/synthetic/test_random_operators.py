@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.graph.operators import graph_macs
 from latcast.graph.writers.tflite import to_tflite
 from latcast.kernels import find_kernels
 from latcast.kernels.rules import load_rules
@@ -20,7 +20,6 @@ def test_a_few_dozen_networks_hold_every_kind_of_kernel_that_others_lack() -> No
 
     assert {kernel.kernel_type for kernel in kernels} >= FEW
     assert "other" not in {kernel.kernel_type for kernel in kernels}
-    assert not any(unknown_operators(graph) for graph in graphs)
     assert max(graph_macs(graph) for graph in graphs) <= MOST_MACS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.graph.operators import graph_macs
 from latcast.graph.writers.tflite import to_tflite
 from latcast.kernels import find_kernels
 from latcast.kernels.rules import load_rules
@@ -21,7 +21,6 @@ def test_a_few_dozen_networks_hold_what_plain_encoder_blocks_lack() -> None:
     assert operators >= {"ReduceL2", "Sqrt", "Tanh", "Clip", "Pad", "InstanceNormalization", "Neg", "ReduceMax", "Erf"}
     assert {queries for _, queries, *_ in attentions} >= {1}
     assert any(keys == 2 * queries or queries == keys for _, queries, keys, *_ in attentions)
-    assert not any(unknown_operators(graph) for graph in graphs)
     assert "other" not in {kernel.kernel_type for kernel in kernels}
 
 

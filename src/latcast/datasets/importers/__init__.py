@@ -57,11 +57,9 @@ class Imported:
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """A network as built here beside what the dataset says of it.
+    """A network as built here beside what a file of the dataset says of it.
 
     Attributes:
-        name: The network.
-        file: The file that the figures are from.
         flops_ratio: Twice the multiply-accumulates of the graph over the dataset's FLOPs.
         size_ratio: Four bytes a parameter over the dataset's size of the model.
     """
@@ -120,12 +118,7 @@ class DatasetImporter(Protocol):
         """
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """Add the nodes that each executed kernel computes, and a note on each network that cannot be built.
-
-        Args:
-            imported: What :meth:`read` returned.
-            watch: Called with the name of each network before it is built.
-        """
+        """Add the nodes that each executed kernel computes; ``watch`` takes a network's name before it is built."""
 
     def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
         """Compare the dataset's figures of its networks with the networks as built here; arguments as in :meth:`complete`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
-from latcast.environment import MOMENT
+from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published
 from latcast.errors import DatasetError
 from latcast.measure.statistics import quartile_variation
-from latcast.reading import UNREADABLE_ZIP, require_regular
+from latcast.reading import UNREADABLE_ZIP, read_csv, require_regular
 from latcast.records import UNSTATED, Measurement, Platform
 from latcast.spaces.iiswc20 import NAME, OPERATORS, WIDTH, reference
 
@@ -28,12 +26,8 @@ NETWORKS_FILE = "layer_embeddings.csv"
 
 
 def read_layers(file: Path) -> list[np.ndarray]:
-    """Return the layers of each network, each (layers, 13).
-
-    Raises:
-        DatasetError: A row is not a list of layers; with file and line.
-    """
-    rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
+    """Return the layers of each network, each (layers, 13), or raise a DatasetError with file and line."""
+    rows = [[cell for cell in cells if cell] for _, cells in read_csv(file, error=DatasetError)]
     networks = []
     for line, row in enumerate(rows, start=1):
         try:
@@ -68,32 +62,16 @@ SOURCE: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Phone:
-    """A column of the latencies.
-
-    Attributes:
-        platform: ``model/tflite-unstated/1large/int8``; phones of one model are numbered in order of columns.
-        model: The phone's model, as the file spells it.
-        environment: Source, and the static features: the CPU's number and name, GHz, GB of memory.
-    """
-
-    platform: Platform
-    model: str
-    environment: Mapping[str, Any]
-
-
 def model_of(column: str) -> str:
     """Return the phone's model: ``GM1901_0`` is a GM1901."""
     name = column.rsplit("_", 1)[0]
     return SAME_MODEL.get(name, name)
 
 
-def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tuple[Phone, ...]:
-    """Return the phones of the columns, with their hardware where the folder's files tell it.
+def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> list[tuple[str, dict[str, Any]]]:
+    """Return platform id and environment of each column: its source, its model, and what the folder's files tell of its hardware.
 
-    Raises:
-        DatasetError: A file of hardware features is malformed or does not have a row for each column.
+    Phones of one model are numbered in order of columns.
     """
     hardware = _hardware(folder / FEATURES_FILE, columns) if (folder / FEATURES_FILE).is_file() else [{} for _ in columns]
     names: dict[str, str] = {}
@@ -108,13 +86,13 @@ def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tup
         device = model.lower() + (f".{seen[model]}" if seen[model] > 1 else "")
         cpu = {"cpu": names[column]} if column in names else {}
         environment = {"dataset": dict(SOURCE), "device": {"model": model, **cpu, **known}}
-        phones.append(Phone(Platform(device, "tflite", UNSTATED, "1large", "int8"), model, environment))
-    return tuple(phones)
+        phones.append((Platform(device, "tflite", UNSTATED, "1large", "int8").id, environment))
+    return phones
 
 
 def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
     """Return CPU code, frequency and memory of each column."""
-    rows = [row.cells for row in read_rows(file)]
+    rows = [cells for _, cells in read_csv(file, error=DatasetError)]
     if len(rows) != len(columns):
         raise DatasetError(f"{file} has {len(rows)} rows; expected one for each of the {len(columns)} phones")
     found = []
@@ -139,11 +117,7 @@ MEDIAN = "median of 30 runs, the first, cold one included"
 
 
 def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
-    """Return all runs, (phones, networks, runs), in milliseconds; the archive must be of the phones of these columns.
-
-    Raises:
-        DatasetError: The archive cannot be read, or is of other phones.
-    """
+    """Return all runs, (phones, networks, runs), in milliseconds, or raise a DatasetError where they are not of these columns."""
     require_regular(file, error=DatasetError)
     try:
         with np.load(file, allow_pickle=False) as archive:
@@ -165,39 +139,33 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
     phones = read_phones(folder, columns, refusals)
     layers = read_layers(folder / NETWORKS_FILE) if (folder / NETWORKS_FILE).is_file() else None
     runs = read_runs(folder / RUNS_FILE, columns) if (folder / RUNS_FILE).is_file() else None
-    measurements: list[Measurement] = []
     notes = [] if layers is not None else [f"{NETWORKS_FILE} is not there: networks are those published of their numbers"]
-    for row in table.rows():
-        try:
-            index = int(number(row.cells[0], "the network's number", least=0))
-            means = [number(text, f"the latency on {column}") for column, text in zip(columns, row.cells[1:-1], strict=True)]
-            mega_macs = number(row.cells[-1], "the number of multiply-accumulates in millions")
-            if layers is not None and index >= len(layers):
-                raise Malformed(f"network {index} is not in {NETWORKS_FILE}, which has {len(layers)} networks")
-            if runs is not None and not (index < runs.shape[1] and np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4)):
-                raise Malformed(f"the means of the runs of network {index} in {RUNS_FILE} are other ones")
-        except Malformed as problem:
-            table.refuse(row, problem)
-            continue
+
+    def measurements_of(row: Row) -> list[Measurement]:
+        index = int(number(row.cells[0], "the network's number", least=0))
+        means = [number(text, f"the latency on {column}") for column, text in zip(columns, row.cells[1:-1], strict=True)]
+        mega_macs = number(row.cells[-1], "the number of multiply-accumulates in millions")
+        if layers is not None and index >= len(layers):
+            raise Malformed(f"network {index} is not in {NETWORKS_FILE}, which has {len(layers)} networks")
         network = reference(index, None if layers is None else layers[index], mega_macs)
         moment = {"row": f"{name}:{row.line}", "mega_macs": mega_macs}
-        for place, (phone, mean_ms) in enumerate(zip(phones, means, strict=True)):
-            runs_ms = () if runs is None else runs[place, index]
-            latency_ms = mean_ms if runs is None else float(np.median(runs_ms))
-            measurements.append(
-                Measurement(
-                    phone.platform.id,
-                    network,
-                    runs_ms=tuple(round(float(value), 6) for value in runs_ms),
-                    rounds=(0,) * len(runs_ms),
-                    latency_ms=latency_ms,
-                    raw_latency_ms=latency_ms,
-                    variation=None if runs is None else quartile_variation(runs_ms),
-                    statistic=MEAN if runs is None else MEDIAN,
-                    environment={**phone.environment, MOMENT: moment},
-                )
+        if runs is None:
+            return [
+                published(platform, network, mean_ms, MEAN, environment, moment)
+                for (platform, environment), mean_ms in zip(phones, means, strict=True)
+            ]
+        if index >= runs.shape[1] or not np.allclose(runs[:, index].mean(axis=1), means, rtol=1e-4):
+            raise Malformed(f"the means of the runs of network {index} in {RUNS_FILE} are other ones")
+        return [
+            published(
+                platform, network, float(np.median(runs_ms)), MEDIAN, environment, moment,
+                runs_ms=tuple(round(float(value), 6) for value in runs_ms), rounds=(0,) * len(runs_ms),
+                variation=quartile_variation(runs_ms),
             )
-    return Parsed(measurements, len(table), 0, notes)
+            for (platform, environment), runs_ms in zip(phones, runs[:, index], strict=True)
+        ]  # fmt: skip
+
+    return Parsed([each for found in table.parsed(measurements_of) for each in found], len(table), 0, notes)
 
 
 IMPORTER = NamedOnlyImporter(

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
-from latcast.datasets.importers.table import Malformed, Row, Table, number, whole_number
+from latcast.datasets.importers.table import Malformed, Row, Table, number, published, whole_number
 from latcast.datasets.importers.usc.built import check_networks
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError, LatcastError
@@ -83,9 +83,9 @@ def published_platform(cells: Cells) -> Platform:
 
 
 def is_stream(cells: Cells) -> bool:
-    """Return whether frames a second are those of a pipeline, whose interval is shorter than the latency.
+    """Return whether frames a second are those of a pipeline, which batch 8 does not make faster.
 
-    Where batch 8 is faster, a network is loaded in parts, and each frame passes all of them before the next one.
+    Its interval is shorter than the latency: a network is loaded in parts, and each frame passes all of them.
     """
     eight = number(cells["fps_batch8"] or "0", "fps_batch8", least=0)
     return eight <= 1.05 * number(cells["fps_batch1"], "fps_batch1")
@@ -183,51 +183,46 @@ class _Reading:
         """Read repeatability and notes of each platform; timm's has no column for the batch."""
         header = {name.lower() for name in table.header}
         self.columns = tuple(name for name in PLATFORM if name in header)
-        for row, cells in _rows(table, ("repeat_pct", "unstable", "note")):
+
+        def read(row: Row, cells: Cells) -> None:
             key = tuple(cells[name] for name in self.columns)
-            try:
-                percent = number(cells["repeat_pct"], "repeat_pct", least=0) if cells["repeat_pct"] else None
-                if key in self.repeat_percent:
-                    raise Malformed(f"the platform '{' '.join(key):.200}' stands there twice")
-                if cells["unstable"] not in ("", "yes"):
-                    raise Malformed(f"unstable is '{cells['unstable']}'; expected yes or nothing")
-            except Malformed as problem:
-                table.refuse(row, problem)
-                continue
+            percent = number(cells["repeat_pct"], "repeat_pct", least=0) if cells["repeat_pct"] else None
+            if key in self.repeat_percent:
+                raise Malformed(f"the platform '{' '.join(key):.200}' stands there twice")
+            if cells["unstable"] not in ("", "yes"):
+                raise Malformed(f"unstable is '{cells['unstable']}'; expected yes or nothing")
             self.repeat_percent[key], self.device_notes[key] = percent, cells["note"]
             if cells["unstable"]:
                 self.unstable.add(key)
-        return FileSummary(len(table), 0, 0)
+
+        return _read_rows(table, ("repeat_pct", "unstable", "note"), read)
 
     def read_accuracy(self, table: Table) -> FileSummary:
         """Read the top-1 accuracy of each network and input, by weights."""
-        for row, cells in _rows(table, ()):
-            try:
-                self.top1[cells["network"], cells["input"]][cells["weights"]] = number(cells["top1"], "top1")
-            except Malformed as problem:
-                table.refuse(row, problem)
-        return FileSummary(len(table), 0, 0)
+
+        def read(row: Row, cells: Cells) -> None:
+            self.top1[cells["network"], cells["input"]][cells["weights"]] = number(cells["top1"], "top1")
+
+        return _read_rows(table, (), read)
 
     def read_latencies(self, table: Table) -> FileSummary:
         """Read a record a row, but for those that are left out."""
-        before, known = len(self.found), bool(self.repeat_percent)
-        for row, cells in _rows(table, self.dataset.needed):
+        before = len(self.found)
+
+        def read(row: Row, cells: Cells) -> None:
             key = tuple(cells[name] for name in self.columns)
-            try:
-                if known and key not in self.repeat_percent:
-                    raise Malformed(f"the platform '{' '.join(key):.200}' is not in {PLATFORMS}")
-                record = self._record(cells, key, f"{table.file.name}:{row.line}")
-                stream = self.dataset.streams is not None and self.dataset.streams(cells)
-            except Malformed as problem:
-                table.refuse(row, problem)
-                continue
+            if self.repeat_percent and key not in self.repeat_percent:
+                raise Malformed(f"the platform '{' '.join(key):.200}' is not in {PLATFORMS}")
+            record = self._record(cells, key, f"{table.file.name}:{row.line}")
+            stream = self.dataset.streams is not None and self.dataset.streams(cells)
             if key in self.unstable:
                 self.left_out[record.platform] += 1
             elif stream:
                 self.streams += 1
             else:
                 self.found.append(record)
-        return FileSummary(len(table), len(self.found) - before, 0)
+
+        return replace(_read_rows(table, self.dataset.needed, read), records=len(self.found) - before)
 
     def _record(self, cells: Cells, key: Sequence[str], place: str) -> Measurement:
         name, size = cells["network"], cells["weights_or_input"]
@@ -254,31 +249,19 @@ class _Reading:
         }
         accuracies = self.top1.get((name, size))
         moment |= {"top1_percent": accuracies} if accuracies else {}
-        return Measurement(
-            platform,
-            published_network(self.dataset.name, name, size, classes=classes),
-            latency_ms=latency_ms,
-            raw_latency_ms=latency_ms,
-            statistic=STATISTICS[cells["statistic"]],
-            environment={**self._environment(cells, key), MOMENT: moment},
-        )
-
-    def _environment(self, cells: Cells, key: Sequence[str]) -> dict[str, Any]:
-        """Return dataset, chip, kind of unit, the platform as published, and how far two runs differ."""
-        note, percent = self.device_notes.get(key), self.repeat_percent.get(key)
-        return {
+        note, percent, dataset = self.device_notes.get(key), self.repeat_percent.get(key), self.dataset
+        environment = {
             "dataset": {
-                "name": self.dataset.name,
-                "source": self.dataset.source,
-                "licence": self.dataset.licence,
-                "commit": cells["source_commit"],
+                "name": dataset.name, "source": dataset.source, "licence": dataset.licence, "commit": cells["source_commit"],
             },
             "device": {"name": cells["device"], **({"note": note} if note else {})},
             "chip": cells["chip"],
             "unit_kind": UNIT_KINDS[cells["core_or_unit"].partition("-")[0]],
             "published": {column: cells[column] for column in PLATFORM[2:]},
             **({} if percent is None else {"repeat_percent": percent}),
-        }
+        }  # fmt: skip
+        network = published_network(dataset.name, name, size, classes=classes)
+        return published(platform, network, latency_ms, STATISTICS[cells["statistic"]], environment, moment)
 
     def notes(self, *, known_platforms: bool) -> list[str]:
         """Return notes on omitted rows, repeated records, and how many networks have a graph."""
@@ -305,14 +288,15 @@ class _Reading:
         return notes
 
 
-def _rows(table: Table, columns: Collection[str]) -> Iterator[tuple[Row, Cells]]:
-    """Yield rows with their cells by column, in lower case; raise a DatasetError where a column is missing."""
+def _read_rows(table: Table, columns: Collection[str], read: Callable[[Row, Cells], None]) -> FileSummary:
+    """Read rows by their cells under the columns' names, in lower case; raise a DatasetError where a column is missing."""
     header = [name.lower() for name in table.header]
     for name in columns:
         if name not in header:
             raise table.bad_header(Malformed(f"there is no column '{name}'"))
-    for row in table.rows():
-        yield row, dict(zip(header, row.cells, strict=True))
+    for _ in table.parsed(lambda row: read(row, dict(zip(header, row.cells, strict=True)))):
+        pass
+    return FileSummary(len(table), 0, 0)
 
 
 MLPERF = LatencyTables(

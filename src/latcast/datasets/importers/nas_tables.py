@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import NO_VALUE, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
+from latcast.datasets.importers.table import NO_VALUE, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published
 from latcast.errors import ModelError
 from latcast.records import UNSTATED, Measurement, Platform, Reference
 from latcast.spaces.nas.nas_bench_201 import NAME as NAS_BENCH_201
@@ -35,11 +35,7 @@ _BATCH = re.compile(r"(.+)_(\d+)")
 
 
 def device_platform(column: str) -> Platform:
-    """Return the platform of a column (``1080ti_32``: a GPU at a batch of 32); the framework was not published.
-
-    Raises:
-        Malformed: The dataset has no such device.
-    """
+    """Return the platform of a column (``1080ti_32`` is a GPU at a batch of 32), or raise :class:`Malformed`."""
     batch = _BATCH.fullmatch(column)
     if batch and batch.group(1) in GPUS:
         return Platform(batch.group(1), UNSTATED, UNSTATED, f"gpu+b{batch.group(2)}", "fp32")
@@ -62,11 +58,7 @@ def _statistic(dataset: str, column: str) -> str:
 def read_devices(
     file: Path, dataset: str, first: Sequence[str], reference_of: Callable[[Row], Reference], refusals: Refusals
 ) -> Parsed:
-    """Read a table whose columns ``first`` stand before the devices; ``reference_of`` gives a row's architecture.
-
-    Raises:
-        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
-    """
+    """Read a table whose columns ``first`` stand before the devices; ``reference_of`` gives a row's architecture."""
     table = Table(file, first, refusals)
     try:
         platforms = {index: device_platform(name) for index, name in enumerate(table.header) if index >= len(first)}
@@ -89,15 +81,13 @@ def read_devices(
         reference = reference_of(row)
         if seen.setdefault(reference.key, row.line) != row.line:
             raise Malformed(f"'{row.cells[1]}' stands in line {seen[reference.key]} already")
+        moment = {"row": f"{file.name}:{row.line}"}
         cells = {index: row.cells[index] for index in platforms if row.cells[index] not in NO_VALUE}
         latencies = {index: number(text, f"the latency on {table.header[index]}") for index, text in cells.items()}
         return [
-            published_mean(
-                platforms[index], reference, latency_ms, statistic=statistics[index], environment=environment,
-                place=f"{file.name}:{row.line}",
-            )
+            published(platforms[index].id, reference, latency_ms, statistics[index], environment, moment)
             for index, latency_ms in latencies.items()
-        ]  # fmt: skip
+        ]
 
     rows = list(table.parsed(measurements_of))
     missing = sum(len(platforms) - len(found) for found in rows)

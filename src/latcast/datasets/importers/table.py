@@ -12,7 +12,7 @@ from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refu
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
 from latcast.reading import read_csv
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Reference
 from latcast.spaces.measured_only import can_build, why_not
 
 NO_VALUE = frozenset({"", "N/A"})
@@ -33,11 +33,6 @@ class Row:
     cells: Sequence[str]
 
 
-def read_rows(file: Path) -> list[Row]:
-    """Return the rows of a CSV file; see :func:`latcast.reading.read_csv`."""
-    return [Row(line, cells) for line, cells in read_csv(file, error=DatasetError)]
-
-
 class Table:
     """A CSV file with a header, which must begin with the columns ``first`` in any case; malformed rows go to ``refusals``.
 
@@ -48,7 +43,7 @@ class Table:
     def __init__(self, file: Path, first: Sequence[str], refusals: Refusals) -> None:
         self.file = file
         self.refusals = refusals
-        self._rows = read_rows(file)
+        self._rows = [Row(line, cells) for line, cells in read_csv(file, error=DatasetError)]
         self.header = tuple(self._rows[0].cells) if self._rows else ()
         found = [name.lower() for name in self.header[: len(first)]]
         if found != list(first):
@@ -120,23 +115,20 @@ class Parsed:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
 class NamedOnlyImporter:
     """A dataset of latencies that publishes neither FLOPs nor executed kernels of its networks.
 
-    Args:
+    Attributes:
         title: Source and licence, in a line.
-        files: Files with latencies; one must be there.
+        files: Files with latencies, of which one must be there; ``optional`` ones are about the devices and networks.
         parse: Reads a file, given the folder, the file's name and the refusals.
-        optional: Further files about the devices and networks.
     """
 
-    def __init__(
-        self, title: str, files: Sequence[str], parse: Callable[[Path, str, Refusals], Parsed], optional: Sequence[str] = ()
-    ) -> None:
-        self.title = title
-        self.files = tuple(files)
-        self.optional = tuple(optional)
-        self._parse = parse
+    title: str
+    files: Sequence[str]
+    parse: Callable[[Path, str, Refusals], Parsed]
+    optional: Sequence[str] = ()
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
         """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
@@ -144,7 +136,7 @@ class NamedOnlyImporter:
         present = [name for name in self.files if (folder / name).is_file()]
         if not present:
             raise DatasetError(f"{folder} holds none of the files of this dataset; expected {', '.join(self.files)}")
-        parsed = {name: self._parse(folder, name, refusals) for name in present}
+        parsed = {name: self.parse(folder, name, refusals) for name in present}
         return Imported(
             tuple(item for found in parsed.values() for item in found.measurements),
             {name: FileSummary(found.rows, len(found.measurements), found.missing) for name, found in parsed.items()},
@@ -166,21 +158,22 @@ class NamedOnlyImporter:
         return NetworkCheck((), {reason: tuple(names) for reason, names in reasons.items()}, 0.0)
 
 
-def published_mean(
-    platform: Platform,
+def published(
+    platform: str,
     reference: Reference,
     latency_ms: float,
-    *,
     statistic: str,
     environment: Mapping[str, Any],
-    place: str,
+    moment: Mapping[str, Any],
+    **facts: Any,
 ) -> Measurement:
-    """Return the record of one published number; ``place`` is its file and line."""
+    """Return the record of a published latency; ``moment`` has its file and line as ``row``, and what stands beside it."""
     return Measurement(
-        platform.id,
+        platform,
         reference,
         latency_ms=latency_ms,
         raw_latency_ms=latency_ms,
         statistic=statistic,
-        environment={**environment, MOMENT: {"row": place}},
+        environment={**environment, MOMENT: moment},
+        **facts,
     )

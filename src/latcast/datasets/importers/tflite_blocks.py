@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, number, published_mean
+from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, number, published
 from latcast.errors import DatasetError
 from latcast.reading import read_json
 from latcast.records import UNSTATED, Platform, Reference
@@ -44,16 +44,9 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
         except Malformed as problem:
             refusals.add(file, place, str(problem))
             continue
-        measurements.append(
-            published_mean(
-                platform,
-                Reference(SPACE, {"block": key, "table": version}, key),
-                latency_ms,
-                statistic="as published",
-                environment={"dataset": SOURCE},
-                place=f"{name}:{key}",
-            )
-        )
+        reference = Reference(SPACE, {"block": key, "table": version}, key)
+        moment = {"row": f"{name}:{key}"}
+        measurements.append(published(platform.id, reference, latency_ms, "as published", {"dataset": SOURCE}, moment))
     return Parsed(measurements, len(table))
 
 

@@ -10,6 +10,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import dense_block, fire, inception, normalised_conv
 from latcast.spaces.families.variants import (
     KERNEL_SIZES,
+    Stages,
     VariantFamily,
     check_lengths,
     draw_depths,
@@ -43,12 +44,7 @@ POOLED_AFTER = (0, 1, 4)
 def alexnet(
     b: GraphBuilder, x: str, *, widths: Sequence[int], kernels: Sequence[int], hidden: Sequence[int], classes: int
 ) -> str:
-    """Add AlexNet.
-
-    Args:
-        widths: Output channels of the five convolutions.
-        kernels: Their kernel sizes; the first has stride 4.
-        hidden: Widths of the hidden fully connected layers (the first reads 6x6 places at 224).
+    """Add AlexNet: five convolutions, of which the first has stride 4, and linear layers of ``hidden`` widths before the last.
 
     Raises:
         ModelError: Not five widths and kernels.
@@ -87,29 +83,9 @@ _VGG_DEPTHS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19
 
 
 def vgg(
-    b: GraphBuilder,
-    x: str,
-    *,
-    depths: Sequence[int],
-    widths: Sequence[int],
-    kernels: Sequence[int],
-    hidden: Sequence[int],
-    batch_norm: bool,
-    classes: int,
+    b: GraphBuilder, x: str, *, depths: Stages, widths: Stages, kernels: Stages, hidden: Stages, batch_norm: bool, classes: int
 ) -> str:
-    """Add VGG.
-
-    Args:
-        depths: Convolutions in each stage; a 2x2 max pooling ends a stage.
-        widths: Output channels of each stage.
-        kernels: Kernel size of each stage.
-        hidden: Widths of the hidden fully connected layers (the first reads 7x7 places at 224).
-        batch_norm: Batch normalisation after each convolution.
-
-    Raises:
-        ModelError: The lists differ in length.
-    """
-    check_lengths("vgg", depths=depths, widths=widths, kernels=kernels)
+    """Add VGG: stages of ``depths`` convolutions, each ended by a 2x2 max pooling, then linear layers of ``hidden`` widths."""
     for depth, width, kernel in zip(depths, widths, kernels, strict=True):
         for _ in range(depth):
             x = b.conv(x, width, kernel, bias=True)
@@ -143,6 +119,7 @@ VGG = VariantFamily(
         *({**_VGG, "depths": depths} for depths in _VGG_DEPTHS.values()),
         batch_norm=lambda rng, published: rng.random() < 0.5,
     ),
+    per_stage="depths widths kernels",
 )
 
 
@@ -163,28 +140,19 @@ def squeezenet(
     b: GraphBuilder,
     x: str,
     *,
-    squeezed: Sequence[int],
-    pointwise: Sequence[int],
-    spatial: Sequence[int],
-    kernels: Sequence[int],
-    pooled_before: Sequence[int],
-    stem: Sequence[int],
+    squeezed: Stages,
+    pointwise: Stages,
+    spatial: Stages,
+    kernels: Stages,
+    pooled_before: Stages,
+    stem: Stages,
     classes: int,
 ) -> str:
     """Add SqueezeNet.
 
-    Args:
-        squeezed: Channels that each fire module squeezes to.
-        pointwise: Channels of its 1x1 expansion.
-        spatial: Channels of its expansion with a larger kernel.
-        kernels: That kernel's size.
-        pooled_before: Fire modules (from 0) that a 3x3 max pooling of stride 2 precedes.
-        stem: Channels and kernel size of the stem.
-
-    Raises:
-        ModelError: The lists differ in length.
+    A fire module squeezes to channels of ``squeezed``, and expands to those of ``pointwise`` and, with its kernel, ``spatial``.
+    A 3x3 max pooling of stride 2 precedes those (from 0) of ``pooled_before``. ``stem`` is channels and kernel size.
     """
-    check_lengths("squeezenet", squeezed=squeezed, pointwise=pointwise, spatial=spatial, kernels=kernels)
 
     def layer(y: str, width: int, kernel: int) -> str:
         return b.relu(b.conv(y, width, kernel, bias=True))
@@ -215,6 +183,7 @@ SQUEEZENET = VariantFamily(
         kernels=lambda rng, sizes: draw_kernels(rng, sizes, keep=0.7),
         stem=lambda rng, stem: [draw_stem(rng, stem[0]), *draw_kernels(rng, stem[1:], KERNEL_SIZES[1:])],
     ),
+    per_stage="squeezed pointwise spatial kernels",
 )
 
 
@@ -234,14 +203,7 @@ _GOOGLENET: Mapping[str, Any] = {
 
 
 def googlenet(
-    b: GraphBuilder,
-    x: str,
-    *,
-    blocks: Sequence[Sequence[int]],
-    stages: Sequence[int],
-    kernels: Sequence[Sequence[int]],
-    stem: Sequence[int],
-    classes: int,
+    b: GraphBuilder, x: str, *, blocks: Sequence[Stages], stages: Stages, kernels: Sequence[Stages], stem: Stages, classes: int
 ) -> str:
     """Add GoogLeNet.
 
@@ -303,9 +265,9 @@ def densenet(
     b: GraphBuilder,
     x: str,
     *,
-    depths: Sequence[int],
-    growths: Sequence[int],
-    kernels: Sequence[int],
+    depths: Stages,
+    growths: Stages,
+    kernels: Stages,
     stem: int,
     bottleneck: int,
     compression: float,
@@ -313,18 +275,8 @@ def densenet(
 ) -> str:
     """Add DenseNet-BC.
 
-    Args:
-        depths: Dense layers in each stage.
-        growths: Channels that a layer of each stage adds.
-        kernels: Kernel size of each stage.
-        stem: Channels of the 7x7 stem.
-        bottleneck: A layer's 1x1 convolution has this many times its growth.
-        compression: Share of the channels that a transition keeps.
-
-    Raises:
-        ModelError: The lists differ in length.
+    A layer's 1x1 convolution has ``bottleneck`` times its growth; a transition keeps the share ``compression`` of the channels.
     """
-    check_lengths("densenet", depths=depths, growths=growths, kernels=kernels)
     x = b.max_pool(b.conv_bn(x, stem, 7, stride=2), 3, 2, 1)
     for stage, (depth, growth, kernel) in enumerate(zip(depths, growths, kernels, strict=True)):
         if stage > 0:
@@ -354,4 +306,5 @@ DENSENET = VariantFamily(
         {**_DENSENET, "depths": _DENSENET_DEPTHS[169]},
         stem=draw_stem,
     ),
+    per_stage="depths growths kernels",
 )  # fmt: skip

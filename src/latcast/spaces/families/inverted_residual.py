@@ -12,6 +12,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import SqueezeExcite, inverted_residual
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
+    Stages,
     VariantFamily,
     check_lengths,
     draw_blocks,
@@ -64,13 +65,13 @@ def seven_stages(
     b: GraphBuilder,
     x: str,
     *,
-    widths: Sequence[int],
+    widths: Stages,
     kernels: Sequence[Any],
     expansions: Sequence[Any],
     stem: int,
     head: int,
     classes: int,
-    depths: Sequence[int] | None = None,
+    depths: Stages | None = None,
     squeezes: Sequence[float] = (0,) * len(STRIDES),
     activation: str = "relu6",
     pooled_by_mean: bool = False,
@@ -78,14 +79,9 @@ def seven_stages(
     """Add a chain of seven stages, average pooling and a linear layer.
 
     Args:
-        widths: Output channels of each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage, or of each block of each stage.
-        expansions: The same of the expansions, relative to a block's input channels.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
+        kernels, expansions: Of each stage, or of each block of each stage; expansions are relative to a block's input channels.
         depths: Blocks in each stage, where the other lists do not say.
         squeezes: Squeeze-and-excitation of each stage: a share of a block's input channels, cut off to whole ones; 0 for none.
-        activation: Of the whole network.
         pooled_by_mean: Whether the last map is pooled by ReduceMean, as the mean over two axes is exported.
 
     Raises:
@@ -228,17 +224,16 @@ def _draw_proxylessnas(rng: Random) -> dict[str, Any]:
     }
 
 
-_LOG = (
-    "training log of the authors' released model (mit-han-lab/proxylessnas, logs/imagenet_{}_log.txt), MACs of "
-    "convolutions and the linear layer"
-)
-
 PROXYLESSNAS = VariantFamily(
     "proxylessnas",
-    {
-        f"proxylessnas_{device}": PublishedModel(_PROXYLESS[device], parameters, macs, _LOG.format(device))
-        for device, parameters, macs in (("mobile", 4.08, 320.4), ("cpu", 4.36, 439.2), ("gpu", 7.12, 465.3))
-    },
+    published(
+        "training log of the authors' released model (mit-han-lab/proxylessnas, logs/imagenet_{}_log.txt), MACs of "
+        "convolutions and the linear layer",
+        {
+            f"proxylessnas_{device}": (_PROXYLESS[device], parameters, macs, device)
+            for device, parameters, macs in (("mobile", 4.08, 320.4), ("cpu", 4.36, 439.2), ("gpu", 7.12, 465.3))
+        },
+    ),
     _PROXYLESS["mobile"],
     seven_stages,
     _draw_proxylessnas,
@@ -275,11 +270,11 @@ def mobilenet_v3(
     b: GraphBuilder,
     x: str,
     *,
-    widths: Sequence[int],
-    expanded: Sequence[Sequence[int]],
-    kernels: Sequence[int],
-    strides: Sequence[int],
-    squeeze: Sequence[int],
+    widths: Stages,
+    expanded: Sequence[Stages],
+    kernels: Stages,
+    strides: Stages,
+    squeeze: Stages,
     activations: Sequence[str],
     stem: int,
     head: int,
@@ -291,32 +286,18 @@ def mobilenet_v3(
     """Add MobileNetV3: a chain of stages, average pooling, a hidden and a last linear layer.
 
     Args:
-        widths: Output channels of each stage.
         expanded: Expanded channels of each block of each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage.
-        strides: Stride of each stage's first block.
+        strides: Of each stage's first block.
         squeeze: 1 for stages with squeeze-and-excitation to a quarter of the expanded channels, 0 for others.
-        activations: Of the blocks of each stage.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
-        hidden: Width of the hidden linear layer.
         activation: Of stem, head and hidden layer; hard swish where None.
         expand: See :func:`chain`.
-
-    Raises:
-        ModelError: The lists differ in length, or an activation is unknown.
     """
-    rows = {
-        "strides": strides, "widths": widths, "kernels": kernels, "expanded": expanded, "squeeze": squeeze,
-        "activations": activations,
-    }  # fmt: skip
-    check_lengths(b.name, **rows)
     blocks = [
         Block(
-            width, inner, kernel, stride if index == 0 else 1, kind,
-            SqueezeExcite(round_channels(inner / 4), gate="hard_sigmoid") if squeezed else None,
+            width, inner, kernel, stride if index == 0 else 1, act,
+            SqueezeExcite(round_channels(inner / 4), gate="hard_sigmoid") if gated else None,
         )
-        for stride, width, kernel, stage, squeezed, kind in zip(*rows.values(), strict=True)
+        for stride, width, kernel, stage, gated, act in zip(strides, widths, kernels, expanded, squeeze, activations, strict=True)
         for index, inner in enumerate(stage)
     ]  # fmt: skip
     activation = activation or "hard_swish"
@@ -389,4 +370,5 @@ MOBILENET_V3 = VariantFamily(
         _V3_SMALL,
         expanded=_draw_expanded,
     ),
+    per_stage="strides widths kernels expanded squeeze activations",
 )

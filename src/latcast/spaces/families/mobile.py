@@ -8,10 +8,9 @@ from typing import Any
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import separable, shuffle_unit
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
+    Stages,
     VariantFamily,
-    check_lengths,
     draw_from,
     pooled_classifier,
     published,
@@ -28,18 +27,7 @@ _MOBILENET_V1: Mapping[str, Any] = {
 def mobilenet_v1(
     b: GraphBuilder, x: str, *, widths: Sequence[int], depths: Sequence[int], kernels: Sequence[int], stem: int, classes: int
 ) -> str:
-    """Add MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
-
-    Args:
-        widths: Output channels of each stage; all stages but the first halve the resolution.
-        depths: Pairs in each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage.
-        stem: Channels of the first convolution.
-
-    Raises:
-        ModelError: The lists differ in length.
-    """
-    check_lengths("mobilenet_v1", widths=widths, depths=depths, kernels=kernels)
+    """Add MobileNetV1: a 3x3 convolution, then ``depths`` pairs of a depthwise and a 1x1 convolution in each stage."""
     x = b.conv_bn(x, stem, 3, stride=2, activation="relu6")
     for stage, (width, depth, kernel) in enumerate(zip(widths, depths, kernels, strict=True)):
         for block in range(depth):
@@ -63,6 +51,7 @@ MOBILENET_V1 = VariantFamily(
     _MOBILENET_V1,
     mobilenet_v1,
     draw_from("widths depths kernels stem resolution", _MOBILENET_V1),
+    per_stage="widths depths kernels",
 )
 
 
@@ -75,29 +64,13 @@ _SHUFFLENET: Mapping[str, Any] = {
 
 
 def shufflenet_v2(
-    b: GraphBuilder,
-    x: str,
-    *,
-    widths: Sequence[int],
-    depths: Sequence[int],
-    kernels: Sequence[int],
-    stem: int,
-    head: int,
-    classes: int,
+    b: GraphBuilder, x: str, *, widths: Stages, depths: Stages, kernels: Stages, stem: int, head: int, classes: int
 ) -> str:
-    """Add ShuffleNetV2.
-
-    Args:
-        widths: Output channels of each stage, even numbers; every stage halves the resolution.
-        depths: Units in each stage.
-        kernels: Kernel size of the depthwise convolutions of each stage.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
+    """Add ShuffleNetV2, of which every stage halves the resolution.
 
     Raises:
-        ModelError: The lists differ in length, or a width is odd.
+        ModelError: A width is odd.
     """
-    check_lengths("shufflenet_v2", widths=widths, depths=depths, kernels=kernels)
     x = b.max_pool(b.conv_bn(x, stem, 3, stride=2), 3, 2, 1)
     for width, depth, kernel in zip(widths, depths, kernels, strict=True):
         if width % 2:
@@ -107,30 +80,31 @@ def shufflenet_v2(
     return b.linear(b.reduce_mean(b.conv_bn(x, head), (2, 3), keepdims=False), classes)
 
 
-def _published_shufflenet(size: str, million_parameters: float, million_macs: float, counted: str) -> PublishedModel:
-    return PublishedModel(
-        {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
-        million_parameters,
-        million_macs,
-        f"torchvision models table; MACs of convolutions and the linear layer ({counted}; Ma et al. do not say what else "
-        "they count)",
-    )
-
-
 SHUFFLENET_V2 = VariantFamily(
     "shufflenet_v2",
-    {
-        "shufflenet_v2_x0_5": _published_shufflenet(
-            "0_5", 1.367, 40.48, "by PyTorch's flop counter, the table has 0.04 G; Ma et al. 2018, Table 8: 41 M"
-        ),
-        "shufflenet_v2_x1_0": _published_shufflenet("1_0", 2.279, 145, "Ma et al. 2018, Table 8: 146 M"),
-        "shufflenet_v2_x1_5": _published_shufflenet("1_5", 3.504, 296, "Ma et al. 2018, Table 8: 299 M"),
-        "shufflenet_v2_x2_0": _published_shufflenet("2_0", 7.394, 583, "Ma et al. 2018, Table 8: 591 M"),
-    },
+    published(
+        "torchvision models table; MACs of convolutions and the linear layer ({}Ma et al. 2018, Table 8: {} M; Ma et al. do not "
+        "say what else they count)",
+        {
+            f"shufflenet_v2_x{size}": (
+                {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
+                parameters,
+                macs,
+                *counted,
+            )
+            for size, parameters, macs, *counted in (
+                ("0_5", 1.367, 40.48, "by PyTorch's flop counter, the table has 0.04 G; ", "41"),
+                ("1_0", 2.279, 145, "", "146"),
+                ("1_5", 3.504, 296, "", "299"),
+                ("2_0", 7.394, 583, "", "591"),
+            )
+        },
+    ),
     _SHUFFLENET,
     shufflenet_v2,
     draw_from(
         "widths depths kernels stem head resolution",
         *({**_SHUFFLENET, "widths": widths} for widths in _SHUFFLENET_WIDTHS.values()),
     ),
+    per_stage="widths depths kernels",
 )

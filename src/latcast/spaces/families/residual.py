@@ -6,7 +6,7 @@ transformations for deep neural networks", 2017).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -14,8 +14,8 @@ from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import bottleneck, shortcut
 from latcast.spaces.families.variants import (
+    Stages,
     VariantFamily,
-    check_lengths,
     draw_depths,
     draw_from,
     draw_kernels,
@@ -33,10 +33,10 @@ def residual_network(
     b: GraphBuilder,
     x: str,
     *,
-    depths: Sequence[int],
-    widths: Sequence[int],
-    inner: Sequence[int],
-    kernels: Sequence[int],
+    depths: Stages,
+    widths: Stages,
+    inner: Stages,
+    kernels: Stages,
     stem: int,
     classes: int,
     block: str = "bottleneck",
@@ -45,18 +45,13 @@ def residual_network(
     """Add a 7x7 stem of stride 2, a max pooling, stages of residual blocks, average pooling, one linear layer.
 
     Args:
-        depths: Blocks in each stage; all stages but the first halve the resolution.
-        widths: Output channels of each stage.
         inner: Channels inside the blocks of each stage.
-        kernels: Kernel size in each stage.
-        stem: Channels of the stem.
         block: "basic" (two convolutions of the stage's kernel) or "bottleneck" (1x1, the stage's kernel with the stride, 1x1).
         groups: Groups of a bottleneck's middle convolution; they must divide every ``inner``.
 
     Raises:
-        ModelError: The lists differ in length, groups do not divide channels, or no such block.
+        ModelError: Groups do not divide channels, or no such block.
     """
-    check_lengths(b.name, depths=depths, widths=widths, inner=inner, kernels=kernels)
     if block not in ("basic", "bottleneck"):
         raise ModelError(f"no residual block is called '{block}'; expected 'basic' or 'bottleneck'")
     x = b.max_pool(b.conv_bn(x, stem, 7, stride=2), 3, 2, 1)
@@ -102,6 +97,7 @@ RESNET = VariantFamily(
         *({**_RESNET, **_resnet(layers)} for layers in (18, 34, 50, 101)),
         stem=draw_stem,
     ),
+    per_stage="depths widths inner kernels",
 )
 
 _GROUPED_INNER = {"32x4d": [128, 256, 512, 1024], "32x8d": [256, 512, 1024, 2048]}
@@ -135,4 +131,5 @@ RESNEXT = VariantFamily(
     },
     residual_network,
     _draw_resnext,
+    per_stage="depths widths inner kernels",
 )  # fmt: skip

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from random import Random
 from typing import Any
 
-from latcast.errors import LatcastError, ModelError
+from latcast.errors import ModelError
 from latcast.graph.builder import Size, pair
 from latcast.graph.ir import Graph
 from latcast.graph.passes.reshape_inputs import reshape_inputs
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import IMAGE, checked_call
-from latcast.spaces.named_graphs import FOLDER, SUFFIX, GraphFile
+from latcast.spaces.named_graphs import FOLDER, SUFFIX, GraphFile, shuffled_head
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,7 @@ class StoredFamily:
         return found
 
     def build(self, **parameters: Any) -> Graph:
-        """Return a member.
-
-        Args:
-            parameters: ``name``, one of :attr:`published`; ``resolution``, height and width of the image, one number or two,
-                where not as published; ``batch``, images at a time.
+        """Return the member ``name``, for images of ``resolution`` (a number or two) and ``batch`` where not as published.
 
         Raises:
             ModelError: Other parameters, no such member, or one that images of this size do not fit.
@@ -68,16 +63,9 @@ class StoredFamily:
         return reshape_inputs(graph, {image: (batch, 3, *sides)})
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return ``count`` different members; a smaller count gives the head of a larger one's list.
-
-        Raises:
-            LatcastError: There are fewer.
-        """
+        """Return different members; see :class:`latcast.spaces.catalogue.Space`."""
         members = [Reference(self.name, model.parameters, name) for name, model in self.published.items()]
-        if count > len(members):
-            raise LatcastError(f"found {len(members)} networks of {self.name}; expected to draw {count}")
-        Random(f"{self.name}/{seed}").shuffle(members)
-        return members[:count]
+        return shuffled_head(self.name, members, count, seed)
 
     @cached_property
     def _file(self) -> GraphFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -14,6 +14,7 @@ from latcast.spaces.blocks import inverted_residual
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
     WIDTH_RANGE,
+    Stages,
     VariantFamily,
     check_lengths,
     draw_depths,
@@ -21,6 +22,7 @@ from latcast.spaces.families.variants import (
     draw_kernels,
     draw_resolution,
     pooled_classifier,
+    published,
 )
 from latcast.spaces.token_blocks import (
     Extent,
@@ -44,14 +46,7 @@ _VIT_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
 def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: int | None, patch: int, classes: int) -> str:
     """Add a vision transformer with a class token and learned position embeddings.
 
-    Args:
-        b: The builder.
-        x: The image, whose height and width are multiples of ``patch``.
-        width: Channels of a token, a multiple of ``heads``.
-        heads: Attention heads.
-        depth: Encoder blocks.
-        hidden: Width between the two linear layers of a block; four times ``width`` where None.
-        patch: Height and width of a patch.
+    ``hidden`` is the width between the two linear layers of a block; four times ``width`` where None.
 
     Raises:
         ModelError: The image does not divide into patches, or the width into heads.
@@ -142,31 +137,16 @@ def _swin_stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: i
 
 
 def swin(
-    b: GraphBuilder,
-    x: str,
-    *,
-    depths: Sequence[int],
-    widths: Sequence[int],
-    heads: Sequence[int],
-    window: int,
-    expansion: int,
-    classes: int,
+    b: GraphBuilder, x: str, *, depths: Stages, widths: Stages, heads: Stages, window: int, expansion: int, classes: int
 ) -> str:
-    """Add a Swin transformer.
+    """Add a Swin transformer: stages of ``depths`` blocks, all but the first halving the resolution.
 
-    Args:
-        b: The builder.
-        x: The image, whose height and width are multiples of 4.
-        depths: Blocks in each stage; all stages but the first halve the resolution.
-        widths: Channels of a token in each stage, multiples of its heads.
-        heads: Attention heads in each stage.
-        window: Height and width of a window; a smaller map is one window.
-        expansion: Width between the two linear layers of a block, relative to the stage's width.
+    ``expansion`` is the width between the two linear layers of a block relative to the stage's; a map smaller than ``window`` is
+    one window.
 
     Raises:
-        ModelError: The lists differ in length, or a map does not divide into windows, or a width into heads.
+        ModelError: A map does not divide into windows, or a width into heads.
     """
-    check_lengths("swin", depths=depths, widths=widths, heads=heads)
     _, _, height, breadth = b.shape(x)
     if height % SWIN_PATCH or breadth % SWIN_PATCH:
         raise ModelError(f"an image of {height}x{breadth} does not divide into patches of {SWIN_PATCH}; give multiples of 32")
@@ -197,20 +177,20 @@ def _draw_swin(rng: Random) -> dict[str, Any]:
     }
 
 
-_LIU = (
-    "torchvision models table, MACs with the products inside attention; parameters with the tables of relative position "
-    "biases, (2 window - 1)² values a head (Liu et al. 2021, Table 1: {})"
-)
-
 SWIN = VariantFamily(
     "swin",
-    {
-        "swin_tiny": PublishedModel({"depths": _SWIN_DEPTHS["tiny"]}, 28.288, 4491, _LIU.format("29 M, 4.5 G")),
-        "swin_small": PublishedModel({"depths": _SWIN_DEPTHS["small"]}, 49.606, 8741, _LIU.format("50 M, 8.7 G")),
-    },
+    published(
+        "torchvision models table, MACs with the products inside attention; parameters with the tables of relative position "
+        "biases, (2 window - 1)² values a head (Liu et al. 2021, Table 1: {})",
+        {
+            "swin_tiny": ({"depths": _SWIN_DEPTHS["tiny"]}, 28.288, 4491, "29 M, 4.5 G"),
+            "swin_small": ({"depths": _SWIN_DEPTHS["small"]}, 49.606, 8741, "50 M, 8.7 G"),
+        },
+    ),
     _SWIN,
     swin,
     _draw_swin,
+    per_stage="depths widths heads",
 )
 
 
@@ -235,27 +215,22 @@ def mobilevit(
     b: GraphBuilder,
     x: str,
     *,
-    widths: Sequence[int],
-    dims: Sequence[int],
-    depths: Sequence[int],
-    transformer_depths: Sequence[int],
-    kernels: Sequence[int],
+    widths: Stages,
+    dims: Stages,
+    depths: Stages,
+    transformer_depths: Stages,
+    kernels: Stages,
     expansion: int,
     stem: int,
     head: int,
     classes: int,
 ) -> str:
-    """Add MobileViT.
+    """Add MobileViT: five stages, of which all but the first halve the resolution and the last three end in a transformer.
 
     Args:
-        widths: Output channels of the five stages; all but the first halve the resolution.
-        dims: Channels of the transformers in the last three stages, multiples of 4 (their heads).
-        depths: Inverted residuals in each stage.
-        transformer_depths: Encoder blocks in each of the last three stages.
-        kernels: Kernel size in each stage, of depthwise convolutions and of those around the transformer.
-        expansion: Expansion of the inverted residuals.
-        stem: Channels of the first convolution.
-        head: Channels of the last 1x1 convolution.
+        dims: Channels of the transformers, multiples of 4 (their heads).
+        depths: Inverted residuals in each stage, of this ``expansion``.
+        kernels: Of depthwise convolutions and of those around the transformer.
 
     Raises:
         ModelError: Lists of the wrong length, or a transformer's channels do not divide into heads.
@@ -276,21 +251,20 @@ def mobilevit(
     return pooled_classifier(b, b.conv_bn(x, head, activation="silu"), classes)
 
 
-def _published_mobilevit(size: str, million_parameters: float, million_macs: float, counted: str) -> PublishedModel:
-    source = (
-        f"timm's mobilevit_{size} at 256x256; MACs of convolutions, linear layers and the products inside attention as "
-        f"fvcore counts them; with the normalisations that fvcore adds, {counted} G"
-    )
-    return PublishedModel(MOBILEVIT_SIZES[size], million_parameters, million_macs, source)
-
-
 MOBILEVIT = VariantFamily(
     "mobilevit",
-    {
-        "mobilevit_xxs": _published_mobilevit("xxs", 1.272, 407.4, "0.42"),
-        "mobilevit_xs": _published_mobilevit("xs", 2.318, 1025.9, "1.05"),
-        "mobilevit_s": _published_mobilevit("s", 5.579, 2000.8, "2.03"),
-    },
+    published(
+        "timm's mobilevit_{} at 256x256; MACs of convolutions, linear layers and the products inside attention as fvcore counts "
+        "them; with the normalisations that fvcore adds, {} G",
+        {
+            f"mobilevit_{size}": (MOBILEVIT_SIZES[size], parameters, macs, size, counted)
+            for size, parameters, macs, counted in (
+                ("xxs", 1.272, 407.4, "0.42"),
+                ("xs", 2.318, 1025.9, "1.05"),
+                ("s", 5.579, 2000.8, "2.03"),
+            )
+        },
+    ),
     _MOBILEVIT,
     mobilevit,
     draw_from(

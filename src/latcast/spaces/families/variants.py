@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -24,6 +24,9 @@ WIDTH_RANGE = (0.2, 1.8)
 KERNEL_SIZES = (1, 3, 5, 7, 9)
 RESOLUTIONS = (128, 160, 192, 224, 256)
 
+Stages = Sequence[int]
+"""A number for each stage of a network (or each layer, where a network has no stages)."""
+
 Draw = Callable[[Random], dict[str, Any]]
 """Parameters of one member of a space, drawn from a random stream; JSON values only."""
 
@@ -37,11 +40,6 @@ def round_channels(channels: float, multiple: int = 8) -> int:
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return a number changed, or a list (of lists) with every number changed."""
     return change(value) if isinstance(value, (int, float)) else [each(item, change) for item in value]
-
-
-def scaled_widths(widths: Sequence[int], multiplier: float) -> list[int]:
-    """Return every width times one multiplier, rounded."""
-    return [round_channels(width * multiplier) for width in widths]
 
 
 def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str, multiple: int = 8) -> dict[str, Any]:
@@ -70,10 +68,7 @@ def draw_depths(rng: Random, depths: Sequence[int]) -> list[int]:
 
 
 def draw_blocks(rng: Random, count: int) -> list[int]:
-    """Draw which published blocks a stage of ``count`` blocks consists of.
-
-    A shallower stage lacks the last ones, a deeper one repeats the last.
-    """
+    """Draw which published blocks a stage consists of: a shallower one lacks the last ones, a deeper one repeats the last."""
     (depth,) = draw_depths(rng, [count])
     return [min(index, count - 1) for index in range(depth)]
 
@@ -117,9 +112,12 @@ def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, 
     return draw
 
 
-def published(source: str, members: Mapping[str, tuple[Mapping[str, Any], float, float]]) -> dict[str, PublishedModel]:
-    """Return published members by name, from their parameters, million learned values and million multiply-accumulates."""
-    return {name: PublishedModel(*printed, source) for name, printed in members.items()}
+def published(source: str, members: Mapping[str, tuple[Any, ...]]) -> dict[str, PublishedModel]:
+    """Return published members by name, from their parameters, million learned values, million MACs, and words of the source."""
+    return {
+        name: PublishedModel(parameters, million_parameters, million_macs, source.format(*words))
+        for name, (parameters, million_parameters, million_macs, *words) in members.items()
+    }
 
 
 def check_lengths(space: str, **columns: Sized) -> None:
@@ -153,35 +151,49 @@ def distinct_references(
         known: Keys of references that must not be drawn.
 
     Raises:
-        LatcastError: 1000 draws in a row gave nothing new; the space is smaller than ``count``.
+        LatcastError: See :func:`too_few`.
     """
     rng = Random(f"{space}/{seed}")
     seen = set(known)
     found: list[Reference] = []
     fruitless = 0
     while len(found) < count:
-        parameters = draw(rng)
-        key = Reference(space, parameters).key
-        if key not in seen:
-            seen.add(key)
-            if accept is None or accept(parameters):
-                found.append(Reference(space, parameters, f"{space}-{key[:8]}"))
+        reference = named_by_content(space, draw(rng))
+        if reference.key not in seen:
+            seen.add(reference.key)
+            if accept is None or accept(reference.parameters):
+                found.append(reference)
                 fruitless = 0
                 continue
         fruitless += 1
-        if fruitless == 1000:
-            raise LatcastError(
-                f"found {len(found)} different members of the space '{space}' and then none in 1000 draws, "
-                f"expected {count}; ask for fewer"
-            )
+        if fruitless == MOST_FRUITLESS:
+            raise too_few(space, len(found), count)
     return found
+
+
+MOST_FRUITLESS = 1000
+"""Draws in a row without a new member, after which a space is exhausted."""
+
+
+def too_few(space: str, found: int, count: int) -> LatcastError:
+    """Return the error for a space that is smaller than ``count``."""
+    return LatcastError(
+        f"found {found} different members of the space '{space}' and then none in {MOST_FRUITLESS} draws, "
+        f"expected {count}; ask for fewer"
+    )
+
+
+def named_by_content(space: str, parameters: Mapping[str, Any]) -> Reference:
+    """Return the reference of a member without a name of its own."""
+    unnamed = Reference(space, parameters)
+    return replace(unnamed, name=f"{space}-{unnamed.key[:8]}")
 
 
 _Made = TypeVar("_Made")
 
 
 def checked_call(name: str, builder: Callable[..., _Made], parameters: Mapping[str, Any]) -> _Made:
-    """Call a builder of graphs or sizes, with an error that lists its parameters where an argument is unknown.
+    """Call a builder, with an error that lists its parameters where an argument is unknown.
 
     Raises:
         ModelError: A parameter that the builder does not take, or one that it lacks.
@@ -203,14 +215,7 @@ def pooled_classifier(b: GraphBuilder, x: str, classes: int) -> str:
 
 @dataclass(frozen=True)
 class DrawnSpace:
-    """A synthetic space: a builder, and a way to draw its parameters.
-
-    Attributes:
-        name: The space's name.
-        builder: From JSON parameters to a graph.
-        draw: Parameters of a member.
-        accept: Whether a member is kept; else another is drawn.
-    """
+    """A synthetic space: a builder from JSON parameters to a graph, a draw of them, and which members are kept."""
 
     name: str
     builder: Callable[..., Graph]
@@ -218,19 +223,11 @@ class DrawnSpace:
     accept: Callable[[Graph], bool] | None = None
 
     def build(self, **parameters: Any) -> Graph:
-        """Build the member with these parameters.
-
-        Raises:
-            ModelError: Unknown parameters, or parameters that make no valid network.
-        """
+        """Build a member; see :class:`latcast.spaces.catalogue.Space`."""
         return checked_call(self.name, self.builder, parameters)
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return ``count`` different members; a smaller count gives the head of a larger one's list.
-
-        Raises:
-            LatcastError: The space is smaller than ``count``.
-        """
+        """Return different members; see :class:`latcast.spaces.catalogue.Space`."""
         accept = self.accept
         fits = None if accept is None else lambda parameters: accept(self.build(**parameters))
         return distinct_references(self.name, self.draw, count, seed, accept=fits)
@@ -244,9 +241,6 @@ IMAGE: Mapping[str, Any] = {"resolution": 224, "classes": 1000, "batch": 1}
 class VariantFamily:
     """A family of real image classifiers: how it is built, its published members, and a way to draw variants.
 
-    Variants beyond the limits are drawn again: they do not run on edge devices, and weights beyond 160
-    million (VGG16 has 138) do not fit in a phone's memory.
-
     Attributes:
         name: The space's name.
         published: Model name to what its paper says of it.
@@ -254,8 +248,8 @@ class VariantFamily:
         network: Adds a member behind an image and returns its outputs; takes a builder, the image, and as keywords
             ``classes`` and the parameters of ``defaults``.
         draw: Parameters of a variant.
-        max_macs: Largest number of multiply-accumulates of a variant.
-        max_parameters: Largest number of learned values of a variant.
+        per_stage: Parameters that are lists of one length.
+        max_macs, max_parameters: Most multiply-accumulates and learned values of a variant that a phone has time and memory for.
     """
 
     name: str
@@ -263,29 +257,28 @@ class VariantFamily:
     defaults: Mapping[str, Any]
     network: Callable[..., str]
     draw: Draw
+    per_stage: str = ""
     max_macs: float = 16e9
     max_parameters: float = 160e6
 
     def build(self, **parameters: Any) -> Graph:
-        """Build the member with these parameters.
-
-        Raises:
-            ModelError: Unknown parameters, or parameters that make no valid network.
-        """
+        """Build a member; see :class:`latcast.spaces.catalogue.Space`."""
         known = {**self.defaults, **{name: value for name, value in IMAGE.items() if name not in self.defaults}}
         unknown = sorted(parameters.keys() - known)
         if unknown:
             raise ModelError(f"the space '{self.name}' has no parameter '{unknown[0]}'; it takes {', '.join(known)}")
         values = {**known, **parameters}
+        check_lengths(self.name, **{name: values[name] for name in self.per_stage.split()})
         b = GraphBuilder(self.name)
         image = b.input((values.pop("batch"), 3, *pair(values.pop("resolution"))))
         return b.finish(self.network(b, image, **values))
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """Return ``count`` different variants within the limits, none of them a published member."""
-        published = {Reference(self.name, model.parameters).key for model in self.published.values()}
-        return distinct_references(self.name, self.draw, count, seed, accept=self._fits, known=published)
 
-    def _fits(self, parameters: Mapping[str, Any]) -> bool:
-        graph = self.build(**parameters)
-        return graph.parameter_count <= self.max_parameters and graph_macs(graph) <= self.max_macs
+        def fits(parameters: Mapping[str, Any]) -> bool:
+            graph = self.build(**parameters)
+            return graph.parameter_count <= self.max_parameters and graph_macs(graph) <= self.max_macs
+
+        published = {Reference(self.name, model.parameters).key for model in self.published.values()}
+        return distinct_references(self.name, self.draw, count, seed, accept=fits, known=published)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,13 +31,17 @@ def rounded_channels(channels: np.ndarray, multiple: int = 8, least_share: float
     return np.where(rounded < least_share * channels, rounded + multiple, rounded).astype(np.int64)
 
 
+Numbers: TypeAlias = "np.ndarray | int"
+"""(networks,), or one for all."""
+
+
 @dataclass(frozen=True)
 class StageChoices:
     """A stage of many networks.
 
     Attributes:
-        width: Output channels, (networks,) or one for all.
-        depth: Blocks, (networks,) or one for all; as many as ``kernels`` has columns at most.
+        width: Output channels.
+        depth: Blocks; as many as ``kernels`` has columns at most.
         stride: Of the first block.
         kernels: (networks, most blocks).
         expansions: (networks, most blocks), relative to a block's input channels.
@@ -46,8 +51,8 @@ class StageChoices:
         squeeze_rounding: Least share that rounding to a multiple of 8 may leave; 0 cuts off to whole channels.
     """
 
-    width: np.ndarray | int
-    depth: np.ndarray | int
+    width: Numbers
+    depth: Numbers
     stride: int
     kernels: np.ndarray
     expansions: np.ndarray
@@ -58,22 +63,12 @@ class StageChoices:
 
 
 def chain(
-    resolution: np.ndarray,
-    stem: np.ndarray | int,
-    stages: Sequence[StageChoices],
-    head: np.ndarray | int,
-    hidden: np.ndarray | int = 0,
-    activation: str = "relu6",
+    resolution: np.ndarray, stem: Numbers, stages: Sequence[StageChoices], head: Numbers, hidden: Numbers, activation: str
 ) -> np.ndarray:
-    """Segments of many networks, (networks, 2 + most blocks of all stages, fields).
+    """Return segments of many networks, (networks, 2 + most blocks of all stages, fields).
 
-    Args:
-        resolution: (networks,).
-        stem: Channels of the first convolution, which halves the resolution.
-        stages: Their blocks.
-        head: Channels of the last 1x1 convolution before the pooling.
-        hidden: Channels of the 1x1 convolution after it; 0 for none.
-        activation: Of stem and head.
+    ``stem``, ``head`` and ``hidden`` are the channels of the first convolution, which halves the resolution, of the last one
+    before the pooling, and of the one behind it, 0 for none; ``activation`` is that of stem and head.
     """
     count = len(resolution)
     places = 2 + sum(stage.kernels.shape[1] for stage in stages)
@@ -120,13 +115,7 @@ def beyond_depth(depths: np.ndarray, most: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class InvertedResidualSegments:
-    """Builds segments of :data:`FIELDS`.
-
-    Attributes:
-        squeeze_activation: Inside the squeeze-and-excitation; the block's own where None.
-        gate: At its end.
-        classes: Outputs.
-    """
+    """Builds segments of :data:`FIELDS`; without a ``squeeze_activation``, that of the block is taken."""
 
     squeeze_activation: str | None = "relu"
     gate: str = "sigmoid"
@@ -175,17 +164,15 @@ _BIGNAS_DIMENSIONS = (
 
 def _bignas_segments(values: Columns) -> np.ndarray:
     """Return the segments of the networks with these values."""
-    count = len(values["resolution"])
+    one = {name: column[:, 0] for name, column in values.items()}
     stages = []
-    for stage, depths in enumerate(_BIGNAS_DEPTHS):
-        blocks = np.ones((count, max(depths)), dtype=np.int64)
-        stages.append(
-            StageChoices(
-                values[f"width{stage + 1}"][:, 0], values[f"depth{stage + 1}"][:, 0], _BIGNAS_STRIDES[stage],
-                values[f"kernel{stage + 1}"] * blocks, _BIGNAS_EXPANSIONS[stage] * blocks, "silu", 0.25, "input", 0.0,
-            )
-        )  # fmt: skip
-    return chain(values["resolution"][:, 0], values["stem"][:, 0], stages, values["head"][:, 0], 0, "silu")
+    for number, (depths, stride, expansion) in enumerate(
+        zip(_BIGNAS_DEPTHS, _BIGNAS_STRIDES, _BIGNAS_EXPANSIONS, strict=True), 1
+    ):
+        blocks = np.ones((len(one["stem"]), max(depths)), dtype=np.int64)
+        kernels, width, depth = values[f"kernel{number}"] * blocks, one[f"width{number}"], one[f"depth{number}"]
+        stages.append(StageChoices(width, depth, stride, kernels, expansion * blocks, "silu", 0.25, "input", 0.0))
+    return chain(one["resolution"], one["stem"], stages, one["head"], 0, "silu")
 
 
 _EFFICIENTNET_B0 = {
@@ -243,48 +230,29 @@ _FBNET_DIMENSIONS = (
 
 def _fbnet_segments(values: Columns) -> np.ndarray:
     """Return the segments of the networks with these values."""
-    count = len(values["resolution"])
-    blocks = np.ones((count, 4), dtype=np.int64)
-    stages = [StageChoices(values["width1"][:, 0], values["depth1"][:, 0], 1, values["kernel1"] * blocks, blocks, "hard_swish")]
-    for stage, depths in enumerate(_FBNET_DEPTHS):
-        rest = np.ones((count, max(depths) - 1), dtype=np.int64)
-        number = stage + 2
+    one = {name: column[:, 0] for name, column in values.items()}
+    blocks = np.ones((len(one["stem"]), 4), dtype=np.int64)
+    stages = [StageChoices(one["width1"], one["depth1"], 1, values["kernel1"] * blocks, blocks, "hard_swish")]
+    for number, (depths, stride, squeeze) in enumerate(zip(_FBNET_DEPTHS, _FBNET_STRIDES, _FBNET_SQUEEZE, strict=True), start=2):
+        rest = np.ones((len(blocks), max(depths) - 1), dtype=np.int64)
         kernels, first = values[f"kernels{number}"], values[f"expansion{number}_first"]
-        stages.append(
-            StageChoices(
-                values[f"width{number}"][:, 0],
-                values[f"depth{number}"][:, 0],
-                _FBNET_STRIDES[stage],
-                np.concatenate([kernels[:, :1], kernels[:, 1:] * rest], axis=1),
-                np.concatenate([first, values[f"expansion{number}_rest"] * rest], axis=1),
-                "hard_swish",
-                _FBNET_SQUEEZE[stage],
-                "input",
-                0.95,
-            )
-        )
-    last = values["width7"][:, 0]
-    six = np.full((count, 1), 6)
-    stages.append(StageChoices(last, 1, 1, values["kernel7"], six, "hard_swish", 0.25, "input", 0.95))
-    return chain(values["resolution"][:, 0], values["stem"][:, 0], stages, 6 * last, _FBNET_HIDDEN, "hard_swish")
+        kernels = np.concatenate([kernels[:, :1], kernels[:, 1:] * rest], axis=1)
+        expansions = np.concatenate([first, values[f"expansion{number}_rest"] * rest], axis=1)
+        width, depth = one[f"width{number}"], one[f"depth{number}"]
+        stages.append(StageChoices(width, depth, stride, kernels, expansions, "hard_swish", squeeze, "input", 0.95))
+    six = np.full((len(blocks), 1), 6)
+    stages.append(StageChoices(one["width7"], 1, 1, values["kernel7"], six, "hard_swish", 0.25, "input", 0.95))
+    return chain(one["resolution"], one["stem"], stages, 6 * one["width7"], _FBNET_HIDDEN, "hard_swish")
 
 
-def _released_fbnet(stem: int, *stages: tuple[int, int, int, int, int, int], last: int) -> dict[str, object]:
-    """Return a released network: stem, then width, depth, kernels and expansions of five stages, then the last width."""
-    parameters: dict[str, object] = {
-        "resolution": 224, "stem": stem, "width1": 16, "depth1": 2, "kernel1": 3, "width7": last, "kernel7": 5,
-    }  # fmt: skip
-    for number, (width, depth, first_kernel, kernel, first, rest) in enumerate(stages, start=2):
-        parameters |= {
-            f"width{number}": width, f"depth{number}": depth, f"kernels{number}": [first_kernel, kernel],
-            f"expansion{number}_first": first, f"expansion{number}_rest": rest,
-        }  # fmt: skip
-    return parameters
-
-
-_FBNET_V3_B = _released_fbnet(
-    16, (24, 4, 5, 5, 4, 2), (40, 5, 5, 5, 5, 3), (72, 5, 5, 3, 5, 3), (120, 6, 3, 5, 5, 3), (184, 6, 3, 5, 6, 4), last=224
-)
+_FBNET_V3_B = {
+    "resolution": 224, "stem": 16, "width1": 16, "depth1": 2, "kernel1": 3, "width7": 224, "kernel7": 5,
+    **{f"width{stage + 2}": width for stage, width in enumerate((24, 40, 72, 120, 184))},
+    **{f"depth{stage + 2}": depth for stage, depth in enumerate((4, 5, 5, 6, 6))},
+    **{f"kernels{stage + 2}": kernels for stage, kernels in enumerate(([5, 5], [5, 5], [5, 3], [3, 5], [3, 5]))},
+    **{f"expansion{stage + 2}_first": expansion for stage, expansion in enumerate((4, 5, 5, 5, 6))},
+    **{f"expansion{stage + 2}_rest": expansion for stage, expansion in enumerate((2, 3, 3, 3, 4))},
+}  # fmt: skip
 
 FBNET_V3 = Supernet(
     "fbnet_v3",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,9 @@ import numpy as np
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.spaces.kernel_table_files import CHECKED, cached_path, counted, keep, keys_of, read_table, small, table_file
+from latcast.spaces.kernel_table_files import CHECKED, counted, keep, keys_of, read_table, small, stored, table_file
 from latcast.spaces.nas.segment_kernels import SegmentKernels, SegmentSizes
-from latcast.spaces.nas.supernet import Supernet, checked_encodings, radices
+from latcast.spaces.nas.supernet import Supernet, radices
 
 SMALL_SPACE = 200_000
 """Spaces of at most so many encodings are searched exhaustively, and have a table."""
@@ -29,6 +30,7 @@ SCHEMA = 1
 SHIPPED_TABLES = Path(__file__).parent / "tables"
 
 
+@dataclass(frozen=True)
 class MemberKernels:
     """The kernels of a space's networks under fusion rules, from a table.
 
@@ -43,21 +45,12 @@ class MemberKernels:
         member_sizes: Of each member.
     """
 
-    def __init__(
-        self,
-        supernet: Supernet,
-        rules: FusionRules,
-        counts: np.ndarray,
-        configurations: dict[str, np.ndarray],
-        member_of: np.ndarray,
-        member_sizes: SegmentSizes,
-    ) -> None:
-        self.supernet = supernet
-        self.rules = rules
-        self.counts = counts
-        self.configurations = configurations
-        self.member_of = member_of
-        self.member_sizes = member_sizes
+    supernet: Supernet
+    rules: FusionRules
+    counts: np.ndarray
+    configurations: dict[str, np.ndarray]
+    member_of: np.ndarray
+    member_sizes: SegmentSizes
 
     @property
     def segments(self) -> int:
@@ -65,11 +58,7 @@ class MemberKernels:
         return len(self.counts)
 
     def lookup(self, encodings: np.ndarray) -> np.ndarray:
-        """Return the member that each encoding stands for, (1, networks).
-
-        Raises:
-            LatcastError: The encodings are not of this space.
-        """
+        """Return the member that each encoding stands for, (1, networks)."""
         return self.member_of[_numbers(self.supernet, encodings)][None, :]
 
     def segment_table(self, first: int = 0) -> KernelTable:
@@ -106,16 +95,21 @@ def make_table(kernels: SegmentKernels) -> MemberKernels:
 
 
 def _numbers(supernet: Supernet, encodings: np.ndarray) -> np.ndarray:
-    return checked_encodings(supernet, encodings).astype(np.int64) @ radices(supernet.choices)
+    return supernet.checked(encodings).astype(np.int64) @ radices(supernet.choices)
 
 
 def kernels_of(supernet: Supernet, rules: FusionRules) -> SpaceKernels:
     """Return the table of a small space, shipped or in the user's cache; else what finds kernels segment by segment."""
     if supernet.size <= SMALL_SPACE:
-        for content in _stored(supernet, rules):
-            found = _read(content, supernet, rules)
-            if found is not None and _agrees(found):
-                return found
+        for content, _ in stored(SHIPPED_TABLES / shipped_name(supernet, rules)):
+            read = read_table(content, fingerprint(supernet, rules))
+            if read is not None:
+                configurations, arrays = read
+                sizes = SegmentSizes(arrays["macs"], arrays["parameters"])
+                counts, member_of = arrays["counts"].astype(np.int64), arrays["member_of"].astype(np.int64)
+                found = MemberKernels(supernet, rules, counts, configurations, member_of, sizes)
+                if _agrees(found):
+                    return found
     return SegmentKernels(supernet, rules)
 
 
@@ -161,25 +155,3 @@ def fingerprint(supernet: Supernet, rules: FusionRules) -> str:
 def shipped_name(supernet: Supernet, rules: FusionRules) -> str:
     """Name of a shipped table's file."""
     return f"{supernet.name}-{fingerprint(supernet, rules)[:16]}.npz"
-
-
-def _stored(supernet: Supernet, rules: FusionRules) -> list[bytes]:
-    found = []
-    name = shipped_name(supernet, rules)
-    for place in (SHIPPED_TABLES / name, cached_path(name)):
-        try:
-            found.append(place.read_bytes())
-        except OSError:
-            continue
-    return found
-
-
-def _read(content: bytes, supernet: Supernet, rules: FusionRules) -> MemberKernels | None:
-    """Return a table, or None where the file is damaged or was made from something else."""
-    read = read_table(content, fingerprint(supernet, rules))
-    if read is None:
-        return None
-    configurations, arrays = read
-    sizes = SegmentSizes(arrays["macs"], arrays["parameters"])
-    counts, member_of = arrays["counts"].astype(np.int64), arrays["member_of"].astype(np.int64)
-    return MemberKernels(supernet, rules, counts, configurations, member_of, sizes)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, ModelError
+from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.records import Reference
-from latcast.spaces.families.variants import checked_call, pooled_classifier
+from latcast.spaces.families.variants import checked_call, named_by_content, pooled_classifier
+from latcast.spaces.named_graphs import shuffled_head
 from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
 
 NAME = "nas_bench_201"
@@ -148,15 +148,10 @@ def build(
     classes: int = CLASSES,
     batch: int = 1,
 ) -> Graph:
-    """Build the network that repeats a cell, in the size of the published benchmark by default.
+    """Build the network that repeats a cell of this text, in the size of the published benchmark by default.
 
-    Args:
-        cell: Its text.
-        channels: Of the first of three stages; each further stage has twice as many at half the resolution.
-        cells: Cells in each stage.
-        resolution: Height and width of the image, one number or two.
-        classes: Outputs.
-        batch: Images at a time.
+    ``channels`` are those of the first of three stages of so many ``cells``; each further stage has twice as many at half the
+    resolution.
 
     Raises:
         ModelError: The text is not of a cell.
@@ -178,25 +173,13 @@ class CellSpace:
     name = NAME
 
     def build(self, **parameters: object) -> Graph:
-        """Build the network of these parameters: those of :func:`build`.
-
-        Raises:
-            ModelError: Unknown parameters, or no such cell.
-        """
+        """Build the network of these parameters: those of :func:`build`."""
         return checked_call(self.name, build, parameters)
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return ``count`` different cells; a smaller count gives the head of a larger one's list.
-
-        Raises:
-            LatcastError: There are not as many.
-        """
-        if count > SIZE:
-            raise LatcastError(f"{count} cells were asked for; NAS-Bench-201 has {SIZE}")
-        numbers = list(range(SIZE))
-        Random(f"{NAME}/{seed}").shuffle(numbers)
-        references = [Reference(NAME, {"cell": numbered_cell(number)}) for number in numbers[:count]]
-        return [Reference(NAME, reference.parameters, f"{NAME}-{reference.key[:8]}") for reference in references]
+        """Return different cells; see :class:`latcast.spaces.catalogue.Space`."""
+        numbers = shuffled_head(NAME, range(SIZE), count, seed)
+        return [named_by_content(NAME, {"cell": numbered_cell(number)}) for number in numbers]
 
 
 SPACE = CellSpace()
@@ -213,23 +196,19 @@ DIMENSIONS = (Dimension("edges", tuple(range(len(OPERATIONS))), len(EDGES)),)
 def segments(values: Columns) -> np.ndarray:
     """Return the segments of the cells with these operations; edges without effect count as ``none``."""
     edges = np.where(dead_edges(values)["edges"], 0, values["edges"])
-    none = [0] * len(EDGES)
-    parts: list[Any] = [[STEM, RESOLUTION, 3, CHANNELS, *none]]
+    parts = [[STEM, RESOLUTION, 3, CHANNELS]]
     for stage in range(STAGES):
         size, channels = RESOLUTION >> stage, CHANNELS << stage
         if stage > 0:
-            parts.append([REDUCTION, 2 * size, channels // 2, channels, *none])
+            parts.append([REDUCTION, 2 * size, channels // 2, channels])
         parts += [[CELL, size, channels, channels]] * CELLS
     last = CHANNELS << (STAGES - 1)
-    parts.append([HEAD, RESOLUTION >> (STAGES - 1), last, last, *none])
-    return np.stack([_with_edges(part, edges) for part in parts], axis=1)
-
-
-def _with_edges(part: Sequence[int], edges: np.ndarray) -> np.ndarray:
-    rows = np.zeros((len(edges), len(FIELDS)), dtype=np.int64)
-    rows[:, : len(part)] = part
-    if part[0] == CELL:
-        rows[:, len(part) :] = edges
+    parts.append([HEAD, RESOLUTION >> (STAGES - 1), last, last])
+    rows = np.zeros((len(edges), len(parts), len(FIELDS)), dtype=np.int64)
+    for place, part in enumerate(parts):
+        rows[:, place, : len(part)] = part
+        if part[0] == CELL:
+            rows[:, place, len(part) :] = edges
     return rows
 
 
@@ -245,10 +224,6 @@ def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
     return add_classifier(b, x, CLASSES)
 
 
-def _to_cell(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {"cell": cell_text([OPERATIONS[edge] for edge in parameters["edges"]])}
-
-
 def _from_cell(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if set(parameters) != {"cell"}:
         return dict(parameters)
@@ -256,5 +231,6 @@ def _from_cell(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SUPERNET = Supernet(
-    NAME, DIMENSIONS, FIELDS, segments, add_segment, map_shape, dead_edges, to_parameters=_to_cell, from_parameters=_from_cell
-)
+    NAME, DIMENSIONS, FIELDS, segments, add_segment, map_shape, dead_edges, from_parameters=_from_cell,
+    to_parameters=lambda values: {"cell": cell_text([OPERATIONS[edge] for edge in values["edges"]])},
+)  # fmt: skip

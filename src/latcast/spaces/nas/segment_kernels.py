@@ -20,7 +20,7 @@ from latcast.graph.operators import graph_macs
 from latcast.kernels.kernel import Configuration, KernelTable, operator_class
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet, checked_encodings, radices
+from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet, radices
 
 PROBES = 512
 """Random encodings in which single columns are changed to see what they decide."""
@@ -150,7 +150,7 @@ class SegmentKernels:
 
     def _numbered(self, encodings: np.ndarray) -> np.ndarray:
         """Return the segment at each place, (places, networks), int32."""
-        transposed = np.ascontiguousarray(checked_encodings(self.supernet, encodings).T)
+        transposed = np.ascontiguousarray(self.supernet.checked(encodings).T)
         numbers = np.empty((len(self._columns), len(encodings)), dtype=np.int32)
         codes = []
         for place, columns in enumerate(self._columns):

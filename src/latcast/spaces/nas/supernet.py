@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, ModelError
+from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Shape
 from latcast.records import Reference
 from latcast.registry import Registry
 from latcast.spaces.catalogue import SUPERNET_TARGETS, PublishedModel
+from latcast.spaces.families.variants import MOST_FRUITLESS, named_by_content, too_few
 
 Columns = Mapping[str, np.ndarray]
 """Dimension's name to the values chosen, (networks, its count)."""
@@ -35,95 +36,8 @@ class Dimension:
     count: int = 1
 
 
-def column_names(dimensions: Sequence[Dimension]) -> list[str]:
-    """Name of each column of an encoding."""
-    return [dimension.name for dimension in dimensions for _ in range(dimension.count)]
-
-
-def choice_counts(dimensions: Sequence[Dimension]) -> np.ndarray:
-    """Return the number of choices of each column of an encoding, int64."""
-    return np.array([len(dimension.choices) for dimension in dimensions for _ in range(dimension.count)], dtype=np.int64)
-
-
-def chosen_values(dimensions: Sequence[Dimension], encodings: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the values behind encodings, by dimension.
-
-    Args:
-        dimensions: Of the space.
-        encodings: (networks, columns) indices of choices.
-
-    Returns:
-        Dimension's name to (networks, count): integers where all its choices are, otherwise floats.
-
-    Raises:
-        ModelError: Another number of columns, or an index beyond the choices.
-    """
-    counts = choice_counts(dimensions)
-    if encodings.ndim != 2 or encodings.shape[1] != len(counts):
-        raise ModelError(f"found encodings of shape {encodings.shape}, expected (networks, {len(counts)})")
-    wrong = ((encodings < 0) | (encodings >= counts)).any(axis=0)
-    if wrong.any():
-        column = int(np.argmax(wrong))
-        raise ModelError(
-            f"column {column} ({column_names(dimensions)[column]}) of an encoding is not one of 0 to {counts[column] - 1}; "
-            "expected indices of choices"
-        )
-    values, start = {}, 0
-    for dimension in dimensions:
-        values[dimension.name] = np.asarray(dimension.choices)[encodings[:, start : start + dimension.count]]
-        start += dimension.count
-    return values
-
-
-def values_of_parameters(space: str, dimensions: Sequence[Dimension], parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """JSON parameters of one member as columns, each (1, count). A value need not be one of the choices.
-
-    Raises:
-        ModelError: A parameter is missing, unknown, or of another length.
-    """
-    names = [dimension.name for dimension in dimensions]
-    if set(parameters) != set(names):
-        raise ModelError(f"the space '{space}' takes {', '.join(names)}; found {', '.join(sorted(parameters)) or 'nothing'}")
-    values = {}
-    for dimension in dimensions:
-        given = parameters[dimension.name]
-        listed = given if isinstance(given, list | tuple) else [given]
-        if len(listed) != dimension.count or not all(isinstance(value, int | float) for value in listed):
-            raise ModelError(f"'{dimension.name}' of the space '{space}' is {given!r}; expected {dimension.count} number(s)")
-        values[dimension.name] = np.asarray(listed)[None, :]
-    return values
-
-
-def parameters_of_values(dimensions: Sequence[Dimension], values: Columns) -> dict[str, Any]:
-    """Return the JSON parameters of the first member."""
-    parameters: dict[str, Any] = {}
-    for dimension in dimensions:
-        listed = values[dimension.name][0].tolist()
-        parameters[dimension.name] = listed if dimension.count > 1 else listed[0]
-    return parameters
-
-
-def encoding_of_values(space: str, dimensions: Sequence[Dimension], values: Columns) -> np.ndarray:
-    """Return the indices of values, (networks, columns), int16.
-
-    Raises:
-        ModelError: A value is not one of the choices.
-    """
-    parts = []
-    for dimension in dimensions:
-        choices = np.asarray(dimension.choices)
-        found = values[dimension.name][:, :, None] == choices
-        if not found.any(axis=2).all():
-            unknown = values[dimension.name][~found.any(axis=2)][0]
-            raise ModelError(f"'{dimension.name}' {unknown} is no choice of the space '{space}': {list(dimension.choices)}")
-        parts.append(found.argmax(axis=2))
-    return np.concatenate(parts, axis=1).astype(np.int16)
-
-
 Row = tuple[int, ...]
 """A segment: the values of its space's fields. The first is its kind, 0 where there is no segment."""
-
-MOST_FRUITLESS_DRAWS = 1000
 
 AT_ONCE = 32_768
 """Networks that are decoded together; bounds the memory whatever their number."""
@@ -174,23 +88,35 @@ class Supernet:
     @cached_property
     def choices(self) -> np.ndarray:
         """Number of choices of each column, int64."""
-        return choice_counts(self.dimensions)
+        return np.array([len(each.choices) for each in self.dimensions for _ in range(each.count)], dtype=np.int64)
 
     @property
     def size(self) -> float:
         """Number of encodings; several may stand for the same network."""
         return float(np.prod(self.choices.astype(np.float64)))
 
-    def canonical(self, encodings: np.ndarray) -> np.ndarray:
-        """Return encodings with the first choice wherever a choice decides nothing: equal networks have equal rows.
+    def checked(self, encodings: np.ndarray) -> np.ndarray:
+        """Return encodings of this space, (networks, columns), as they are.
 
-        Args:
-            encodings: (networks, columns).
+        Raises:
+            ModelError: Another number of columns, or an index beyond the choices.
         """
+        counts = self.choices
+        if encodings.ndim != 2 or encodings.shape[1] != len(counts) or ((encodings < 0) | (encodings >= counts)).any():
+            raise ModelError(
+                f"found encodings of shape {encodings.shape}, expected (networks, {len(counts)}) indices of choices of the "
+                f"space '{self.name}'"
+            )
+        return encodings
+
+    def canonical(self, encodings: np.ndarray) -> np.ndarray:
+        """Return encodings with the first choice wherever a choice decides nothing: equal networks have equal rows."""
         canonical = np.empty(np.shape(encodings), dtype=np.int16)
         for start in range(0, len(encodings), AT_ONCE):
             part = encodings[start : start + AT_ONCE]
-            canonical[start : start + AT_ONCE] = np.where(self._inactive_columns(part), 0, part)
+            inactive = self.inactive(self._values(part))
+            flags = [inactive.get(each.name, np.zeros((len(part), each.count), dtype=bool)) for each in self.dimensions]
+            canonical[start : start + AT_ONCE] = np.where(np.concatenate(flags, axis=1), 0, part)
         return canonical
 
     def all_encodings(self) -> np.ndarray:
@@ -201,12 +127,6 @@ class Supernet:
         """Every network once, (networks, columns), int16; for small spaces."""
         everything = self.all_encodings()
         return everything[(self.canonical(everything) == everything).all(axis=1)]
-
-    def _inactive_columns(self, encodings: np.ndarray) -> np.ndarray:
-        """Return which choices decide nothing, (networks, columns)."""
-        inactive = self.inactive(chosen_values(self.dimensions, encodings))
-        everywhere = {each.name: np.zeros((len(encodings), each.count), dtype=bool) for each in self.dimensions}
-        return np.concatenate([inactive.get(name, flags) for name, flags in everywhere.items()], axis=1)
 
     def sample_encodings(self, count: int, seed: int | np.random.Generator) -> np.ndarray:
         """Return ``count`` encodings, each choice equally likely, (count, columns), int16; they may repeat."""
@@ -230,25 +150,22 @@ class Supernet:
                 elif len(found) < count:
                     found[key] = row
                     fruitless = 0
-            if fruitless >= MOST_FRUITLESS_DRAWS:
-                raise LatcastError(
-                    f"found {len(found)} different members of the space '{self.name}' and then none in "
-                    f"{MOST_FRUITLESS_DRAWS} draws, expected {count}; ask for fewer"
-                )
+            if fruitless >= MOST_FRUITLESS:
+                raise too_few(self.name, len(found), count)
         return np.stack(list(found.values())) if found else np.zeros((0, len(self.choices)), dtype=np.int16)
 
     def rows(self, encodings: np.ndarray) -> np.ndarray:
         """Return the segments of networks, (networks, places, fields), int64."""
-        return np.asarray(self.segments(chosen_values(self.dimensions, encodings)), dtype=np.int64)
+        return np.asarray(self.segments(self._values(encodings)), dtype=np.int64)
 
     def decode(self, encoding: Sequence[int] | np.ndarray) -> dict[str, Any]:
-        """Return the JSON parameters of one encoding.
-
-        Raises:
-            ModelError: No encoding of this space.
-        """
-        values = chosen_values(self.dimensions, np.asarray(encoding)[None, :])
-        return self.to_parameters(parameters_of_values(self.dimensions, values))
+        """Return the JSON parameters of one encoding, or raise a ModelError where this space does not have it."""
+        values = self._values(np.asarray(encoding)[None, :])
+        parameters: dict[str, Any] = {}
+        for each in self.dimensions:
+            listed = values[each.name][0].tolist()
+            parameters[each.name] = listed if each.count > 1 else listed[0]
+        return self.to_parameters(parameters)
 
     def encode(self, parameters: Mapping[str, Any]) -> np.ndarray:
         """Return the encoding of JSON parameters, (columns,), int16.
@@ -256,22 +173,46 @@ class Supernet:
         Raises:
             ModelError: A parameter is unknown, missing, or none of the choices.
         """
-        values = values_of_parameters(self.name, self.dimensions, self.from_parameters(parameters))
-        return self.canonical(encoding_of_values(self.name, self.dimensions, values))[0]
+        values = self._given(parameters)
+        parts = []
+        for each in self.dimensions:
+            chosen = values[each.name][:, :, None] == np.asarray(each.choices)
+            known = chosen.any(axis=2)
+            if not known.all():
+                unknown = values[each.name][~known][0]
+                raise ModelError(f"'{each.name}' {unknown} is no choice of the space '{self.name}': {list(each.choices)}")
+            parts.append(chosen.argmax(axis=2))
+        return self.canonical(np.concatenate(parts, axis=1).astype(np.int16))[0]
+
+    def _values(self, encodings: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what encodings choose in each dimension: integers where all its choices are, otherwise floats."""
+        columns = np.cumsum([each.count for each in self.dimensions])[:-1]
+        parts = np.split(self.checked(encodings), columns, axis=1)
+        return {each.name: np.asarray(each.choices)[part] for each, part in zip(self.dimensions, parts, strict=True)}
+
+    def _given(self, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Return the JSON parameters of one member by dimension, each (1, count); a value need not be one of the choices."""
+        parameters = self.from_parameters(parameters)
+        names = [each.name for each in self.dimensions]
+        if set(parameters) != set(names):
+            found = ", ".join(sorted(parameters)) or "nothing"
+            raise ModelError(f"the space '{self.name}' takes {', '.join(names)}; found {found}")
+        values = {}
+        for name, count in ((each.name, each.count) for each in self.dimensions):
+            given = parameters[name]
+            listed = given if isinstance(given, list | tuple) else [given]
+            if len(listed) != count or not all(isinstance(value, int | float) for value in listed):
+                raise ModelError(f"'{name}' of the space '{self.name}' is {given!r}; expected {count} number(s)")
+            values[name] = np.asarray(listed)[None, :]
+        return values
 
     def reference(self, encoding: Sequence[int] | np.ndarray) -> Reference:
         """Return the reference of one encoding, named by its content."""
-        unnamed = Reference(self.name, self.decode(encoding))
-        return replace(unnamed, name=f"{self.name}-{unnamed.key[:8]}")
+        return named_by_content(self.name, self.decode(encoding))
 
     def build(self, **parameters: Any) -> Graph:
-        """Build the member with these parameters; values between and beyond the choices are built too.
-
-        Raises:
-            ModelError: Unknown parameters, or parameters that make no valid network.
-        """
-        values = values_of_parameters(self.name, self.dimensions, self.from_parameters(parameters))
-        return self.graph_of_rows(np.asarray(self.segments(values), dtype=np.int64)[0].tolist())
+        """Build the member with these parameters; values between and beyond the choices are built too."""
+        return self.graph_of_rows(np.asarray(self.segments(self._given(parameters)), dtype=np.int64)[0].tolist())
 
     def graph_of_rows(self, rows: Iterable[Sequence[int]]) -> Graph:
         """Build the graph of a chain of segments."""
@@ -296,27 +237,8 @@ class Supernet:
         return b.finish(x), [names[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return ``count`` different members; a smaller count gives the head of a larger one's list.
-
-        Raises:
-            LatcastError: The space is smaller than ``count``.
-        """
+        """Return ``count`` different members; see :class:`latcast.spaces.catalogue.Space`."""
         return [self.reference(encoding) for encoding in self.distinct_encodings(count, seed)]
-
-
-def checked_encodings(supernet: Supernet, encodings: np.ndarray) -> np.ndarray:
-    """Return encodings of this space as they are.
-
-    Raises:
-        LatcastError: They are not of this space.
-    """
-    counts = supernet.choices
-    if encodings.ndim != 2 or encodings.shape[1] != len(counts) or ((encodings < 0) | (encodings >= counts)).any():
-        raise LatcastError(
-            f"found encodings of shape {encodings.shape}, expected (networks, {len(counts)}) indices of choices of the "
-            f"space '{supernet.name}'"
-        )
-    return encodings
 
 
 def radices(counts: np.ndarray) -> np.ndarray:

@@ -33,11 +33,6 @@ class Span:
     high: int
 
 
-def always(values: Values) -> bool:
-    """Return True: no combination is impossible."""
-    return True
-
-
 @dataclass(frozen=True)
 class Parametrisation:
     """The possible configurations of a kernel type.
@@ -56,7 +51,7 @@ class Parametrisation:
     constants: Values = field(default_factory=dict)
     read: Callable[[Values], dict[str, int]] = dict
     write: Callable[[Values], dict[str, int]] = dict
-    sensible: Callable[[Values], bool] = always
+    sensible: Callable[[Values], bool] = lambda values: True
 
 
 SIZES = (224, 112, 56, 32, 28, 27, 14, 13, 8, 7, 1)

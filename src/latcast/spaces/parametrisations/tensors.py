@@ -74,11 +74,6 @@ _OPERATIONS = Axis(
 )  # fmt: skip
 
 
-def _read_arithmetic(fields: Values) -> dict[str, int]:
-    kinds = {1: SCALAR, fields["channels"]: BY_CHANNEL, fields["elements"]: SAME}
-    return {**_read_elements(fields), "broadcast": kinds.get(fields["small_elements"], OTHERWISE)}
-
-
 def _write_arithmetic(values: Values) -> dict[str, int]:
     fields = _write_elements(without(values, "broadcast"))
     small = {SAME: fields["elements"], BY_CHANNEL: fields["channels"], SCALAR: 1, OTHERWISE: values["small_elements"]}
@@ -100,24 +95,6 @@ def _write_reduce(values: Values) -> dict[str, int]:
 _REDUCED = Axis(("form", "reduced"), (*((MAP, size * size) for size in MAPS), *((SEQUENCE, tokens) for tokens in TOKENS)))
 
 
-def _read_squeeze_excite(fields: Values) -> dict[str, int]:
-    return {**without(fields, "squeezed"), "ratio": max(round(fields["channels"] / fields["squeezed"]), 1)}
-
-
-def _write_squeeze_excite(values: Values) -> dict[str, int]:
-    return {**without(values, "ratio"), "squeezed": max(round(values["channels"] / values["ratio"]), 1)}
-
-
-def _read_dft(fields: Values) -> dict[str, int]:
-    """Complex numbers have a width of two."""
-    return {**without(fields, "read_each"), "width": max(fields["read_each"] // fields["points"], 1)}
-
-
-def _write_dft(values: Values) -> dict[str, int]:
-    points, width = values["points"], values["width"]
-    return {"written_each": 2 * points, **without(values, "width"), "read_each": width * points}
-
-
 _SOFTMAX_ROWS = Axis(
     ("rows", "inner"),
     (
@@ -134,7 +111,16 @@ _ELEMENTS: Mapping[str, Parametrisation] = {
         (pixels(SIZES), each("function", tuple(range(len(ACTIVATIONS))))), (_CHANNELS,), {}, _read_elements, _write_elements
     ),
     "arithmetic": Parametrisation(
-        (pixels(SIZES), _OPERATIONS), (_CHANNELS,), {"small_elements": 1}, _read_arithmetic, _write_arithmetic
+        (pixels(SIZES), _OPERATIONS),
+        (_CHANNELS,),
+        {"small_elements": 1},
+        lambda fields: {
+            **_read_elements(fields),
+            "broadcast": {1: SCALAR, fields["channels"]: BY_CHANNEL, fields["elements"]: SAME}.get(
+                fields["small_elements"], OTHERWISE
+            ),
+        },
+        _write_arithmetic,
     ),
     "batch_norm": Parametrisation((pixels(SIZES),), (_CHANNELS,), {}, _read_elements, _write_elements),
     "softmax": Parametrisation((_SOFTMAX_ROWS,), (Span("columns", 8, 1000),)),
@@ -144,8 +130,17 @@ _ELEMENTS: Mapping[str, Parametrisation] = {
     "top_k": Parametrisation(
         (each("outer", (1, 8, 64, 512)), each("taken", (1, 5, 10, 100))), (Span("searched", 100, 8400),), {"inner": 1}
     ),
+    # Complex numbers have a width of two.
     "dft": Parametrisation(
-        (each("transforms", (1, 8, 64, 256)), each("width", (1, 2))), (Span("points", 16, 1024),), {}, _read_dft, _write_dft
+        (each("transforms", (1, 8, 64, 256)), each("width", (1, 2))),
+        (Span("points", 16, 1024),),
+        {},
+        lambda fields: {**without(fields, "read_each"), "width": max(fields["read_each"] // fields["points"], 1)},
+        lambda values: {
+            "written_each": 2 * values["points"],
+            **without(values, "width"),
+            "read_each": values["width"] * values["points"],
+        },
     ),
     "nms": Parametrisation(
         (each("classes", (1, 20, 80)), each("kept", (10, 100, 300))), (Span("boxes", 300, 8400),), {"images": 1}
@@ -155,8 +150,8 @@ _ELEMENTS: Mapping[str, Parametrisation] = {
         (square(MAPS, "in_h", "in_w"), each("ratio", (4, 8, 16, 24))),
         (Span("channels", 16, MOST_CHANNELS),),
         {"batch": 1},
-        _read_squeeze_excite,
-        _write_squeeze_excite,
+        lambda fields: {**without(fields, "squeezed"), "ratio": max(round(fields["channels"] / fields["squeezed"]), 1)},
+        lambda values: {**without(values, "ratio"), "squeezed": max(round(values["channels"] / values["ratio"]), 1)},
     ),
 }
 
@@ -181,16 +176,6 @@ def _write_concat(values: Values) -> dict[str, int]:
     return {"inputs": inputs, "elements": values["pixels"] * width * inputs, "run": width, "channels": channels}
 
 
-def _read_split(fields: Values) -> dict[str, int]:
-    """Replace the elements by how often the runs of all outputs follow each other."""
-    outer = max(fields["elements"] // (fields["run"] * fields["outputs"]), 1)
-    return {**without(fields, "elements"), "outer": outer}
-
-
-def _write_split(values: Values) -> dict[str, int]:
-    return {**without(values, "outer"), "elements": values["outer"] * values["outputs"] * values["run"]}
-
-
 def _read_transpose(fields: Values) -> dict[str, int]:
     """Return a matrix whose rows become columns (``MAP``), or runs that change places (``SEQUENCE``).
 
@@ -207,22 +192,6 @@ def _write_transpose(values: Values) -> dict[str, int]:
     rows, width, outer = values["rows"], values["width"], values["outer"]
     last_out, run = (width, width * outer) if values["form"] == SEQUENCE else (rows, 1)
     return {"elements": rows * width * outer, "last_in": width, "last_out": last_out, "run": run}
-
-
-def _read_shuffle(fields: Values) -> dict[str, int]:
-    values = without(_read_elements(fields), "channels")
-    return {**values, "group_channels": fields["channels"] // fields["groups"]}
-
-
-def _write_shuffle(values: Values) -> dict[str, int]:
-    channels = values["groups"] * values["group_channels"]
-    return _write_elements({**without(values, "group_channels"), "channels": channels})
-
-
-_ENLARGED = Axis(
-    ("in_h", "in_w", "out_h", "out_w"),
-    tuple((size, size, factor * size, factor * size) for size in (7, 8, 14, 16, 28, 32, 56) for factor in (2, 4)),
-)
 
 
 def _read_copy(fields: Values) -> dict[str, int]:
@@ -271,8 +240,16 @@ _MOVEMENT: Mapping[str, Parametrisation] = {
         _read_concat,
         _write_concat,
     ),
+    # ``outer`` is how often the runs of all outputs follow each other.
     "split": Parametrisation(
-        (each("outputs", (1, 2, 3, 4)), each("outer", (1, 49, 196))), (Span("run", 8, 40_000),), {}, _read_split, _write_split
+        (each("outputs", (1, 2, 3, 4)), each("outer", (1, 49, 196))),
+        (Span("run", 8, 40_000),),
+        {},
+        lambda fields: {
+            **without(fields, "elements"),
+            "outer": max(fields["elements"] // (fields["run"] * fields["outputs"]), 1),
+        },
+        lambda values: {**without(values, "outer"), "elements": values["outer"] * values["outputs"] * values["run"]},
     ),
     "transpose": Parametrisation(
         (each("form", (MAP, SEQUENCE)), each("rows", (*TOKENS, 784))),
@@ -282,9 +259,27 @@ _MOVEMENT: Mapping[str, Parametrisation] = {
         _write_transpose,
     ),
     "channel_shuffle": Parametrisation(
-        (pixels(MAPS), each("groups", (2, 3, 4, 8))), (Span("group_channels", 2, 540),), {}, _read_shuffle, _write_shuffle
+        (pixels(MAPS), each("groups", (2, 3, 4, 8))),
+        (Span("group_channels", 2, 540),),
+        {},
+        lambda fields: {
+            **without(_read_elements(fields), "channels"),
+            "group_channels": fields["channels"] // fields["groups"],
+        },
+        lambda values: _write_elements(
+            {**without(values, "group_channels"), "channels": values["groups"] * values["group_channels"]}
+        ),
     ),
-    "resize": Parametrisation((_ENLARGED, each("linear", (0, 1))), (Span("channels", 3, 1024),)),
+    "resize": Parametrisation(
+        (
+            Axis(
+                ("in_h", "in_w", "out_h", "out_w"),
+                tuple((size, size, factor * size, factor * size) for size in (7, 8, 14, 16, 28, 32, 56) for factor in (2, 4)),
+            ),
+            each("linear", (0, 1)),
+        ),
+        (Span("channels", 3, 1024),),
+    ),
     "grid_sample": Parametrisation(
         (each("in_pixels", (196, 784, 3136, 12544)), each("out_pixels", (196, 784, 3136, 12544)), each("mode", (0, 1, 2))),
         (Span("channels", 3, 256),),

@@ -90,9 +90,6 @@ def build(
             (convolution), ``kernel`` (separable), ``kernel``, ``expansion`` and ``squeeze`` (bottleneck), ``operator``
             and ``window`` (pooling), ``operators`` (split).
         channels: C1 to C10; a block that keeps its channels ignores its own.
-        resolution: Height and width of the image, one number or two.
-        classes: Outputs.
-        batch: Images at a time.
 
     Raises:
         ModelError: Not nine blocks and ten widths, an unknown type, or groups that do not divide the channels.

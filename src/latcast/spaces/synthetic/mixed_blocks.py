@@ -38,12 +38,9 @@ def log_uniform(rng: Random, low: float, high: float) -> float:
 
 
 class MixedBuilder(GraphBuilder):
-    """Adds the layers that random blocks are made of.
+    """Adds the layers that random blocks are made of, and keeps the ``kinds`` of stem, blocks and head, in order.
 
     Every number that is drawn is independent of ``multiplier``, so that networks of one seed differ in width alone.
-
-    Attributes:
-        kinds: Kinds of the stem, blocks and head added so far, in order.
     """
 
     def __init__(self, name: str, rng: Random, multiplier: float) -> None:
@@ -303,14 +300,7 @@ HEAD_SIZES: Mapping[int, float] = {16: 15, 32: 45, 48: 10, 64: 30}
 
 @dataclass(frozen=True)
 class Encoder:
-    """Settings of a row of transformer layers.
-
-    Attributes:
-        heads: Attention heads.
-        dimension: Channels of a token.
-        hidden: Width between the two linear layers.
-        activation: The activation there.
-    """
+    """Settings of a row of transformer layers: heads, channels of a token, width and activation between the two linear layers."""
 
     heads: int
     dimension: int

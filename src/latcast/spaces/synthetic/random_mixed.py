@@ -144,13 +144,9 @@ def kinds_in(**parameters: Any) -> Counter[str]:
 
 
 def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None) -> Graph:
-    """Build a member of the space.
+    """Build the member whose structure ``seed`` decides, with all drawn widths times ``width``.
 
-    Args:
-        seed: Decides the structure.
-        width: Multiplier of all drawn widths.
-        kinds: The kinds of blocks to use (of :data:`STEMS`, :data:`BLOCKS` and :data:`HEADS`); drawn from the seed where None.
-        input_size: Height and width of the input; drawn from the seed where None.
+    ``kinds`` of blocks and the height and width of the input are drawn from the seed where None.
 
     Raises:
         ModelError: An unknown kind of block.
@@ -169,8 +165,9 @@ def _assemble(
     rng = Random(seed)
     b = MixedBuilder(NAME, rng, width)
     network_kinds = tuple(kinds) if kinds else _drawn_kinds(rng)
-    drawn_size = _input_size(rng)
-    x = b.input((1, 3, *(input_size or drawn_size)))
+    height = weighted(rng, SIZES) if rng.random() < 0.9 else rng.randint(min(SIZES), max(SIZES))
+    breadth = height if rng.random() < 0.8 else weighted(rng, SIZES)
+    x = b.input((1, 3, *(input_size or (height, breadth))))
     input_height = b.size(x)[0]
     stem = weighted(rng, {kind: share for kind, (_, share) in STEMS.items()})
     b.kinds.append(stem)
@@ -207,25 +204,18 @@ def _drawn_kinds(rng: Random) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _input_size(rng: Random) -> tuple[int, int]:
-    height = weighted(rng, SIZES) if rng.random() < 0.9 else rng.randint(min(SIZES), max(SIZES))
-    return height, height if rng.random() < 0.8 else weighted(rng, SIZES)
-
-
 def _add_block(
     b: MixedBuilder, x: str, width: int, stride: int, favoured: Sequence[str], network_kinds: Sequence[str], rng: Random
 ) -> str:
-    size = tuple(-(-side // stride) for side in b.size(x))
-    fitting = [kind for kind in favoured if _fits(kind, (size[0], size[1]))]
-    fitting = fitting or [kind for kind in network_kinds if _fits(kind, (size[0], size[1]))] or ["plain"]
+    height, width_of_map = (-(-side // stride) for side in b.size(x))
+
+    def fitting(kinds: Sequence[str]) -> list[str]:
+        return [kind for kind in kinds if kind not in FITS or FITS[kind]((height, width_of_map))]
+
     stream = _branch(rng)
-    kind = stream.choice(fitting)
+    kind = stream.choice(fitting(favoured) or fitting(network_kinds) or ["plain"])
     b.kinds.append(kind)
     return BLOCKS[kind](b, x, width, stride, stream)
-
-
-def _fits(kind: str, size: tuple[int, int]) -> bool:
-    return kind not in FITS or FITS[kind](size)
 
 
 def fitted_multiplier(seed: int, target_macs: float, input_size: tuple[int, int] | None = None) -> float | None:

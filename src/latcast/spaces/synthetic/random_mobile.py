@@ -42,11 +42,7 @@ def build(
     Args:
         blocks: One (width, kernel, expansion, stride, skip) for each inverted residual.
         stem: Channels of the stem and of the separable convolution behind it.
-        last: Channels of the 1x1 convolution before the pooling.
-        hidden: Channels of the one behind it.
-        resolution: Height and width of the image, one number or two.
-        classes: Outputs.
-        batch: Images at a time.
+        last, hidden: Channels of the 1x1 convolutions before and behind the pooling.
     """
     b = GraphBuilder(NAME)
     x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 3, stride=2)

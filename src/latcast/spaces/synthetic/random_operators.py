@@ -239,26 +239,21 @@ FORMS: Mapping[str, tuple[Step, float]] = {
 """Steps of usual operators in forms that runtimes compute by other loops, and that other random networks lack."""
 
 
-def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> Graph:
-    """Build the network of a seed, of these steps."""
-    rng = Random(f"{name}/{seed}")
-    b = _Steps(f"{name}-{seed}")
-    size = rng.choice(SIZES)
-    most = min(CHANNELS[1], MOST_ELEMENTS // size**2)
-    channels = max(round(log_uniform(rng, CHANNELS[0], most) / 4) * 4, 4)
-    x = b.conv_bn(b.input((1, 3, size, size)), channels, 3)
-    for index in range(rng.randint(*LENGTHS)):
-        if index % 2:
-            x = b.conv_bn(x, channels, rng.choice((1, 3)))
-        else:
-            step = rng.choices([step for step, _ in steps.values()], weights=[weight for _, weight in steps.values()])[0]
-            x = step(b, x, rng)
-    return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
-
-
 def _space(name: str, steps: Mapping[str, tuple[Step, float]]) -> DrawnSpace:
     def build(seed: int) -> Graph:
-        return _network(name, seed, steps)
+        rng = Random(f"{name}/{seed}")
+        b = _Steps(f"{name}-{seed}")
+        size = rng.choice(SIZES)
+        most = min(CHANNELS[1], MOST_ELEMENTS // size**2)
+        channels = max(round(log_uniform(rng, CHANNELS[0], most) / 4) * 4, 4)
+        x = b.conv_bn(b.input((1, 3, size, size)), channels, 3)
+        for index in range(rng.randint(*LENGTHS)):
+            if index % 2:
+                x = b.conv_bn(x, channels, rng.choice((1, 3)))
+            else:
+                step = rng.choices([step for step, _ in steps.values()], weights=[weight for _, weight in steps.values()])[0]
+                x = step(b, x, rng)
+        return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
 
     return DrawnSpace(name, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
 

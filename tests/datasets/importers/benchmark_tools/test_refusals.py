@@ -110,22 +110,10 @@ def test_impossible_values_are_refused(tmp_path: Path, name: str, old: str, new:
 @pytest.mark.parametrize(
     ("name", "platform", "reason"),
     [
-        (
-            "tflite.txt",
-            "p/ncnn-1.0/cpu1/fp32",
-            "TFLite's benchmark_model, and p/ncnn-1.0/cpu1/fp32 is a platform of ncnn; expected tflite",
-        ),
-        (
-            "tflite.txt",
-            "p/tflite-2.17/2large/fp32",
-            "it ran on 1 threads, and the unit of p/tflite-2.17/2large/fp32, 2large, has 2",
-        ),
-        ("benchncnn_param.txt", "p/ncnn-1.0/cpu1/fp32", "it ran on a GPU, and the unit of p/ncnn-1.0/cpu1/fp32 is cpu1"),
-        (
-            "benchmark_app.txt",
-            "p/openvino-2025.1/cpu1/fp32",
-            "it ran on version 2026.4, and p/openvino-2025.1/cpu1/fp32 is of 2025.1",
-        ),
+        ("tflite.txt", "p/ncnn-1.0/cpu1/fp32", "is a platform of ncnn; expected tflite"),
+        ("tflite.txt", "p/tflite-2.17/2large/fp32", "it ran on 1 threads, and the unit .* has 2"),
+        ("benchncnn_param.txt", "p/ncnn-1.0/cpu1/fp32", "it ran on a GPU, and the unit .* is cpu1"),
+        ("benchmark_app.txt", "p/openvino-2025.1/cpu1/fp32", "it ran on version 2026.4, and .* is of 2025.1"),
     ],
 )
 def test_a_platform_that_it_did_not_run_on_is_refused(tmp_path: Path, name: str, platform: str, reason: str) -> None:
@@ -138,20 +126,25 @@ class TestPlatformsFromTheKit:
         file = written(tmp_path, f"# latcast {header}\n{recorded(name)}")
         return read_outputs([file], kit=KIT).measurements[0].platform
 
-    def test_device_version_and_precision_are_the_script_s_threads_the_tool_s(self, tmp_path: Path) -> None:
-        found = self.read(tmp_path, "network=squeezenet1_1 device=My_Pixel-4 version=2.17 threads=4 precision=int8")
+    @pytest.mark.parametrize(
+        ("header", "platform"),
+        [
+            # Device, version and precision are the script's, threads the tool's.
+            ("device=My_Pixel-4 version=2.17 threads=4 precision=int8", "my_pixel-4/tflite-2.17/cpu1/int8"),
+            ("device=rpi5", "rpi5/tflite-unstated/cpu1/fp32"),
+            ("device=s10 version=2.10 unit=1large runtime=litert", "s10/litert-2.10/1large/fp32"),
+        ],
+    )
+    def test_what_the_script_does_not_say_the_tool_does(self, tmp_path: Path, header: str, platform: str) -> None:
+        assert self.read(tmp_path, header) == platform
 
-        assert found == "my_pixel-4/tflite-2.17/cpu1/int8"
-
-    def test_a_missing_version_is_unstated(self, tmp_path: Path) -> None:
-        assert self.read(tmp_path, "device=rpi5") == "rpi5/tflite-unstated/cpu1/fp32"
-
-    def test_named_cores_are_the_unit(self, tmp_path: Path) -> None:
-        assert self.read(tmp_path, "device=s10 version=2.10 unit=1large runtime=litert") == "s10/litert-2.10/1large/fp32"
-
-    def test_without_a_device_the_platform_must_be_named(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match="does not say which device it is of; name the platform with --on device/"):
-            self.read(tmp_path, "network=squeezenet1_1")
+    @pytest.mark.parametrize(
+        ("header", "reason"),
+        [("network=squeezenet1_1", "which device it is of; name the platform with --on"), ("device=s10 unit=/", "a platform id")],
+    )
+    def test_a_device_that_is_not_said_and_a_malformed_unit_are_refused(self, tmp_path: Path, header: str, reason: str) -> None:
+        with pytest.raises(DatasetError, match=reason):
+            self.read(tmp_path, header)
 
     def test_without_threads_the_platform_must_be_named(self, tmp_path: Path) -> None:
         text = recorded("onnxruntime_perf_test.txt").replace("Setting intra_op_num_threads to 1\n", "")
@@ -160,19 +153,14 @@ class TestPlatformsFromTheKit:
         with pytest.raises(DatasetError, match="does not say on how many threads it ran"):
             read_outputs([file], kit=KIT)
 
-    def test_a_malformed_unit_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match="is not a platform id"):
-            self.read(tmp_path, "device=s10 unit=/")
-
 
 class TestNetworks:
     def test_a_published_network_is_recognised_by_name_with_a_note(self) -> None:
         found = read_outputs([RECORDED / "tflite.txt"], platform=Platform.parse(PLATFORMS["tflite.txt"]))
 
         assert found.measurements[0].reference == model("squeezenet1_1")
-        assert found.notes == (
-            "'squeezenet1_1' was taken for the published network of that name; a kit (--kit DIR) would make sure of it",
-        )
+        [note] = found.notes
+        assert "'squeezenet1_1' was taken for the published network" in note
 
     def test_an_unknown_network_is_refused(self, tmp_path: Path) -> None:
         file = written(tmp_path, recorded("tflite.txt").replace("squeezenet1_1.tflite", "mystery.tflite"))
@@ -203,12 +191,13 @@ def test_openvino_s_microseconds_are_read(tmp_path: Path) -> None:
     assert found.latency_ms == pytest.approx(0.7688)
 
 
-def test_a_log_of_several_runs_gives_all_of_them(tmp_path: Path) -> None:
+def test_a_log_of_several_runs_gives_all_of_them_also_with_windows_line_ends(tmp_path: Path) -> None:
     second = recorded("tflite.txt").replace("median=23905", "median=47810")
-
-    file = written(tmp_path, recorded("tflite.txt") + second)
+    file = tmp_path / "squeezenet1_1.txt"
+    file.write_bytes((recorded("tflite.txt") + second).replace("\n", "\r\n").encode("utf-16"))
 
     found = read_outputs([file], kit=KIT, platform=Platform.parse(PLATFORMS["tflite.txt"])).measurements
+
     assert [each.latency_ms for each in found] == pytest.approx([23.905, 47.81])
 
 
@@ -218,21 +207,10 @@ def test_a_log_may_hold_runs_of_several_tools(tmp_path: Path) -> None:
 
     found = read_outputs([written(tmp_path, text)], kit=KIT)
 
-    assert [each.platform for each in found.measurements] == [
-        "board/tflite-unstated/cpu1/fp32", "board/onnxruntime-unstated/cpu1/fp32", "board/openvino-2026.4/cpu1/fp32",
+    assert [each.platform.split("/")[1] for each in found.measurements] == [
+        "tflite-unstated", "onnxruntime-unstated", "openvino-2026.4",
     ]  # fmt: skip
-    assert list(found.tools.values()) == [
-        ("TFLite's benchmark_model", "onnxruntime_perf_test", "OpenVINO's benchmark_app"),
-    ]
-
-
-def test_utf16_and_windows_line_ends_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "squeezenet1_1.txt"
-    file.write_bytes(recorded("tflite.txt").replace("\n", "\r\n").encode("utf-16"))
-
-    [found] = read_outputs([file], kit=KIT, platform=Platform.parse(PLATFORMS["tflite.txt"])).measurements
-
-    assert found.latency_ms == pytest.approx(23.905)
+    assert [len(tools) for tools in found.tools.values()] == [3]
 
 
 class TestFiles:
@@ -260,21 +238,16 @@ class TestManifest:
 
         assert KitManifest.read(tmp_path) == written
 
-    def test_a_folder_without_a_manifest_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match=r"is not a kit: cannot read manifest.json"):
-            KitManifest.read(tmp_path)
-
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
-            ('{"schema": 99}', "is of schema 99, this latcast reads 1; update latcast"),
-            ('{"schema": 1}', "is not a manifest of a kit: 'networks'"),
-            ("[]", "is not a manifest of a kit"),
-            ("{", "is not a kit"),
+            (None, "is not a kit: cannot read manifest.json"), ('{"schema": 99}', "is of schema 99, this latcast reads 1"),
+            ('{"schema": 1}', "is not a manifest of a kit: 'networks'"), ("[]", "is not a manifest of a kit"),
         ],
-    )
-    def test_a_malformed_manifest_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:
-        (tmp_path / "manifest.json").write_text(text)
+    )  # fmt: skip
+    def test_a_missing_or_malformed_manifest_is_refused(self, tmp_path: Path, text: str | None, reason: str) -> None:
+        if text is not None:
+            (tmp_path / "manifest.json").write_text(text)
 
         with pytest.raises(DatasetError, match=reason):
             KitManifest.read(tmp_path)
@@ -288,6 +261,7 @@ class TestManifest:
         ("model,latency_ms\n" + "resnet18,x\n" * 1000, r"at least 19 more refused: line"),
         ("model,latency_ms\n" + "".join(f"none{n},1\n" for n in range(1000)), r"at least 19 more refused: line"),
         ('{"model":' * 1000, "found the header"),
+        (f"model,latency_ms\n{'a' * 5000},1.5\n", r"x\.csv:2: the network 'aaa"),
     ],
 )
 def test_files_beyond_the_limits_are_refused(text: str, reason: str, tmp_path: Path) -> None:
@@ -295,12 +269,4 @@ def test_files_beyond_the_limits_are_refused(text: str, reason: str, tmp_path: P
     path.write_text(text)
 
     with pytest.raises(DatasetError, match=reason):
-        read_outputs([path], platform=Platform.parse("phone/tflite-2.10/cpu1/fp32"))
-
-
-def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(f"model,latency_ms\n{'a' * 5000},1.5\n")
-
-    with pytest.raises(DatasetError, match=r"x\.csv:2: the network 'aaa"):
         read_outputs([path], platform=Platform.parse("phone/tflite-2.10/cpu1/fp32"))

@@ -15,6 +15,8 @@ VULKAN_CONVOLUTION = {
     "groups": 1, "flops": 6912,
 }  # fmt: skip
 
+PHONES, CONTEXT = ("iphonexs", "pixel4"), "vulkan_prepack::run_conv2d_context"
+
 # One 3x3 convolution from 3 to 4 channels on 8x8: 2 * 64 * 27 * 4 = 13824 FLOPs, (27 * 4) * 4 = 432 bytes.
 FLOPS, SIZE_BYTES = "13824", "432"
 
@@ -56,24 +58,8 @@ def write_dataset(folder: Path) -> Path:
     write_table(
         folder / "torch_cnn_ops_gpu.csv",
         [
-            [
-                "model",
-                "operation",
-                "feature",
-                "iphonexs|gpu|float",
-                "iphonexs|gpu|kernel",
-                "pixel4|gpu|float",
-                "pixel4|gpu|kernel",
-            ],
-            [
-                "net10",
-                "vulkan_prepack::run_conv2d_context",
-                VULKAN_CONVOLUTION,
-                "800",
-                "metal.prepack_conv2d",
-                "700",
-                "vulkan.conv2d",
-            ],
+            ["model", "operation", "feature", *(f"{phone}|gpu|{what}" for phone in PHONES for what in ("float", "kernel"))],
+            ["net10", CONTEXT, VULKAN_CONVOLUTION, "800", "metal.prepack_conv2d", "700", "vulkan.conv2d"],
         ],
     )
     return folder

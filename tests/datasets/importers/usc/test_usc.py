@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,7 @@ class TestReading:
 
         assert of(found, PERMUTED_PLATFORM).executed == ()
         assert of(found, PERMUTED_PLATFORM).latency_ms == 0.9
-        assert found.notes[0] == (
-            "1 operations of 1 networks on iphonexs/pytorch-2.0/gpu/fp16 are left out: their latencies are permuted within "
-            "networks with parallel branches"
-        )
+        assert found.notes[0].startswith(f"1 operations of 1 networks on {PERMUTED_PLATFORM} are left out")
 
     def test_unknown_operations_are_noted(self, small_dataset: Path) -> None:
         file = small_dataset / "tflite_cnn_ops_gpu.csv"
@@ -66,9 +64,7 @@ class TestReading:
 
         found = USC.read(small_dataset)
 
-        assert found.notes[0] == (
-            "operations of tflite_cnn_ops_gpu.csv that are not known keep their configurations as recorded: RESIZE"
-        )
+        assert re.fullmatch("operations of tflite_cnn_ops_gpu.csv that are not known .*: RESIZE", found.notes[0])
         assert of(found, PIXEL).executed[0].configuration["operation"] == "RESIZE"
 
     def test_a_folder_of_something_else_is_refused(self, tmp_path: Path) -> None:
@@ -139,9 +135,7 @@ class TestLaterCommits:
     def test_both_layouts_side_by_side_are_refused(self, later: Path) -> None:
         write_dataset(later)
 
-        with pytest.raises(
-            DatasetError, match=r"two layouts .* tflite_cnn_e2e\.csv of commit 40ba833 and tflite_cnn_real_e2e\.csv"
-        ):
+        with pytest.raises(DatasetError, match="two layouts"):
             USC.read(later)
 
 

@@ -42,11 +42,7 @@ MOST_CHARACTERS = 10_000
 
 
 def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
-    """Return the runs whose output a file holds, each with the reader for it.
-
-    Raises:
-        DatasetError: The file cannot be read, or no tool is recognised.
-    """
+    """Return the runs in a file, each with the reader for it, or raise a DatasetError where no tool is recognised."""
     lines = _lines(file)
     found: list[tuple[ToolReader, Section]] = []
     header: Mapping[str, str] = {}
@@ -120,11 +116,7 @@ class ToolOutputs:
 
 
 def output_files(paths: Iterable[Path]) -> list[Path]:
-    """Return files, and for folders the ``.txt`` and ``.log`` files in them; for a kit's folder those of its results.
-
-    Raises:
-        DatasetError: A folder holds none.
-    """
+    """Return files, and for folders (for a kit's, that of its results) the ``.txt`` and ``.log`` files in them."""
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -139,16 +131,16 @@ def output_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platform: Platform | None = None) -> ToolOutputs:
-    """Read files with the output of tools.
+    """Read files with the output of tools, each of one run or several.
 
     Args:
-        files: Each of one run or several.
+        files: Their paths.
         kit: The kit that was run, which knows the networks by name.
         platform: Platform of the runs; needed where the output does not say, as without the kit's script.
 
     Raises:
-        DatasetError: A file is of no known tool, cut off or malformed; a network or platform is not known, or is another one
-            than the output says. The message gives file and line.
+        DatasetError: A file is of no known tool, cut off or malformed, a network or platform is not known, or the output says
+            another one. The message gives file and line.
     """
     named = NetworkNames(kit)
     measurements: list[Measurement] = []

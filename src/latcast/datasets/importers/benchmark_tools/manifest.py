@@ -23,7 +23,6 @@ class KitNetwork:
 
     Attributes:
         name: Name of its files, which the tools print: letters, digits, ``_``, ``-`` and dots.
-        reference: How to build it again.
         files: Format ("tflite", "onnx", "ncnn") to names of its files, in the kit's folder of networks.
         input_shape: Shape of its only or first input, batch first.
     """
@@ -68,11 +67,7 @@ class KitManifest:
 
     @classmethod
     def read(cls, folder: Path) -> KitManifest:
-        """Read the manifest of a kit's folder.
-
-        Raises:
-            DatasetError: The folder is not a kit, or its manifest is malformed or newer than this latcast.
-        """
+        """Read the manifest of a kit's folder, or raise a DatasetError where it is missing, malformed or newer."""
         file = folder / MANIFEST_FILE
         try:
             document = read_json(file, error=DatasetError)

@@ -29,11 +29,7 @@ class NetworkNames:
         self._references: dict[tuple[str, ...], Reference] = {}
 
     def reference(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
-        """Return the network that was run.
-
-        Raises:
-            DatasetError: No network of that name is known.
-        """
+        """Return the network that was run, or raise a DatasetError where none of that name is known."""
         key = (reader.name, str(section.file), section.header.get("network", ""), timing.network or "")
         if key not in self._references:
             self._references[key] = self._found(reader, section, timing)
@@ -103,11 +99,7 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
 def tool_measurement(
     reader: ToolReader, section: Section, timing: Timing, networks: NetworkNames, platform: Platform | None
 ) -> Measurement:
-    """Return the record of a timing.
-
-    Raises:
-        DatasetError: Network or platform are not known, or the output contradicts the platform.
-    """
+    """Return the record of a timing, or raise a DatasetError where its network or platform is not the stated one."""
     header = section.header
     where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
     reference = networks.reference(reader, section, timing)

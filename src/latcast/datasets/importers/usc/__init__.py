@@ -23,12 +23,11 @@ FRAMEWORKS = ("tflite", "torch")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the dataset.
+    """A file of the dataset, of whole networks or of their operations.
 
     Attributes:
         framework: "tflite" or "torch".
         kind: A key of :data:`latcast.datasets.importers.usc.networks.REFERENCES`.
-        whole: Whether it has whole networks, rather than their operations.
         source: Repository and commit.
     """
 

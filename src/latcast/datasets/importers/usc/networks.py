@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import NO_VALUE, Malformed, Parsed, Row, Table, number
-from latcast.environment import MOMENT
+from latcast.datasets.importers.table import NO_VALUE, Malformed, Parsed, Row, Table, number, published
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.pytorchcv import reference_of
 
@@ -49,10 +48,7 @@ _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 def scenario_platform(
     framework: str, device: str, cores: str, precision: str, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> str:
-    """Return the platform id of a scenario; ``runtimes`` has the framework's runtime and version.
-
-    ``quant`` is int8 on CPUs. ``float`` is fp32 on CPUs and fp16 on GPUs: TFLite's benchmark tool and PyTorch's Vulkan
-    backend were run so (Li et al. §4.3.1), and PyTorch's Metal backend keeps activations in 16-bit images.
+    """Return a scenario's platform id; ``quant`` is int8 on CPUs, ``float`` is fp32 there and fp16 on GPUs (Li et al. §4.3.1).
 
     Raises:
         Malformed: A part that the dataset does not have.
@@ -80,11 +76,7 @@ class Scenario:
 def read_scenarios(
     header: Sequence[str], framework: str, skip: int, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> list[Scenario]:
-    """Return the scenarios of a header, which begin after ``skip`` columns.
-
-    Raises:
-        Malformed: A column is not a scenario, stands there twice, or lacks its standard deviation.
-    """
+    """Return the scenarios of a header, which begin after ``skip`` columns; raise :class:`Malformed` for any other column."""
     places: dict[tuple[str, str], int] = {}
     for index, column in enumerate(header[skip:], start=skip):
         parts = column.split("|")
@@ -128,11 +120,7 @@ RUNTIMES_OF: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 
 def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, source: str = SOURCE["source"]) -> Parsed:
-    """Read a file of whole networks of a kind (a key of :data:`REFERENCES`); ``source`` is the repository and commit.
-
-    Raises:
-        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
-    """
+    """Read a file of whole networks of a kind (a key of :data:`REFERENCES`); ``source`` is the repository and commit."""
     table = Table(file, _COLUMNS, refusals)
     try:
         scenarios = read_scenarios(table.header, framework, len(_COLUMNS), RUNTIMES_OF[kind])
@@ -151,41 +139,26 @@ def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, sou
         name = row.cells[0]
         if not name or name in lines:
             raise Malformed(f"the network '{name}' stands in line {lines[name]} already" if name else "the network has no name")
-        measurements = _measurements(row, scenarios, REFERENCES[kind](name), f"{file.name}:{row.line}", environments)
+        flops, size_bytes = (number(row.cells[index], _COLUMNS[index]) for index in (1, 2))
+        moment = {"row": f"{file.name}:{row.line}", "flops": flops, "size_bytes": size_bytes}
+        found = []
+        for scenario in scenarios:
+            mean, deviation = row.cells[scenario.mean], row.cells[scenario.deviation]
+            if mean in NO_VALUE:
+                if deviation not in NO_VALUE:
+                    raise Malformed(f"{scenario.platform} has a standard deviation without a mean")
+                continue
+            mean_us = number(mean, f"the mean on {scenario.platform}")
+            variation = None
+            if deviation not in NO_VALUE:
+                variation = number(deviation, f"the standard deviation on {scenario.platform}", least=0) / mean_us
+            environment, reference = environments[scenario.platform], REFERENCES[kind](name)
+            found.append(
+                published(scenario.platform, reference, mean_us / 1000, STATISTIC, environment, moment, variation=variation)
+            )
         lines[name] = row.line
-        return measurements
+        return found
 
     rows = list(table.parsed(measurements_of))
     missing = sum(len(scenarios) - len(measurements) for measurements in rows)
     return Parsed([each for measurements in rows for each in measurements], len(table), missing)
-
-
-def _measurements(
-    row: Row, scenarios: Sequence[Scenario], reference: Reference, place: str, environments: Mapping[str, dict[str, Any]]
-) -> list[Measurement]:
-    """Return the row's measurements; scenarios without a value give none."""
-    flops, size_bytes = (number(row.cells[index], _COLUMNS[index]) for index in (1, 2))
-    moment = {"row": place, "flops": flops, "size_bytes": size_bytes}
-    found = []
-    for scenario in scenarios:
-        mean, deviation = row.cells[scenario.mean], row.cells[scenario.deviation]
-        if mean in NO_VALUE:
-            if deviation not in NO_VALUE:
-                raise Malformed(f"{scenario.platform} has a standard deviation without a mean")
-            continue
-        mean_us = number(mean, f"the mean on {scenario.platform}")
-        variation = None
-        if deviation not in NO_VALUE:
-            variation = number(deviation, f"the standard deviation on {scenario.platform}", least=0) / mean_us
-        found.append(
-            Measurement(
-                scenario.platform,
-                reference,
-                latency_ms=mean_us / 1000,
-                raw_latency_ms=mean_us / 1000,
-                variation=variation,
-                statistic=STATISTIC,
-                environment={**environments[scenario.platform], MOMENT: moment},
-            )
-        )
-    return found

@@ -29,10 +29,7 @@ _NUMBERED = re.compile(r"(.+?)((?:_\d+)+)")
 
 @dataclass(frozen=True)
 class KernelName:
-    """A recorded name in its parts.
-
-    TFLite's names contain nodes of its graph: ``convolution_2d_5_linked_:_add_6_linked_:_relu_7`` computes node 5 and, fused into
-    it, nodes 6 and 7.
+    """A name in its parts: ``convolution_2d_5_linked_:_add_6_linked_:_relu_7`` computes nodes 5 and, fused into it, 6 and 7.
 
     Attributes:
         kind: The kernel alone: "convolution_winograd_4x4_6x6", "vulkan.conv2d_pw_2x2".
@@ -146,15 +143,6 @@ OPERATIONS: Mapping[str, Mapping[str, Names]] = {
 """Framework to operation to the names of its configuration."""
 
 
-def _configuration(of: Features, names: Names | None) -> Configuration:
-    """Return the numbers of a row under our names; as recorded where the operation is unknown."""
-    if names is None:
-        return of.as_recorded()
-    if names is _TORCH_POOLING and "kernel_size" not in of:
-        names = _TORCH_GLOBAL_POOLING
-    return {name: of[source] if isinstance(source, str) else source for name, source in names.items()}
-
-
 @dataclass(frozen=True)
 class _Columns:
     """The column of a platform's latencies, and on a GPU that of its kernels' names."""
@@ -165,11 +153,7 @@ class _Columns:
 
 
 def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str]]) -> list[_Columns]:
-    """Return the columns: on GPUs pairs ``device|gpu|float``, ``device|gpu|kernel``; on CPUs ``device|cores|float`` or ``quant``.
-
-    Raises:
-        Malformed: A column has another form.
-    """
+    """Return the columns: ``device|gpu|float`` beside ``device|gpu|kernel``, and ``device|cores|float`` or ``quant``."""
     places = {name: index for index, name in enumerate(table.header)}
     found = []
     for name, index in list(places.items())[len(_COLUMNS) :]:
@@ -190,13 +174,7 @@ def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str
 
 @dataclass(frozen=True)
 class Operations:
-    """The content of a file of operations.
-
-    Attributes:
-        executed: Platform and network to the kernels that ran, in the order of the file.
-        rows, missing: Rows below the header, and cells without a latency.
-        unknown: Operations outside :data:`OPERATIONS`; their configurations have the words of the file.
-    """
+    """The content of a file of operations; ``unknown`` ones, outside :data:`OPERATIONS`, keep the words of the file."""
 
     executed: Mapping[Subject, tuple[ExecutedKernel, ...]]
     rows: int
@@ -207,11 +185,7 @@ class Operations:
 def read_operations(
     file: Path, framework: str, refusals: Refusals, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> Operations:
-    """Read a file of operations; ``runtimes`` has the runtime and version of the framework.
-
-    Raises:
-        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
-    """
+    """Read a file of operations; ``runtimes`` has the runtime and version of the framework."""
     table = Table(file, _COLUMNS, refusals)
     try:
         columns = _columns(table, framework, runtimes)
@@ -219,10 +193,36 @@ def read_operations(
         raise table.bad_header(problem) from problem
     found: dict[Subject, list[ExecutedKernel]] = {}
     missing = 0
-    for network, kernels in table.parsed(lambda row: (row.cells[0], _kernels(row, columns, framework))):
+
+    def kernels_of(row: Row) -> dict[Subject, ExecutedKernel]:
+        network, operation, feature = row.cells[:3]
+        if not network or not operation:
+            raise Malformed(f"the name of the {'operation' if network else 'network'} is empty")
+        features, names = Features(feature), OPERATIONS[framework].get(operation)
+        if names is _TORCH_POOLING and "kernel_size" not in features:
+            names = _TORCH_GLOBAL_POOLING
+        kernels = {}
+        for column in columns:
+            latency = row.cells[column.latency]
+            if latency in NO_VALUE:
+                continue
+            latency_ms = number(latency, f"the latency on {column.platform}") / 1000
+            name = operation if column.kernel is None else row.cells[column.kernel]
+            if name in NO_VALUE:
+                raise Malformed(f"{column.platform} has a latency without the name of a kernel")
+            if column.kernel is None or names is None:
+                said = features.as_recorded()
+            else:
+                said = {each: features[source] if isinstance(source, str) else source for each, source in names.items()}
+            kind = operation if column.kernel is None else parse_kernel_name(name).kind
+            executed = ExecutedKernel(name, kind, (), latency_ms, {"operation": operation, **said})
+            kernels[column.platform, network] = executed
+        return kernels
+
+    for kernels in table.parsed(kernels_of):
         missing += len(columns) - len(kernels)
-        for platform, kernel in kernels.items():
-            found.setdefault((platform, network), []).append(kernel)
+        for subject, kernel in kernels.items():
+            found.setdefault(subject, []).append(kernel)
     executed = {subject: tuple(_join_shared(kernels)) for subject, kernels in found.items()}
     on_gpus = {column.platform for column in columns if column.kernel is not None}
     operations = {
@@ -230,32 +230,6 @@ def read_operations(
         if platform in on_gpus
     }  # fmt: skip
     return Operations(executed, len(table), missing, frozenset(operations - set(OPERATIONS[framework])))
-
-
-def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, ExecutedKernel]:
-    """Return the row's kernel on each platform that it was measured on."""
-    network, operation, feature = row.cells[:3]
-    if not network:
-        raise Malformed("the name of the network is empty")
-    if not operation:
-        raise Malformed("the name of the operation is empty")
-    features, names = Features(feature), OPERATIONS[framework].get(operation)
-    kernels = {}
-    for column in columns:
-        latency = row.cells[column.latency]
-        if latency in NO_VALUE:
-            continue
-        latency_ms = number(latency, f"the latency on {column.platform}") / 1000
-        if column.kernel is None:
-            recorded: Configuration = {"operation": operation, **features.as_recorded()}
-            kernels[column.platform] = ExecutedKernel(operation, operation, (), latency_ms, recorded)
-            continue
-        name = row.cells[column.kernel]
-        if name in NO_VALUE:
-            raise Malformed(f"{column.platform} has a latency without the name of a kernel")
-        configuration: Configuration = {"operation": operation, **_configuration(features, names)}
-        kernels[column.platform] = ExecutedKernel(name, parse_kernel_name(name).kind, (), latency_ms, configuration)
-    return kernels
 
 
 def _join_shared(kernels: list[ExecutedKernel]) -> list[ExecutedKernel]:
