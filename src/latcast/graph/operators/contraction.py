@@ -22,6 +22,11 @@ def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
     steps, batch, directions, hidden = _sequence(view)
     if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
         raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
+    for state in (5, 6):
+        if view.has_input(state) and prod(view.shape(state)) != directions * batch * hidden:
+            raise view.fail(
+                f"a state of shape {list(view.shape(state))} does not fit {batch} sequences and a hidden size of {hidden}"
+            )
     if view.int_attribute("layout", 0):
         sequence: Shape = (batch, steps, directions, hidden)
         last: Shape = (batch, directions, hidden)
