@@ -33,7 +33,7 @@ ANY_RANK: tuple[Sizes, ...] = (("",) * 4, ("",) * 2, ("",) * 3, ("",), ("",) * 5
 _MOST_SECONDS = 6.0
 """Seconds after which no further suggestion is tried; a hub stops a request after some more."""
 
-_MOST_TRIALS = 200
+_MOST_TRIALS = 400
 """Suggestions that are tried, so that small networks are answered at once."""
 
 _LARGEST = 1 << 20
@@ -51,9 +51,6 @@ _USUAL: Mapping[str, tuple[int, ...]] = {
     "features": (128, 768, 512, 256, 80, 64, 40, 32, 1024, 16, 3000, 16000, 48000, 10, 8, 4, 3, 2, 1),
 }  # fmt: skip
 """Usual sizes by the kind of a dimension, the first one first."""
-
-_LEAST = {"side": 8, "length": 2, "sound": 2, "features": 2}
-"""Least sizes by kind, where less would only fit by accident."""
 
 _SIDES = (
     (480, 640), (256, 128), (32, 128), (32, 100), (32, 320), (48, 192), (48, 320), (64, 256), (128, 256), (384, 640), (512, 1024),
@@ -354,6 +351,11 @@ class _Group:
         """Return usual sizes but the present one."""
         return [size for size in _USUAL[self.kind] if size != now]
 
+    @property
+    def least(self) -> int:
+        """Return the least size that an operator is believed to ask for, since 1 fits many by accident."""
+        return 8 if self.kind == "side" else min(2, len(self.keys))
+
 
 class _Search:
     """The search for sizes with which a file can be read."""
@@ -451,6 +453,10 @@ class _Search:
             together = self._together(layout, values, at, movable[first:], targets)
             if together is not None:
                 return together
+        for (group, asked), step in product(movable, (32, 8, 1)):
+            found = self._bisected(layout, values, at, group, asked[0][0], step) if asked else None
+            if found is not None:
+                return found
         for group, _ in movable:
             for there in self._usual(layout, values, group):
                 outcome = self._try(layout, there)
@@ -458,11 +464,6 @@ class _Search:
                     return there, outcome
                 if not self._goes_on():
                     return None
-        for (group, asked), step in product(movable, (32, 8, 1)):
-            for target, _ in asked:
-                found = self._bisected(layout, values, at, group, target, step)
-                if found is not None:
-                    return found
         return None
 
     def _asked(
@@ -502,8 +503,9 @@ class _Search:
     ) -> _Moved | None:
         """Return values that come farther where several groups have to move for one target, as frames and sides of a video."""
         for target in targets:
-            goals = {key: round(size) for group, asked in movable for each, size in asked if each == target for key in group.keys}
-            if len(goals) > 1 and all(size >= _LEAST.get(layout.kinds[key], 1) for key, size in goals.items()):
+            reached = [(group, round(size)) for group, asked in movable for each, size in asked if each == target]
+            goals = {key: size for group, size in reached for key in group.keys}
+            if len(reached) > 1 and all(size >= group.least for group, size in reached):
                 outcome = self._try(layout, {**values, **goals})
                 if outcome.progress > at.progress:
                     return {**values, **goals}, outcome
@@ -522,7 +524,7 @@ class _Search:
         self, layout: _Layout, values: _Values, at: _Outcome, group: _Group, target: _Target, step: int
     ) -> _Moved | None:
         """Return the multiple of a step with which an operator gets the size that it asks for; sizes grow with the inputs'."""
-        low, high = 1, 4096 // step
+        low, high = -(-group.least // step), 4096 // step
         while low <= high and self._goes_on():
             middle = (low + high) // 2
             there = {**values, **dict.fromkeys(group.keys, middle * step)}
@@ -545,8 +547,8 @@ def _near(goal: float, group: _Group) -> list[int]:
     rounded = [round(goal / step) * step for step in (32, 16, 8, 4, 2, 1) if step <= goal]
     exact = [round(goal)] if group.kind != "side" else []
     near = [size for size in usual if abs(log(size / goal)) < 0.7]
-    least, most = _LEAST.get(group.kind, 1), 4096 if group.kind == "side" else _LARGEST
-    return [size for size in dict.fromkeys((*exact, *near, *rounded)) if least <= size <= most]
+    most = 4096 if group.kind == "side" else _LARGEST
+    return [size for size in dict.fromkeys((*exact, *near, *rounded)) if group.least <= size <= most]
 
 
 def _view_of(error: BaseException | None) -> OperatorView | None:
