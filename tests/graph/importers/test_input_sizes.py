@@ -255,3 +255,17 @@ def test_noted_shapes_of_an_ncnn_input_are_its_sizes(tmp_path: Path) -> None:
     assert load_graph(path, shapes={"data": (1, 3, 32, 32)}).shape("y") == (1, 8, 32, 32)
     with pytest.raises(ModelError, match="has 4 dimensions; the shape given for it has 2"):
         load_graph(path, shapes={"data": (1, 3)})
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "Einsum"])
+def test_a_product_over_an_empty_axis_is_zeros(op_type: str) -> None:
+    attributes = {"equation": "ij,jk->ik"} if op_type == "Einsum" else {}
+    nodes = [
+        node(op_type, ["x", "a"], ["h"], **attributes),
+        node(op_type, ["h", "b"], ["d"], **attributes),
+        node("Add", ["x", "d"], ["y"]),
+    ]
+
+    graph = load_graph(model(nodes, {"x": (4, 4)}, ["y"], {"a": zeros(4, 0), "b": zeros(0, 4)}))
+
+    assert [each.op_type for each in graph.nodes] == ["Add"]

@@ -199,7 +199,7 @@ def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[
         for name, size in zip(indices, shape, strict=True):
             if size != 1 and sizes.get(name, 1) not in (1, size):
                 raise view.fail(f"index '{name}' of '{equation}' has sizes {sizes[name]} and {size}")
-            sizes[name] = max(size, sizes.get(name, 1))
+            sizes[name] = sizes.get(name, 1) if size == 1 else size
         operands.append(indices)
     named = [name for indices in operands for name in indices]
     dots = sorted({name for name in named if name[0] == "."}, key=lambda name: -int(name[1:]))
