@@ -48,8 +48,10 @@ class LatcastError(Exception):
     Its text is one printable line of bounded length, whatever names from a file the message repeats.
     """
 
+    most_characters = MOST_MESSAGE_CHARACTERS
+
     def __str__(self) -> str:
-        return one_line(super().__str__())
+        return one_line(super().__str__(), self.most_characters)
 
 
 class ModelError(LatcastError):
@@ -57,7 +59,10 @@ class ModelError(LatcastError):
 
 
 class DynamicShapeError(ModelError):
-    """A dimension has no number; the message names the tensor and the dimension."""
+    """A dimension has no number; the message names the tensor and the dimension, and suggests sizes for every input."""
+
+    most_characters = 8000
+    """Room for the 64 caches of a language model of 32 layers, since a part of a command cannot be pasted."""
 
 
 class UnknownOperatorError(ModelError):

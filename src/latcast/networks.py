@@ -119,7 +119,7 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
             shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
         except ValueError:
             shape = ()
-        if not equals or not name or not shape or min(shape) < 1:
+        if not equals or not name or not shape or min(shape) < 0:
             raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224")
         shapes[name] = shape
     return shapes

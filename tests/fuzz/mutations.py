@@ -153,9 +153,9 @@ def outcome(act: Callable[[], object], what: str) -> str:
     try:
         act()
     except LatcastError as problem:
-        text = str(problem)
+        text, most = str(problem), problem.most_characters
         assert text.isprintable(), f"{what}: {text!r}"
-        assert 0 < len(text) <= 500, f"{what}: {len(text)} characters"
+        assert 0 < len(text) <= most, f"{what}: {len(text)} characters"
         return "refused"
     except Exception as problem:
         raise AssertionError(f"{what}: {type(problem).__name__} escaped: {str(problem)[:300]!r}") from problem

@@ -138,7 +138,7 @@ def _run(arguments: Sequence[str] | None, main: Callable[[], Any], program: str,
     except LatcastError as problem:
         if debugging:
             raise
-        warn(str(problem))
+        warn(problem)
     except (Interrupted, KeyboardInterrupt) as problem:
         warn(str(problem) or "interrupted")
         return INTERRUPTED

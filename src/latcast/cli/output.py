@@ -232,9 +232,9 @@ def _fitted_widths(cells: Sequence[Sequence[str]], numeric: Sequence[bool], avai
     return widths
 
 
-def warn(text: str) -> None:
-    """Print one line on standard error, of at most 500 printable characters."""
-    print(f"latcast: {one_line(text)}", file=sys.stderr)
+def warn(text: str | LatcastError) -> None:
+    """Print one line on standard error: a text within 500 printable characters, an error within what its class allows."""
+    print(f"latcast: {text if isinstance(text, LatcastError) else one_line(text)}", file=sys.stderr)
 
 
 class Interrupted(Exception):
@@ -276,7 +276,7 @@ def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[s
         try:
             found.append((model, do(model)))
         except LatcastError as problem:
-            warn(str(problem) if model in str(problem) else f"{model}: {problem}")
+            warn(problem if model in str(problem) else f"{model}: {problem}")
     return found
 
 

@@ -128,6 +128,10 @@ class Budget:
                 f"{limit.advice}"
             )
 
+    def spent(self, resource: Resource) -> int:
+        """Return how much of a resource was taken."""
+        return self._spent[resource]
+
     def check(self, resource: Resource, amount: int) -> None:
         """Raise as :meth:`take` would, without spending: the amount will be taken in parts later."""
         self.take(resource, amount)

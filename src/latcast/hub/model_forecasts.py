@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import HubError, LatcastError
+from latcast.errors import DynamicShapeError, HubError, LatcastError
 from latcast.forecast import load_all, predict_many
 from latcast.graph.compact import unpack
 from latcast.graph.importers import IMPORTERS
@@ -42,7 +42,8 @@ AT_ONCE = 100
 MAX_KERNELS = 200
 """Kernels that an answer lists."""
 
-MAX_TEXT = 500
+MAX_TEXT = DynamicShapeError.most_characters
+"""Characters of a refusal."""
 
 TOO_LARGE = "the model takes more memory to read than a file is given; export a smaller part of it"
 

@@ -11,6 +11,8 @@ from latcast.errors import DynamicShapeError, ModelError, UnknownOperatorError
 from latcast.graph import Graph
 from latcast.graph.importers import ModelOptions, load_graph
 from latcast.graph.importers.ncnn import NcnnReading
+from latcast.graph.importers.ncnn_file import read_layers
+from latcast.graph.limits import Budget
 from latcast.graph.operators import graph_macs
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.networks import read_model
@@ -128,7 +130,7 @@ def test_attention_has_the_products_of_its_parts(tmp_path: Path) -> None:
 def test_sizes_that_the_file_leaves_open_are_asked_for(tmp_path: Path) -> None:
     lines = ("Input x 0 1 x", "ReLU r 1 1 x y")
 
-    with pytest.raises(DynamicShapeError, match=r"line 3.*--shape x=1,3,224,224"):
+    with pytest.raises(DynamicShapeError, match=r"input 'x' has no shape; give it: --shape x=1,3,224,224"):
         load(tmp_path, *lines)
     assert load(tmp_path, *lines, shapes={"x": (1, 3, 9, 7)}).shape("y") == (1, 3, 9, 7)
 
@@ -172,7 +174,7 @@ class TestPublished:
 
     @pytest.mark.parametrize("path", sorted(PUBLISHED.glob("*.param")), ids=lambda path: path.stem)
     def test_shapes_are_those_that_the_file_states(self, path: Path) -> None:
-        reading = NcnnReading(path, ModelOptions(GIVEN.get(path.stem)))
+        reading = NcnnReading(path.stem, list(read_layers(path, Budget())), ModelOptions(GIVEN.get(path.stem)))
         reading.graph()
 
         for layer in reading.layers:

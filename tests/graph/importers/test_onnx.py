@@ -220,7 +220,8 @@ def test_sizes_can_be_given_for_dynamic_inputs_and_changed_for_others() -> None:
     [
         ({"z": (1, 3)}, "'z', which is no input; the inputs are: x"),
         ({"x": (1, 3, 1)}, "has 2 dimensions; the shape given for it has 3"),
-        ({"x": (1, 0)}, r"of shape \[1, 0\] is empty"),
+        ({"x": (1, 0)}, "there is nothing to predict"),
+        ({"x": (1, -3)}, "expected sizes that are not negative"),
     ],
 )
 def test_shapes_that_do_not_fit_the_inputs_are_refused(shapes: dict[str, tuple[int, ...]], words: str) -> None:

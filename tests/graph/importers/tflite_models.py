@@ -28,9 +28,10 @@ class Quantized:
 
 @dataclass(frozen=True)
 class Dynamic:
-    """A tensor of real numbers whose first axis may be resized."""
+    """A tensor of real numbers whose first axis may be resized, or those that are negative in its signature."""
 
     shape: Sequence[int]
+    signature: Sequence[int] = ()
 
 
 Given = Sequence[int] | Array | Quantized | Dynamic
@@ -96,7 +97,7 @@ def _tensor(name: str, given: Given, buffers: list[Any]) -> Any:
         tensor.quantization.scale = list(given.scale)
         tensor.quantization.zeroPoint = list(given.zero_point)
     elif isinstance(given, Dynamic):
-        tensor.shape, tensor.shapeSignature = list(given.shape), [-1, *given.shape[1:]]
+        tensor.shape, tensor.shapeSignature = list(given.shape), list(given.signature) or [-1, *given.shape[1:]]
     elif isinstance(given, np.ndarray):
         tensor.shape, tensor.type, values = list(given.shape), TYPES[str(given.dtype)], given
     else:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -98,6 +98,8 @@ class Assembly:
         self.budget = budget or Budget()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
+        self.has_empty_outputs = False
+        """Whether the finished graph lacks an output that holds no elements."""
         self._inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
@@ -147,8 +149,19 @@ class Assembly:
         self.tensors[name] = tensor
 
     def add_input(self, name: str, tensor: Tensor) -> None:
+        """Add an input; one without elements (the cache before the first step) is known, and no input of the graph."""
+        if not tensor.elements:
+            self._add_empty(name, tensor)
+            return
         self._define(name, tensor)
         self._inputs.append(name)
+
+    def _add_empty(self, name: str, tensor: Tensor) -> None:
+        """Add a tensor without elements, whose values are known whatever computes it."""
+        try:
+            self.add_value(name, np.empty(tensor.shape, tensor.dtype))
+        except TypeError:  # of a type that numpy lacks
+            self.add_static(name, tensor)
 
     def add_stored(self, name: str, tensor: Tensor) -> None:
         """Add a tensor that the file holds; its readers decide whether it is a weight or a constant."""
@@ -234,6 +247,13 @@ class Assembly:
             self.alias(node.outputs[0], inputs[0])
             return
         node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
+        if node.op_type == "Concat" and not node.domain and any(not self.tensors[name].elements for name in inputs if name):
+            # Whatever is empty adds nothing, and a concatenation of one part is that part.
+            inputs = tuple(name for name in inputs if self.tensors[name].elements) or inputs[:1]
+            if len(inputs) == 1:
+                self.alias(node.outputs[0], inputs[0])
+                return
+            node = replace(node, inputs=inputs)
         view = OperatorView(node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs))
         computed_now = bool(inputs) and all(name in static or not name for name in inputs)
         if computed_now and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
@@ -253,17 +273,34 @@ class Assembly:
             if computed_now and entry is not None and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
                 self.add_static(output, tensor)
                 continue
-            if any(size <= 0 for size in tensor.shape):
+            if min(tensor.shape, default=1) > 0:
+                self._define(output, tensor)
+            elif min(tensor.shape) < 0:
                 raise ModelError(
-                    f"node '{node.name}' ({node.op_type}) has an empty output of shape {list(tensor.shape)}; "
-                    "a network's tensors must hold at least one element"
+                    f"node '{node.name}' ({node.op_type}) has an output of shape {list(tensor.shape)}; "
+                    "do the sizes of the inputs fit the network?"
                 )
-            self._define(output, tensor)
+            else:
+                self._add_empty(output, tensor)
+        if any(not tensor.elements for tensor in tensors):
+            parts = {output: tensor for output, tensor in zip(node.outputs, tensors, strict=True) if output and tensor.elements}
+            if not parts:
+                return
+            node = self._without_empty(node, parts)
         if not computed_now or entry is None or node.op_type in _KEPT_WITHOUT_ACTIVATIONS:
             name = self.node_name(node.name, node.op_type)
             if foreign:
                 node = replace(node, op_type=f"{node.domain}.{node.op_type}")
             self.nodes.append(node if name == node.name else replace(node, name=name))
+
+    def _without_empty(self, node: Node, parts: Mapping[str, Tensor]) -> Node:
+        """Return an operator without those of its outputs that hold no elements; what is left of them is given."""
+        if node.op_type != "Split":
+            return replace(node, outputs=tuple(name if name in parts else "" for name in node.outputs))
+        axis = int(cast(int, node.attributes.get("axis", 0)))
+        sizes = self.constant([tensor.shape[axis] for tensor in parts.values()], "int64")
+        attributes = {name: value for name, value in node.attributes.items() if name == "axis"}
+        return replace(node, inputs=(node.inputs[0], sizes), outputs=tuple(parts), attributes=attributes)
 
     def _infer(self, entry: Operator, view: OperatorView) -> list[Tensor]:
         node = view.node
@@ -314,6 +351,7 @@ class Assembly:
         for name in wanted:
             if self.resolve(name) not in self.tensors:
                 raise ModelError(f"output '{name}' is made by no node; the file is incomplete")
+        self.has_empty_outputs = any(not self.tensor(name).elements for name in wanted)
         wanted = [name for name in wanted if not self.is_static(name)]
         nodes = live_nodes(self.nodes, map(self.resolve, wanted))
         if not nodes:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import DynamicShapeError, LatcastError, ModelError
+from latcast.errors import LatcastError, ModelError
 from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import MALFORMED, Assembly
+from latcast.graph.importers.input_sizes import ModelInput, read_sized
 from latcast.graph.importers.ncnn_file import ParamLayer, read_layers
-from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor, check_input_names
+from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor
 from latcast.graph.limits import Budget
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
 
@@ -28,7 +28,6 @@ DOMAIN = "ncnn"
 """The domain of layers that ONNX has no words for."""
 
 _INT8_TERM: Mapping[str, int] = {"Convolution": 8, "ConvolutionDepthWise": 8, "InnerProduct": 8, "Gemm": 18}
-_MOST_MESSAGE = 300
 
 
 class NcnnImporter:
@@ -45,12 +44,27 @@ class NcnnImporter:
         Shapes are given with the batch, which is 1, in front: (1, C, H, W).
         """
         try:
-            return NcnnReading(source, options).graph()
+            budget = Budget()
+            layers = list(read_layers(source, budget))
+            inputs = [ModelInput(top, _forms(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops]
+            return read_sized(
+                inputs, options.shapes, lambda shapes: NcnnReading(source.stem, layers, replace(options, shapes=shapes))
+            )
         except LatcastError as error:
             words = str(error)
-            prefix = "" if words.startswith(str(source)) else f"{source}: "
-            cut = words if len(words) <= _MOST_MESSAGE else f"{words[:_MOST_MESSAGE]}..."
-            raise type(error)(prefix + cut) from error
+            raise type(error)(words if words.startswith(str(source)) else f"{source}: {words}") from error
+
+
+def _input_shape(layer: ParamLayer) -> Shape:
+    """Return the sizes that an Input layer states, outermost first, else those that a tool noted in it; empty where none are."""
+    stated = tuple(layer.integer(key) for key in (2, 11, 1, 0) if key in layer.params)
+    return stated if stated and min(stated) > 0 else (layer.stated_shapes() or [stated])[0]
+
+
+def _forms(layer: ParamLayer) -> tuple[tuple[int | str, ...], ...]:
+    """Return the shapes, with the batch in front, that an input may have by the file."""
+    shape = _input_shape(layer)
+    return ((1, *(size if size > 0 else "" for size in shape)),) if shape else ((1, "", "", ""), (1, ""), (1, "", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +78,11 @@ class Blob:
 class NcnnReading:
     """State of the import of a file."""
 
-    def __init__(self, source: Path, options: ModelOptions) -> None:
-        budget = Budget()
-        self.layers = list(read_layers(source, budget))
-        self.shapes = options.shapes or {}
-        self.assembly = Assembly(source.stem, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
+    def __init__(self, name: str, layers: Sequence[ParamLayer], options: ModelOptions) -> None:
+        self.layers = layers
+        stated = {top: (1, *_input_shape(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops}
+        self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
+        self.assembly = Assembly(name, infer_unknown=self._infer_unknown, strict=options.strict)
         self.blobs: dict[str, Blob] = {}
         self._reshaped: dict[tuple[str, Shape], str] = {}
         self._unknown: list[Tensor] | None = None
@@ -77,7 +91,6 @@ class NcnnReading:
         # The conversions import this module.
         from latcast.graph.importers.ncnn_layers import CONVERSIONS
 
-        check_input_names(self.shapes, [top for layer in self.layers if layer.kind == "Input" for top in layer.tops])
         for layer in self.layers:
             try:
                 convert = CONVERSIONS.get(layer.kind)
@@ -113,18 +126,13 @@ class NcnnReading:
         return self._unknown
 
     def _add_input(self, layer: ParamLayer) -> None:
-        stated: Shape = tuple(layer.integer(key) for key in (2, 11, 1, 0) if key in layer.params)
         for name in layer.tops:
-            given = self.shapes.get(name)
-            shape = stated if given is None else tuple(int(size) for size in given[1:])
-            if given is not None and (len(given) not in (2, 3, 4, 5) or given[0] != 1 or (stated and len(stated) != len(shape))):
-                expected = f"a batch of 1 and {len(stated) or 'one to four'} sizes after it"
-                raise ModelError(f"the shape {list(given)} was given for it, expected {expected}")
-            if not shape or min(shape) <= 0:
-                example = [1, *(max(size, 1) for size in shape or (3, 224, 224))]
-                raise DynamicShapeError(
-                    f"the input has no sizes in the file; give them: --shape {name}={','.join(map(str, example))}"
+            given = self.shapes.get(name, (1, *_input_shape(layer)))
+            if len(given) not in (2, 3, 4, 5) or given[0] != 1:
+                raise ModelError(
+                    f"the shape {list(given)} was given for it, expected a batch of 1 and one to four sizes after it"
                 )
+            shape = given[1:]
             self.assembly.add_input(name, Tensor((1, *shape)))
             self.add_blob(name, name, shape)
 
@@ -145,8 +153,6 @@ class NcnnReading:
         found = self.assembly.tensor(tensor)
         if found.shape == shape:
             return tensor
-        if prod(shape) != found.elements:
-            raise ModelError(f"it needs {list(shape)}, but reads {list(found.shape)}")
         key = (tensor, shape)
         if key not in self._reshaped:
             inputs = [tensor, self.assembly.constant(list(shape), "int64")]

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from latcast.errors import DynamicShapeError, ModelError
-from latcast.graph.importers import ModelOptions
+from latcast.errors import ModelError
+from latcast.graph.importers import ModelOptions, Shapes
 from latcast.graph.importers.assembly import Array, Assembly, errors_of
+from latcast.graph.importers.input_sizes import ANY_RANK, ModelInput, read_sized
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import (
@@ -35,7 +36,7 @@ from latcast.graph.importers.onnx_file import (
     tensor_type,
 )
 from latcast.graph.importers.onnx_opset import FIRST_OPSET, normalise_opset
-from latcast.graph.ir import Graph, Node, Tensor, check_input_names, topological_order
+from latcast.graph.ir import Graph, Node, Tensor, topological_order
 from latcast.graph.limits import MAX_DEPTH, Budget, Resource
 from latcast.graph.passes import simplify
 from latcast.graph.passes.folding import fold_padding, with_precision
@@ -63,7 +64,10 @@ class OnnxImporter:
             check_texts(source.graph.name)
             name = source.graph.name or "model"
         with errors_of(path or name):
-            return with_precision(simplify(fold_padding(Reading(model, name, path, options).graph())))
+            model = _inlined(model)
+            inputs = _inputs_of(model.graph, options.shapes or {})
+            graph = read_sized(inputs, options.shapes, lambda shapes: Reading(model, name, path, replace(options, shapes=shapes)))
+            return with_precision(simplify(fold_padding(graph)))
 
 
 class Reading:
@@ -72,8 +76,6 @@ class Reading:
     def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, options: ModelOptions) -> None:
         budget = Budget()
         budget.check(Resource.NODES, len(model.graph.node))
-        if model.functions:
-            model = _inlined(model, budget)
         self.graph_proto = model.graph
         self.path = path
         self.shapes = options.shapes or {}
@@ -105,44 +107,10 @@ class Reading:
             self.assembly.alias(name, target)
 
     def _add_inputs(self) -> None:
-        initialized = {proto.name for proto in self.graph_proto.initializer}
-        initialized |= {proto.values.name for proto in self.graph_proto.sparse_initializer}
-        inputs = [value for value in self.graph_proto.input if value.name not in initialized]
-        check_texts(*(value.name for value in inputs))
-        check_input_names(self.shapes, [value.name for value in inputs])
-        if not inputs:
-            raise ModelError("the network has no inputs; its outputs are constant")
-        for value in inputs:
-            self.assembly.add_input(value.name, self._input_tensor(value))
-
-    def _input_tensor(self, value: onnx.ValueInfoProto) -> Tensor:
-        name = value.name
-        if not value.type.HasField("tensor_type"):
-            kind = value.type.WhichOneof("value") or "type"
-            raise ModelError(f"input '{name}' is a {kind.removesuffix('_type')}; only tensors have a latency")
-        known = value.type.tensor_type.HasField("shape")
-        dimensions = list(value.type.tensor_type.shape.dim)
-        sizes = [size.dim_value if size.HasField("dim_value") else -1 for size in dimensions]
-        dtype = tensor_dtype(value.type.tensor_type.elem_type, name)
-        if name in self.shapes:
-            given = tuple(int(size) for size in self.shapes[name])
-            if known and len(given) != len(sizes):
-                raise ModelError(f"input '{name}' has {len(sizes)} dimensions; the shape given for it has {len(given)}")
-            shape = given
-        elif not known:
-            raise DynamicShapeError(f"input '{name}' has no shape; give it: --shape {name}=1,3,224,224")
-        else:
-            for index, size in enumerate(sizes):
-                if size < 0:
-                    label = dimensions[index].dim_param
-                    called = f"{index} '{label}'" if label else f"{index}"
-                    raise DynamicShapeError(
-                        f"input '{name}' has dimension {called} without a size; give it: --shape {name}={_example(sizes)}"
-                    )
-            shape = tuple(sizes)
-        if any(size <= 0 for size in shape):
-            raise ModelError(f"input '{name}' of shape {list(shape)} is empty; every size must be at least 1")
-        return Tensor(shape, dtype)
+        for value in _input_values(self.graph_proto, self.shapes):
+            stored = value.type.tensor_type
+            shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
+            self.assembly.add_input(value.name, Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name)))
 
     @cached_property
     def _recorded(self) -> dict[str, onnx.ValueInfoProto]:
@@ -166,7 +134,8 @@ class Reading:
             raise ModelError("the graph holds no operators; is the file complete?")
         self._add_inputs()
         for proto in graph.initializer:
-            self.add_stored(proto.name, proto)
+            if proto.name not in self.shapes:
+                self.add_stored(proto.name, proto)
         for sparse in graph.sparse_initializer:
             self.assembly.add_static(
                 sparse.values.name, Tensor(tuple(sparse.dims), tensor_dtype(sparse.values.data_type, sparse.values.name))
@@ -265,10 +234,31 @@ def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
     return needed
 
 
-def _example(sizes: Sequence[int]) -> str:
-    """Return an example of a shape: the known sizes, and usual ones for the others."""
-    usual = {2: (1, 128), 3: (1, 128, 768), 4: (1, 3, 224, 224)}.get(len(sizes), (1,) * len(sizes))
-    return ",".join(str(size if size > 0 else default) for size, default in zip(sizes, usual, strict=True))
+def _input_values(graph: onnx.GraphProto, shapes: Shapes) -> list[onnx.ValueInfoProto]:
+    """Return the inputs; one with a default is a constant, unless a shape is given for it."""
+    initialized = {proto.name for proto in graph.initializer} | {proto.values.name for proto in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in initialized or value.name in shapes]
+
+
+def _inputs_of(graph: onnx.GraphProto, shapes: Shapes) -> list[ModelInput]:
+    """Return the inputs as the file states them.
+
+    Raises:
+        ModelError: There are none, or one is no tensor of numbers.
+    """
+    found = []
+    for value in _input_values(graph, shapes):
+        check_texts(value.name)
+        if not value.type.HasField("tensor_type"):
+            kind = value.type.WhichOneof("value") or "type"
+            raise ModelError(f"input '{value.name}' is a {kind.removesuffix('_type')}; only tensors have a latency")
+        stored = value.type.tensor_type
+        sizes = tuple(size.dim_value if size.HasField("dim_value") else size.dim_param for size in stored.shape.dim)
+        integers = "int" in tensor_dtype(stored.elem_type, value.name)
+        found.append(ModelInput(value.name, (sizes,) if stored.HasField("shape") else ANY_RANK, integers))
+    if not found:
+        raise ModelError("the network has no inputs; its outputs are constant")
+    return found
 
 
 def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
@@ -284,10 +274,14 @@ def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
     return replace(node, outputs=outputs[:count])
 
 
-def _inlined(model: onnx.ModelProto, budget: Budget) -> onnx.ModelProto:
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with the calls of its own functions replaced by their bodies."""
+    if not model.functions:
+        return model
     from onnx.inliner import inline_local_functions
 
+    budget = Budget()
+    budget.check(Resource.NODES, len(model.graph.node))
     nodes, size_bytes = _inlined_size(model)
     budget.check(Resource.NODES, nodes)
     budget.check(Resource.FOLDED_BYTES, size_bytes)

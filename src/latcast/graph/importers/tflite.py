@@ -8,18 +8,20 @@ runtime of TFLite executes any. Fused activations become operators of their own,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from latcast.errors import DynamicShapeError, ModelError
+from latcast.errors import ModelError
 from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import MALFORMED, Array, Assembly, errors_of
+from latcast.graph.importers.input_sizes import ModelInput, read_sized
 from latcast.graph.importers.tflite_conversion import Conversion
-from latcast.graph.importers.tflite_file import TfliteFile
+from latcast.graph.importers.tflite_file import StoredTensor, TfliteFile
 from latcast.graph.importers.tflite_operators import CONVERSIONS
-from latcast.graph.ir import Graph, Node, Tensor, check_input_names
+from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.folding import with_precision
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
@@ -42,7 +44,24 @@ class TfliteImporter:
         Shapes are given as the file has them, channels last.
         """
         with errors_of(source):
-            return TfliteReading(TfliteFile(source), source.stem, options).graph()
+            file = TfliteFile(source)
+            inputs = [file.tensors[index] for index in file.inputs]
+            return read_sized(
+                [ModelInput(each.name, (_sizes(each),), "int" in each.tensor.dtype, channels_last=True) for each in inputs],
+                options.shapes,
+                lambda shapes: TfliteReading(file, source.stem, replace(options, shapes=shapes)),
+            )
+
+
+def _sizes(stored: StoredTensor) -> tuple[int | str, ...]:
+    """Return the sizes of an input.
+
+    A file keeps 1 where a size is open, and another number only where somebody resized the input. An open batch is 1, with which
+    TFLite's interpreters run it too unless they are told another.
+    """
+    open_axes = {axis for axis in stored.dynamic_axes if stored.shape[axis] <= 1 and not (axis == 0 and len(stored.shape) > 1)}
+    return tuple("" if axis in open_axes else 1 if axis in stored.dynamic_axes and size < 1 else size
+                 for axis, size in enumerate(stored.shape))  # fmt: skip
 
 
 class TfliteReading:
@@ -50,10 +69,9 @@ class TfliteReading:
 
     def __init__(self, file: TfliteFile, name: str, options: ModelOptions) -> None:
         self.file = file
-        self.shapes = options.shapes or {}
-        self.assembly = Assembly(
-            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=file.budget
-        )
+        stated = {file.tensors[index].name: file.tensors[index].shape for index in file.inputs}
+        self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
+        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict)
         self.index_of = {stored.name: index for index, stored in enumerate(file.tensors)}
         self.views: set[str] = set()
         self._current: tuple[int, ...] = ()
@@ -66,10 +84,10 @@ class TfliteReading:
         return None if self.shapes else [self.file.tensors[index].tensor for index in self._current]
 
     def graph(self) -> Graph:
-        names = [self.file.tensors[index].name for index in self.file.inputs]
-        check_input_names(self.shapes, names)
         for index in self.file.inputs:
-            self.assembly.add_input(self.file.tensors[index].name, self._input(index))
+            stored = self.file.tensors[index]
+            shape = self.shapes.get(stored.name) or tuple(map(int, _sizes(stored)))
+            self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype))
         for operator in self.file.operators:
             self._current = operator.outputs
             conversion = Conversion(self, operator)
@@ -83,19 +101,6 @@ class TfliteReading:
         graph = self.assembly.finish(self.file.tensors[index].name for index in self.file.outputs)
         graph = cancel_transposes(remove_identities(graph), views=self.views)
         return with_precision(remove_identities(merge_reshapes(graph)))
-
-    def _input(self, index: int) -> Tensor:
-        stored = self.file.tensors[index]
-        shape = tuple(int(size) for size in self.shapes.get(stored.name, stored.shape))
-        if len(shape) != len(stored.shape):
-            raise ModelError(f"input '{stored.name}' has {len(stored.shape)} dimensions; the shape given for it has {len(shape)}")
-        if any(size <= 0 for size in shape):
-            axis = next(axis for axis, size in enumerate(shape) if size <= 0)
-            raise DynamicShapeError(
-                f"input '{stored.name}' has dimension {axis} without a size; "
-                f"give it: --shape {stored.name}={','.join(str(max(size, 1)) for size in shape)}"
-            )
-        return Tensor(shape, stored.tensor.dtype)
 
     def _check(self, outputs: Sequence[int]) -> None:
         """Raise if inferred shapes differ from those that the file states; take over the file's element types."""

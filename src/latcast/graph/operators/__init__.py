@@ -12,6 +12,7 @@ from latcast.graph.operators import (
 )
 from latcast.graph.operators.table import (
     Kind,
+    MisfitError,
     Operator,
     OperatorView,
     define,
@@ -33,6 +34,7 @@ from latcast.graph.operators.table import (
 
 __all__ = [
     "Kind",
+    "MisfitError",
     "Operator",
     "OperatorView",
     "contraction",

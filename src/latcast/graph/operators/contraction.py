@@ -22,6 +22,11 @@ def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
     steps, batch, directions, hidden = _sequence(view)
     if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
         raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
+    for state in (5, 6):
+        if view.has_input(state) and prod(view.shape(state)) != directions * batch * hidden:
+            raise view.fail(
+                f"a state of shape {list(view.shape(state))} does not fit {batch} sequences and a hidden size of {hidden}"
+            )
     if view.int_attribute("layout", 0):
         sequence: Shape = (batch, steps, directions, hidden)
         last: Shape = (batch, directions, hidden)
@@ -194,7 +199,7 @@ def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[
         for name, size in zip(indices, shape, strict=True):
             if size != 1 and sizes.get(name, 1) not in (1, size):
                 raise view.fail(f"index '{name}' of '{equation}' has sizes {sizes[name]} and {size}")
-            sizes[name] = max(size, sizes.get(name, 1))
+            sizes[name] = sizes.get(name, 1) if size == 1 else size
         operands.append(indices)
     named = [name for indices in operands for name in indices]
     dots = sorted({name for name in named if name[0] == "."}, key=lambda name: -int(name[1:]))

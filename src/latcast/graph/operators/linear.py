@@ -99,6 +99,8 @@ def infer_conv_transpose(view: OperatorView) -> list[Tensor]:
 
 def infer_gemm(view: OperatorView) -> list[Tensor]:
     a, b = view.shape(0), view.shape(1)
+    if len(a) != 2 or len(b) != 2:
+        raise view.fail("expected two matrices")
     rows, inner = (a[1], a[0]) if view.int_attribute("transA", 0) else (a[0], a[1])
     inner_b, columns = (b[1], b[0]) if view.int_attribute("transB", 0) else (b[0], b[1])
     if inner != inner_b:
