@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from math import ceil, prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,8 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
     with _mapped(path) as buffer:
         _check_fields(buffer)
         model = _walk(buffer)
-        if not model.HasField("graph") or not model.opset_import:
+        # Files of the first two versions do not say which operators they mean: those of opset 1.
+        if not model.HasField("graph") or not (model.opset_import or model.ir_version in (1, 2)):
             raise ValueError("no graph, or no version of its operators")
     return model
 
@@ -315,24 +317,23 @@ def tensor_dtype(code: int, name: str) -> str:
     """Return the numpy's name of the element type of a tensor.
 
     Raises:
-        ModelError: The elements are not numbers.
+        ModelError: ONNX has no such type.
     """
     try:
         return CAST_TYPES[code]
     except KeyError:
-        known = onnx.TensorProto.DataType
-        label = known.Name(code).lower() if code in known.values() else str(code)
-        raise ModelError(f"tensor '{name}' has elements of type {label}; only numbers are supported") from None
+        raise ModelError(f"tensor '{name}' has elements of the unknown type {code}; is the file damaged?") from None
 
 
-def tensor_type(value: onnx.ValueInfoProto | None) -> Tensor | None:
-    """Return the shape and type that a file states, or None where a size is missing."""
+def tensor_type(value: onnx.ValueInfoProto | None, sizes: Mapping[str, int] = MappingProxyType({})) -> Tensor | None:
+    """Return the shape and type that a file states, or None where a size is missing; ``sizes`` are those of its symbols."""
     if value is None or not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         return None
-    sizes = [size.dim_value if size.HasField("dim_value") else 0 for size in value.type.tensor_type.shape.dim]
-    if any(size <= 0 for size in sizes):
+    dimensions = value.type.tensor_type.shape.dim
+    shape = [size.dim_value if size.HasField("dim_value") else sizes.get(size.dim_param, 0) for size in dimensions]
+    if any(size <= 0 for size in shape):
         return None
-    return Tensor(tuple(sizes), tensor_dtype(value.type.tensor_type.elem_type, value.name))
+    return Tensor(tuple(shape), tensor_dtype(value.type.tensor_type.elem_type, value.name))
 
 
 def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, Any] | None:
@@ -342,6 +343,8 @@ def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, A
         proto: The tensor; its data may have been left out, or lie in another file.
         path: The model file, beside which files of external data lie.
     """
+    if proto.data_type == onnx.TensorProto.STRING:
+        return None
     if proto.data_location == onnx.TensorProto.EXTERNAL:
         return _external_array(proto, path)
     if not proto.raw_data and prod(proto.dims) and not any(len(getattr(proto, field)) for field in _DATA_FIELDS):

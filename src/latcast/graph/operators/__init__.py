@@ -4,11 +4,13 @@ Importing the package fills the table.
 """
 
 from latcast.graph.operators import (
+    classic,
     contraction,
     elementwise,
     linear,
     movement,
     selection,
+    signals,
 )
 from latcast.graph.operators.table import (
     Kind,
@@ -25,6 +27,7 @@ from latcast.graph.operators.table import (
     node_macs,
     node_parameters,
     operators,
+    sized_by_values,
     snake_case,
     unknown_operators,
     view_among,
@@ -35,6 +38,7 @@ __all__ = [
     "Kind",
     "Operator",
     "OperatorView",
+    "classic",
     "contraction",
     "define",
     "elementwise",
@@ -51,6 +55,8 @@ __all__ = [
     "node_parameters",
     "operators",
     "selection",
+    "signals",
+    "sized_by_values",
     "snake_case",
     "unknown_operators",
     "view_among",
