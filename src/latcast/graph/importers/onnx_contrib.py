@@ -378,14 +378,15 @@ def _embeddings(build: Steps) -> None:
 def _experts(build: Steps) -> None:
     """Add MoE and QMoE: of many experts, a few for each token.
 
-    All experts that are used are one product of as many multiply-accumulates and weights: each reads its share of the tokens.
+    The experts that are used are one product of as many multiply-accumulates: each reads an equal share of the tokens, so that
+    their number, and the weights that are read, is rounded down to one that parts the tokens.
     """
     quantised = build.node.op_type == "QMoE"
     x, router = build.node.inputs[:2]
     first, third = (build.input(index) for index in ((2, 8) if quantised else (2, 6)))
     experts, hidden = build.shape(router)[-1], build.shape(x)[-1]
     tokens, chosen = prod(build.shape(router)[:-1]), build.integer("k", 1)
-    used = min(experts, tokens * chosen)
+    used = next(count for count in range(min(experts, tokens * chosen), 0, -1) if tokens * chosen % count == 0)
     kind, wide = build.text("activation_type", "relu"), build.shape(first)[1]
     fused = build.integer("swiglu_fusion") > 0 or (kind == "swiglu" and not third)
     inner = used * (wide // 2 if fused else wide)
@@ -395,7 +396,7 @@ def _experts(build: Steps) -> None:
     def product(tensor: str, outputs: int, dtype: str) -> str:
         return build("MatMul", tensor, build.weight("experts", (build.shape(tensor)[-1], outputs), dtype))
 
-    shared = _rows_of(build, build.reshape(x, tokens, hidden), -(-tokens * chosen // used))
+    shared = _rows_of(build, build.reshape(x, tokens, hidden), tokens * chosen // used)
     y = build.activation("silu" if kind == "swiglu" else kind, product(shared, inner, dtypes[0]))
     if fused or third:
         y = build("Mul", y, product(shared, inner, dtypes[0]))

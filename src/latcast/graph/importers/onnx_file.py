@@ -34,6 +34,9 @@ KEPT_TENSOR_BYTES = 16384
 MOST_FIELDS = 1 << 20
 """Most fields of a file, at every depth: a message of 2 bytes takes up to 175 in memory; 1,000 nodes have 16,000 fields."""
 
+_NUMBERS_OF_A_FIELD = 8
+"""Numbers one by one, as attributes list them, that count as one field: a forest has eight for every node of a tree."""
+
 _NUMBERS_BYTES, _TENSOR_NUMBERS_BYTES = 16, 64
 """Bytes of a list of numbers that count as one more field; numbers in tensors never become Python objects."""
 
@@ -171,14 +174,20 @@ def _check_fields(buffer: Buffer) -> None:
     """Refuse what would become too many objects, before the first of them is made; raw data is skipped by its length."""
     if len(buffer) <= 2 * MOST_FIELDS:  # of which each takes two bytes at least
         return
-    count = 0
+    count = numbers = 0
     waiting = [(onnx.ModelProto.DESCRIPTOR, 0, len(buffer))]
     while waiting:
         message, at, end = waiting.pop()
         inner = _counted(message)
         for number, start, body, stop in _fields(buffer, at, end):
-            count += 1
-            found = inner.get(number) if buffer[start] & 7 == _BYTES else None
+            found = inner.get(number)
+            if buffer[start] & 7 != _BYTES:
+                listed = isinstance(found, int)
+                numbers += listed
+                count += not listed or numbers % _NUMBERS_OF_A_FIELD == 0
+                found = None
+            else:
+                count += 1
             if isinstance(found, int):
                 count += (stop - body) // found
             elif found is not None:
