@@ -298,7 +298,7 @@ def _split_gelu(build: Steps) -> None:
 
 
 def _sums(build: Steps) -> None:
-    """Add all inputs up (BiasAdd, BiasDropout and the like, whose ratio does nothing in inference)."""
+    """Add all inputs up: BiasAdd, and dropouts with a bias, whose ratio does nothing in inference."""
     *first, last = [name for name in build.node.inputs[:3] if name]
     x = first[0]
     for name in first[1:]:
@@ -385,7 +385,7 @@ def _experts(build: Steps) -> None:
     x, router = build.node.inputs[:2]
     first, third = (build.input(index) for index in ((2, 8) if quantised else (2, 6)))
     experts, hidden = build.shape(router)[-1], build.shape(x)[-1]
-    tokens, chosen = prod(build.shape(router)[:-1]), build.integer("k", 1)
+    tokens, chosen = prod(build.shape(router)[:-1]), max(build.integer("k", 1), 1)
     used = next(count for count in range(min(experts, tokens * chosen), 0, -1) if tokens * chosen % count == 0)
     kind, wide = build.text("activation_type", "relu"), build.shape(first)[1]
     fused = build.integer("swiglu_fusion") > 0 or (kind == "swiglu" and not third)
@@ -641,13 +641,13 @@ def _blocked_upsample(build: Steps) -> None:
     build.end("Resize", x, "", "", build.integers(*sizes), mode=build.text("mode", "nearest"))
 
 
-_DROPPED_RATIO = dict.fromkeys(("BiasAdd", "BiasDropout", "BitmaskBiasDropout"), _sums)
+_SUMS = dict.fromkeys(("BiasAdd", "BiasDropout", "BitmaskBiasDropout"), _sums)
 _BITS = dict.fromkeys(
     ("MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4", "MatMulNBits"), _matmul_of_bits
 )
 _OF_MICROSOFT: Mapping[str, Rule] = {
     **_BITS,
-    **_DROPPED_RATIO,
+    **_SUMS,
     **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SAMPLES),
     **dict.fromkeys(("EPContext", "Snpe"), _COMPILED),
     "Attention": attention.self_attention,

@@ -131,7 +131,7 @@ def _conv(node: Node, assembly: Assembly, opset: int) -> Node:
     rank = len(kernel)
     return replace(
         node,
-        inputs=_without_trailing_gaps(node.inputs),
+        inputs=without_trailing_gaps(node.inputs),
         attributes={
             "kernel_shape": kernel,
             "strides": _ints(node, "strides", (1,) * rank),
@@ -155,7 +155,7 @@ def _conv_transpose(node: Node, assembly: Assembly, opset: int) -> Node:
         pads = (0,) * (2 * rank) if automatic == "VALID" else _ints(node, "pads", (0,) * (2 * rank))
     if any(pads):
         attributes["pads"] = pads
-    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes=attributes)
+    return replace(node, inputs=without_trailing_gaps(node.inputs), attributes=attributes)
 
 
 def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -195,7 +195,7 @@ def _pool(node: Node, assembly: Assembly, opset: int) -> Node:
 def _gemm(node: Node, assembly: Assembly, opset: int) -> Node:
     attributes = _unless(node, "transA", 0) | _unless(node, "transB", 0)
     attributes |= _unless(node, "alpha", 1.0) | _unless(node, "beta", 1.0)
-    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes=attributes)
+    return replace(node, inputs=without_trailing_gaps(node.inputs), attributes=attributes)
 
 
 def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -205,7 +205,7 @@ def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
 def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = _from_end(_int(node, "axis", -1), _rank(node, assembly))
     epsilon = node.attributes.get("epsilon", 1e-5)
-    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon})
+    return replace(node, inputs=without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon})
 
 
 def _from_end(axis: int, rank: int) -> int:
@@ -254,10 +254,10 @@ def _transpose(node: Node, assembly: Assembly, opset: int) -> Node:
 
 def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset >= 11:
-        return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={})
+        return replace(node, inputs=without_trailing_gaps(node.inputs), attributes={})
     dtype = assembly.tensor(node.inputs[0]).dtype
     bounds = [assembly.constant(node.attributes[name], dtype) if name in node.attributes else "" for name in ("min", "max")]
-    return replace(node, inputs=_without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
+    return replace(node, inputs=without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
 
 
 def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -269,7 +269,7 @@ def _to_input(attribute: str, position: int) -> Normaliser:
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         if attribute not in node.attributes:
-            return replace(node, inputs=_without_trailing_gaps(node.inputs))
+            return replace(node, inputs=without_trailing_gaps(node.inputs))
         inputs = [*node.inputs[:position], *([""] * (position - len(node.inputs)))]
         inputs.append(assembly.constant(_ints(node, attribute, ()), "int64"))
         kept = {name: value for name, value in node.attributes.items() if name != attribute}
@@ -295,7 +295,7 @@ def _split(node: Node, assembly: Assembly, opset: int) -> Node:
 
 def _slice(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset >= 10:
-        return replace(node, inputs=_without_trailing_gaps(node.inputs))
+        return replace(node, inputs=without_trailing_gaps(node.inputs))
     starts = _ints(node, "starts", ())
     parts = (starts, _ints(node, "ends", ()), _ints(node, "axes", tuple(range(len(starts)))))
     inputs = (node.inputs[0], *(assembly.constant(part, "int64") for part in parts))
@@ -309,7 +309,7 @@ def _pad(node: Node, assembly: Assembly, opset: int) -> Node:
         if node.attributes.get("value", 0.0) != 0.0:
             dtype = assembly.tensor(inputs[0]).dtype
             inputs = (*inputs, assembly.constant(node.attributes["value"], dtype))
-    return replace(node, inputs=_without_trailing_gaps(inputs), attributes=_unless(node, "mode", "constant"))
+    return replace(node, inputs=without_trailing_gaps(inputs), attributes=_unless(node, "mode", "constant"))
 
 
 def _reduce(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -384,7 +384,8 @@ def _drop_defaults(**defaults: AttributeValue) -> Normaliser:
     return function
 
 
-def _without_trailing_gaps(inputs: tuple[str, ...]) -> tuple[str, ...]:
+def without_trailing_gaps(inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return inputs up to the last one that is not left out."""
     count = len(inputs)
     while count and not inputs[count - 1]:
         count -= 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from latcast.graph.importers.assembly import Assembly
+from latcast.graph.importers.onnx_opset import without_trailing_gaps
 from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
 
 FLOATS = ("float16", "float32", "float64")
@@ -61,7 +62,7 @@ class Steps:
         """Add an operator of several outputs and return their names."""
         stem = f"{self.node.name or self.node.op_type}_{op_type.lower()}"
         outputs = tuple(self.assembly.fresh(stem) for _ in range(count))
-        self.add(Node(op_type, stem, _without_trailing_gaps(inputs), outputs, attributes))
+        self.add(Node(op_type, stem, without_trailing_gaps(inputs), outputs, attributes))
         return list(outputs)
 
     def __call__(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> str:
@@ -70,7 +71,7 @@ class Steps:
 
     def end(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> None:
         """Add the operator that makes the node's first output."""
-        self.add(Node(op_type, self.node.name, _without_trailing_gaps(inputs), self.node.outputs[:1], attributes))
+        self.add(Node(op_type, self.node.name, without_trailing_gaps(inputs), self.node.outputs[:1], attributes))
 
     def give(self, index: int, name: str) -> None:
         """Make an output of the node, where it is read, stand for a tensor."""
@@ -117,10 +118,3 @@ class Steps:
         if plain == "silu":
             return self("Mul", x, self("Sigmoid", x))
         return self({"relu": "Relu", "gelu": "Gelu"}.get(plain, kind), x, *bounds, **parameters)
-
-
-def _without_trailing_gaps(inputs: tuple[str, ...]) -> tuple[str, ...]:
-    count = len(inputs)
-    while count and not inputs[count - 1]:
-        count -= 1
-    return inputs[:count]

@@ -11,6 +11,7 @@ from math import prod
 from typing import cast
 
 from latcast.graph.ir import Tensor
+from latcast.graph.operators.selection import infer_as_first
 from latcast.graph.operators.table import Operator, OperatorView, define
 
 ML = "ai.onnx.ml"
@@ -35,10 +36,6 @@ def _count(view: OperatorView, *names: str) -> int:
 
 def _reals(view: OperatorView) -> list[Tensor]:
     return [Tensor(view.shape(), "float32")]
-
-
-def infer_same(view: OperatorView) -> list[Tensor]:
-    return [Tensor(view.shape(), view.dtype())]
 
 
 def infer_encoded(view: OperatorView) -> list[Tensor]:
@@ -164,10 +161,10 @@ _ml = partial(Operator, domain=ML)
 
 define(
     _ml("ArrayFeatureExtractor", infer_extracted, picks=True),
-    _ml("Binarizer", infer_same, each=1),
+    _ml("Binarizer", infer_as_first, each=1),
     _ml("CategoryMapper", infer_encoded, each=1),
     _ml("FeatureVectorizer", infer_vectorised),
-    _ml("Imputer", infer_same, each=1),
+    _ml("Imputer", infer_as_first, each=1),
     _ml("LabelEncoder", infer_encoded, each=1),
     _ml("LinearClassifier", infer_linear_classifier, flops_macs_of, macs_coefficients),
     _ml("LinearRegressor", infer_targets, flops_macs_of, macs_coefficients),
