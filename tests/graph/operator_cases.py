@@ -577,6 +577,221 @@ def dynamic_quantize(draw: Draw) -> Call:
     return Call("DynamicQuantizeLinear", [real(draw(shapes()))], outputs=3)
 
 
+def fixed(call: Call) -> Callable[[Draw], Call]:
+    """A call with nothing to draw."""
+    return lambda draw: call
+
+
+def as_first(op_type: str, opset: int = 21, **attributes: AttributeValue) -> Callable[[Draw], Call]:
+    return lambda draw: Call(op_type, [real(draw(shapes()))], attributes, opset=opset)
+
+
+def text(*words: str) -> Array:
+    return np.asarray(words, dtype=object)
+
+
+def compress(draw: Draw) -> Call:
+    shape = draw(shapes())
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    flags = np.asarray(draw(st.lists(st.booleans(), min_size=1, max_size=shape[axis])))
+    attributes: dict[str, AttributeValue] = {"axis": axis} if draw(st.booleans()) else {}
+    return Call("Compress", [real(shape), flags], attributes, constant=frozenset({1}))
+
+
+def unique(draw: Draw) -> Call:
+    shape = draw(shapes(1, 2))
+    x = np.arange(prod(shape), dtype=np.float32).reshape(shape)
+    return Call("Unique", [x], {"axis": 0} if draw(st.booleans()) else {}, outputs=4)
+
+
+def non_zero(draw: Draw) -> Call:
+    return Call("NonZero", [np.ones(draw(shapes()), np.float32)])
+
+
+def max_roi_pool(draw: Draw) -> Call:
+    regions = np.asarray([[0, 0, 0, 3, 3]] * draw(st.integers(1, 3)), np.float32)
+    return Call("MaxRoiPool", [real((1, 3, 8, 8)), regions], {"pooled_shape": (2, 3)})
+
+
+def max_unpool(draw: Draw) -> Call:
+    places = np.arange(4, dtype=np.int64).reshape(1, 1, 2, 2)
+    inputs = [real((1, 1, 2, 2)), places]
+    if draw(st.booleans()):
+        inputs.append(integers(1, 1, 5, 5))
+    return Call("MaxUnpool", inputs, {"kernel_shape": (2, 2), "strides": (2, 2)}, constant=frozenset({2}))
+
+
+def tensor_scatter(draw: Draw) -> Call:
+    return Call("TensorScatter", [real((2, 3, 8, 4)), real((2, 3, 2, 4)), integers(0, 4)], opset=24)
+
+
+def cumulated(draw: Draw) -> Call:
+    return Call("CumProd", [real(draw(shapes())), np.asarray(0, np.int64)], opset=26, constant=frozenset({1}))
+
+
+def stft(draw: Draw) -> Call:
+    length, width = draw(st.integers(16, 40)), draw(st.sampled_from((1, 2)))
+    onesided = FLAGS if width == 1 else st.just(0)
+    attributes: dict[str, AttributeValue] = {"onesided": draw(onesided)}
+    step = np.asarray(draw(st.integers(1, 8)), np.int64)
+    window = np.ones(16, np.float32)
+    inputs: list[Array | None] = [real((2, length, width)), step, window]
+    if draw(st.booleans()):
+        inputs.append(np.asarray(16, np.int64))
+    return Call("STFT", inputs, attributes, opset=17, constant=frozenset({1, 3}))
+
+
+def window_function(op_type: str) -> Callable[[Draw], Call]:
+    def build(draw: Draw) -> Call:
+        attributes: dict[str, AttributeValue] = {"output_datatype": draw(st.sampled_from((1, 11)))}
+        return Call(op_type, [np.asarray(draw(st.integers(2, 9)), np.int64)], attributes, opset=17, constant=frozenset({0}))
+
+    return build
+
+
+def mel_weights(draw: Draw) -> Call:
+    sizes = [np.asarray(number, np.int64) for number in (draw(st.integers(2, 8)), draw(st.integers(16, 40)), 8192)]
+    ends = [np.asarray(0.0, np.float32), np.asarray(4096.0, np.float32)]
+    return Call("MelWeightMatrix", [*sizes, *ends], opset=17, constant=frozenset(range(5)))
+
+
+def affine_grid(draw: Draw) -> Call:
+    axes = draw(st.integers(2, 3))
+    size = integers(2, 3, *(draw(st.integers(1, 5)) for _ in range(axes)))
+    return Call("AffineGrid", [real((2, axes, axes + 1)), size], constant=frozenset({1}))
+
+
+def center_crop_pad(draw: Draw) -> Call:
+    shape = draw(shapes())
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    size = integers(draw(st.integers(1, 7)))
+    return Call("CenterCropPad", [real(shape), size], {"axes": (axis,)}, opset=18, constant=frozenset({1}))
+
+
+def col2im(draw: Draw) -> Call:
+    height, width = draw(st.integers(3, 6)), draw(st.integers(3, 6))
+    columns = real((2, 3 * 6, (height - 1) * (width - 2)))
+    return Call("Col2Im", [columns, integers(height, width), integers(2, 3)], constant=frozenset({1, 2}))
+
+
+def determinant(draw: Draw) -> Call:
+    size = draw(st.integers(1, 4))
+    return Call("Det", [real((*draw(shapes(0, 2)), size, size))])
+
+
+def filled(op_type: str) -> Callable[[Draw], Call]:
+    return lambda draw: Call(op_type, [], {"shape": draw(shapes()), "dtype": draw(st.sampled_from((1, 11)))})
+
+
+def typed(op_type: str) -> Callable[[Draw], Call]:
+    def build(draw: Draw) -> Call:
+        shape = draw(shapes(2, 2)) if op_type == "EyeLike" else draw(shapes())
+        return Call(op_type, [np.full(shape, 0.5, np.float32)], {"dtype": 11} if draw(st.booleans()) else {})
+
+    return build
+
+
+def string_concat(draw: Draw) -> Call:
+    return Call("StringConcat", [text("a", "b", "c"), text(*"abc"[: draw(st.sampled_from((1, 3)))])])
+
+
+# Classic models: `features` of 3 numbers
+
+
+def samples(draw: Draw, features: int = 3) -> Array:
+    return real((draw(st.integers(1, 4)), features))
+
+
+def label_encoder(draw: Draw) -> Call:
+    x = np.full(draw(shapes()), 1, np.int64)
+    values: Mapping[str, AttributeValue] = draw(st.sampled_from((
+        {"values_floats": (0.5,)}, {"values_int64s": (7,)}, {"values_strings": ("a",)})))  # fmt: skip
+    return Call("LabelEncoder", [x], {"keys_int64s": (1,), **values})
+
+
+def linear_classifier(draw: Draw) -> Call:
+    classes = draw(st.integers(1, 4))
+    numbers = (0.1,) * (3 * classes)
+    labels: dict[str, AttributeValue] = {"classlabels_ints": tuple(range(max(classes, 2)))}
+    if draw(st.booleans()):
+        labels = {"classlabels_strings": tuple("abcd"[: max(classes, 2)])}
+    return Call(
+        "LinearClassifier", [samples(draw)], {"coefficients": numbers, "intercepts": (0.0,) * classes, **labels}, outputs=2
+    )
+
+
+def linear_regressor(draw: Draw) -> Call:
+    targets = draw(st.integers(1, 3))
+    return Call("LinearRegressor", [samples(draw)], {"coefficients": (0.1,) * (3 * targets), "targets": targets})
+
+
+def svm(op_type: str) -> Callable[[Draw], Call]:
+    def build(draw: Draw) -> Call:
+        common: dict[str, AttributeValue] = {"kernel_type": "RBF", "kernel_params": (0.5, 0.0, 3.0)}
+        if op_type == "SVMRegressor":
+            one: dict[str, AttributeValue] = {"support_vectors": (0.1,) * 6, "coefficients": (1.0, 1.0), "rho": (0.0,)}
+            return Call(op_type, [samples(draw)], {**common, **one, "n_supports": 2})
+        classes = draw(st.integers(2, 4))
+        pairs = classes * (classes - 1) // 2
+        several: dict[str, AttributeValue] = {
+            "support_vectors": (0.1,) * (3 * classes), "coefficients": (1.0,) * (classes * (classes - 1)),
+            "rho": (0.0,) * pairs, "vectors_per_class": (1,) * classes, "classlabels_ints": tuple(range(classes)),
+        }  # fmt: skip
+        if draw(st.booleans()):
+            several |= {"prob_a": (-1.0,) * pairs, "prob_b": (0.0,) * pairs}
+        return Call(op_type, [samples(draw)], {**common, **several}, outputs=2)
+
+    return build
+
+
+TREE: Mapping[str, AttributeValue] = {
+    "nodes_treeids": (0, 0, 0, 0, 0), "nodes_nodeids": (0, 1, 2, 3, 4), "nodes_featureids": (0, 0, 1, 0, 0),
+    "nodes_values": (0.5, 0.0, 0.5, 0.0, 0.0), "nodes_modes": ("BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"),
+    "nodes_truenodeids": (1, 0, 3, 0, 0), "nodes_falsenodeids": (2, 0, 4, 0, 0), "nodes_missing_value_tracks_true": (0,) * 5,
+    "nodes_hitrates": (1.0,) * 5,
+}  # fmt: skip
+"""A root, a leaf to its left, and a branch with two leaves to its right."""
+
+
+def leaves(kind: str, ids: tuple[int, ...]) -> Mapping[str, AttributeValue]:
+    weights: Mapping[str, AttributeValue] = {f"{kind}_ids": ids, f"{kind}_nodeids": (1, 3, 4)}
+    return {**weights, f"{kind}_treeids": (0, 0, 0), f"{kind}_weights": (1.0, 1.0, 1.0)}
+
+
+def tree_classifier(draw: Draw) -> Call:
+    classes = draw(st.integers(2, 3))
+    labels: dict[str, AttributeValue] = {"classlabels_int64s": tuple(range(classes))}
+    if draw(st.booleans()):
+        labels = {"classlabels_strings": tuple("abc"[:classes])}
+    ids = (0, 1, classes - 1)
+    return Call("TreeEnsembleClassifier", [samples(draw)], {**TREE, **leaves("class", ids), **labels}, outputs=2)
+
+
+def tree_regressor(draw: Draw) -> Call:
+    targets = draw(st.integers(1, 3))
+    return Call("TreeEnsembleRegressor", [samples(draw)], {**TREE, **leaves("target", (0,) * 3), "n_targets": targets})
+
+
+def tree_ensemble(draw: Draw) -> Call:
+    """The fifth version keeps thresholds as tensors, which a graph leaves out; a runtime is not asked."""
+    attributes: dict[str, AttributeValue] = {
+        "n_targets": 2, "tree_roots": (0,), "nodes_featureids": (0,), "nodes_truenodeids": (0,), "nodes_falsenodeids": (1,),
+        "nodes_trueleafs": (1,), "nodes_falseleafs": (1,), "leaf_targetids": (0, 1),
+    }  # fmt: skip
+    return Call("TreeEnsemble", [samples(draw)], attributes)
+
+
+def feature_vectorizer(draw: Draw) -> Call:
+    rows, widths = draw(st.integers(1, 3)), draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    return Call("FeatureVectorizer", [real((rows, width)) for width in widths], {"inputdimensions": tuple(widths)})
+
+
+def extractor(draw: Draw) -> Call:
+    shape = draw(shapes(1, 3))
+    index = integers(*draw(st.lists(st.integers(0, shape[-1] - 1), min_size=1, max_size=4)))
+    return Call("ArrayFeatureExtractor", [real(shape), index])
+
+
 CALLS: Mapping[str, Callable[[Draw], Call]] = {
     **{row.op_type: unary(row.op_type) for row in operators(Kind.UNARY)},
     **{row.op_type: binary(row.op_type) for row in operators(Kind.BINARY)},
@@ -591,6 +806,31 @@ CALLS: Mapping[str, Callable[[Draw], Call]] = {
     **{name: matmul(name) for name in ("MatMul", "MatMulInteger")},
     **{name: scatter(name) for name in ("Scatter", "ScatterElements", "ScatterND")},
     **{name: recurrent(name) for name in ("LSTM", "GRU", "RNN")},
+    **{name: window_function(name) for name in ("BlackmanWindow", "HammingWindow", "HannWindow")},
+    **{name: typed(name) for name in ("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike")},
+    **{name: filled(name) for name in ("RandomNormal", "RandomUniform")},
+    **{name: svm(name) for name in ("SVMClassifier", "SVMRegressor")},
+    "AffineGrid": affine_grid, "ArrayFeatureExtractor": extractor, "Binarizer": as_first("Binarizer", threshold=0.5),
+    "BitCast": as_first("BitCast", 26, to=6),
+    "CategoryMapper": fixed(Call("CategoryMapper", [integers(1, 2)], {"cats_int64s": (1, 2), "cats_strings": ("a", "b")})),
+    "CenterCropPad": center_crop_pad, "Col2Im": col2im, "Compress": compress, "CumProd": cumulated, "Det": determinant,
+    "FeatureVectorizer": feature_vectorizer, "Imputer": as_first("Imputer", imputed_value_floats=(1.0,)),
+    "LabelEncoder": label_encoder, "LinearClassifier": linear_classifier, "LinearRegressor": linear_regressor,
+    "MaxRoiPool": max_roi_pool, "MaxUnpool": max_unpool, "MelWeightMatrix": mel_weights,
+    "Multinomial": fixed(Call("Multinomial", [real((2, 3))], {"sample_size": 5})), "NonZero": non_zero,
+    "Normalizer": lambda draw: Call("Normalizer", [samples(draw)], {"norm": "L2"}),
+    "OneHotEncoder": fixed(Call("OneHotEncoder", [integers(1, 2)], {"cats_int64s": (1, 2, 3)})),
+    "RegexFullMatch": fixed(Call("RegexFullMatch", [text("a", "b")], {"pattern": "a"})),
+    "STFT": stft, "Scaler": lambda draw: Call("Scaler", [samples(draw)], {"offset": (0.0,) * 3, "scale": (1.0,) * 3}),
+    "StringConcat": string_concat,
+    "StringNormalizer": fixed(Call("StringNormalizer", [text("a", "b")], {"case_change_action": "LOWER"})),
+    "StringSplit": fixed(Call("StringSplit", [text("a b c", "d")], {"delimiter": " ", "maxsplit": 2}, outputs=2)),
+    "TensorScatter": tensor_scatter,
+    "TfIdfVectorizer": fixed(Call("TfIdfVectorizer", [np.ones((2, 4), np.int32)], {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": (0,),
+        "ngram_indexes": (0, 2), "pool_int64s": (1, 2)})),
+    "TreeEnsemble": tree_ensemble, "TreeEnsembleClassifier": tree_classifier, "TreeEnsembleRegressor": tree_regressor,
+    "Unique": unique, "ZipMap": lambda draw: Call("ZipMap", [samples(draw)], {"classlabels_int64s": (0, 1, 2)}),
     "Attention": attention, "Cast": cast, "CastLike": cast_like, "Clip": clip, "Concat": concat, "Conv": conv,
     "ConvInteger": conv_integer, "ConvTranspose": conv_transpose, "CumSum": cumsum, "DFT": dft, "DepthToSpace": depth_to_space,
     "DequantizeLinear": dequantize, "Dropout": dropout, "DynamicQuantizeLinear": dynamic_quantize, "Einsum": einsum,

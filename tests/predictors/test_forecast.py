@@ -75,6 +75,15 @@ def test_the_prediction_is_called_what_the_user_called_the_model(predictor: Plat
     assert found[0].to_json()["model"] == "resnet18"
 
 
+def test_a_size_that_depends_on_values_is_taken_at_its_largest_which_a_warning_says(predictor: PlatformPredictor) -> None:
+    b = GraphBuilder("picked")
+    places = b.op("NonZero", [b.relu(b.conv(b.input((1, 3, 8, 8)), 4, 1))])[0]
+
+    found = predict(b.finish(places), predictor)
+
+    assert any("how much NonZero gives depends on the values of an input; the most is assumed" in each for each in found.warnings)
+
+
 def test_a_single_model_in_place_of_a_list_is_refused(predictor: PlatformPredictor) -> None:
     with pytest.raises(ModelError, match="expected a list of models, found one of type str"):
         predict_many("resnet18", predictor)

@@ -28,7 +28,8 @@ AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple
 DTYPE_BYTES: Mapping[str, float] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "int4": 0.5, "uint4": 0.5,
-    "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
+    "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "float4_e2m1fn": 0.5, "int2": 0.25, "uint2": 0.25, "complex64": 8, "complex128": 16, "string": 32,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from latcast.graph.ir import Graph
-from latcast.graph.operators.table import unknown_operators
+from latcast.graph.operators.table import sized_by_values, unknown_operators
 from latcast.kernels.delegates import Delegate, delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.partitioning import Partitioning, partition
@@ -387,6 +387,9 @@ class PlatformPredictor:
             share = sum(part for _, part in shares)
             if share > least:
                 found.append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
+        sized = sized_by_values(graph)
+        if sized:
+            found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
         if self.rules.assumed:
             found.append(self.rules.assumed)
         return [*found, *card_warnings(self.card)]

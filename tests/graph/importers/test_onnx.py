@@ -238,14 +238,37 @@ def test_a_file_whose_initializers_are_inputs_too_has_only_the_real_inputs() -> 
     assert graph.weights == {"w"}
 
 
-def test_inputs_other_than_tensors_of_numbers_are_refused() -> None:
+def test_an_input_that_is_a_list_of_tensors_is_refused() -> None:
     sequence = onnx.ValueInfoProto(name="x", type=helper.make_sequence_type_proto(value("t", (1,)).type))
-    text = value("x", (1,), onnx.TensorProto.STRING)
 
-    with pytest.raises(ModelError, match="input 'x' is a sequence"):
+    with pytest.raises(ModelError, match=r"input 'x' is a sequence.*a tensor for each part"):
         load_graph(model([node("Identity", ["x"], ["y"])], [sequence], ["y"]))
-    with pytest.raises(ModelError, match="'x' has elements of type string"):
-        load_graph(model([node("Identity", ["x"], ["y"])], [text], ["y"]))
+
+
+def test_an_optional_input_is_there() -> None:
+    optional = onnx.ValueInfoProto(name="x", type=helper.make_optional_type_proto(value("t", (2, 3)).type))
+    nodes = [node("OptionalGetElement", ["x"], ["a"]), node("Relu", ["a"], ["y"])]
+
+    assert load_graph(model(nodes, [optional], ["y"])).shape("y") == (2, 3)
+
+
+def test_texts_are_read_with_their_shapes() -> None:
+    words = value("x", (2, 3), onnx.TensorProto.STRING)
+    nodes = [node("LabelEncoder", ["x"], ["a"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[1]),
+             node("Gather", ["table", "a"], ["y"])]  # fmt: skip
+
+    graph = load_graph(model(nodes, [words], ["y"], {"table": zeros(10, 4)}, domains=["ai.onnx.ml"]))
+
+    assert graph.tensors["x"].dtype == "string"
+    assert graph.shape("y") == (2, 3, 4)
+
+
+def test_a_sequence_that_leaves_the_network_is_its_tensors() -> None:
+    nodes = [node("SplitToSequence", ["x", "size"], ["y"], axis=0)]
+
+    graph = load_graph(model(nodes, {"x": (5, 2)}, ["y"], {"size": np.asarray(2)}))
+
+    assert [graph.shape(name) for name in graph.outputs] == [(2, 2), (2, 2), (1, 2)]
 
 
 # Layout

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 
 from latcast.graph import GraphBuilder
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs
-from tests.graph.importers.onnx_models import integers, model, node, zeros
+from tests.graph.importers.onnx_models import integers, model, node, save, zeros
 
 NORMALISED = {
     "clip bounds": (
@@ -122,3 +126,40 @@ def test_a_transform_of_an_old_opset_names_its_axis_as_new_ones_do(attributes: d
     [transform] = graph.nodes
     assert transform.attributes == {}
     assert int(graph.constants[transform.inputs[2]]) == axis
+
+
+# Opsets 1 to 6
+
+OLD: Mapping[str, tuple[onnx.NodeProto, Sequence[int], Sequence[int], int]] = {
+    "an operand from an axis on": (node("Add", ["x", "w"], ["y"], broadcast=1, axis=1), (3,), (2, 3, 4, 4), 6),
+    "an operand at the end": (node("Mul", ["x", "w"], ["y"], broadcast=1), (4,), (2, 3, 4, 4), 6),
+    "a slope for each channel": (node("PRelu", ["x", "w"], ["y"]), (3,), (2, 3, 4, 4), 6),
+    "a concatenation of channels": (node("Concat", ["x", "w"], ["y"]), (2, 5, 4, 4), (2, 8, 4, 4), 1),
+    "a shape that is an attribute": (node("Reshape", ["x"], ["y"], shape=[2, -1]), (), (2, 48), 4),
+    "pads by their old name": (node("Pad", ["x"], ["y"], paddings=[0, 0, 1, 1, 0, 0, 1, 1]), (), (2, 3, 6, 6), 1),
+    "a scale for each side": (node("Upsample", ["x"], ["y"], height_scale=2.0, width_scale=3.0), (), (2, 3, 8, 12), 1),
+    "a type by its name": (node("Cast", ["x"], ["y"], to="INT32"), (), (2, 3, 4, 4), 1),
+    "a convolution": (node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3]), (5, 3, 3, 3), (2, 5, 2, 2), 1),
+    "a pool": (node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2]), (), (2, 3, 2, 2), 1),
+    "an activation that reuses its input": (node("Relu", ["x"], ["y"], consumed_inputs=[0]), (), (2, 3, 4, 4), 5),
+    "a scaled hyperbolic tangent": (node("ScaledTanh", ["x"], ["y"], alpha=2.0, beta=0.5), (), (2, 3, 4, 4), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", sorted(OLD))
+def test_operators_of_the_first_opsets_are_read(form: str) -> None:
+    proto, stored, shape, opset = OLD[form]
+    weights = {"w": zeros(*stored)} if stored else {}
+
+    graph = load_graph(model([proto], {"x": (2, 3, 4, 4)}, ["y"], weights, opset=opset))
+
+    assert graph.shape("y") == shape
+    assert not {"broadcast", "consumed_inputs"} & graph.nodes[-1].attributes.keys()
+
+
+def test_a_file_that_does_not_say_its_opset_is_of_the_first(tmp_path: Path) -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (1, 3)}, ["y"])
+    del proto.opset_import[:]
+    proto.ir_version = 2
+
+    assert load_graph(save(proto, tmp_path)).shape("y") == (1, 3)

@@ -335,7 +335,7 @@ class Assembly:
         if tensors is None:
             raise ModelError(
                 f"node '{node.name}' is a '{title}', which the operator table does not have, and the file does not "
-                "say what shape it gives; export the model with the shapes of its intermediate tensors (value_info)"
+                f"say what shape its output '{next(filter(None, node.outputs), '')}' has"
             )
         return tensors
 

@@ -1,4 +1,4 @@
-"""Reading ONNX models: files of both PyTorch exporters, of tf2onnx, of optimisers and quantisers; opset 7 and later.
+"""Reading ONNX models: files of both PyTorch exporters, of tf2onnx, of optimisers and quantisers; all opsets.
 
 Built on protobuf and not on onnx-ir, which reads every weight, wraps every tensor and node, and keeps metadata that a latency
 does not depend on; :mod:`latcast.graph.importers.onnx_file` reads a file without its weights. ``onnx.shape_inference`` would have
@@ -15,14 +15,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
 import onnx
 
 from latcast.errors import ModelError
 from latcast.graph.importers import ModelOptions, Shapes
 from latcast.graph.importers.assembly import Array, Assembly, errors_of
 from latcast.graph.importers.input_sizes import ANY_RANK, ModelInput, read_sized
-from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import (
     bodies_of,
@@ -35,13 +33,15 @@ from latcast.graph.importers.onnx_file import (
     tensor_dtype,
     tensor_type,
 )
-from latcast.graph.importers.onnx_opset import FIRST_OPSET, normalise_opset
+from latcast.graph.importers.onnx_opset import NEWEST_OPSET, normalise_opset
 from latcast.graph.ir import Graph, Node, Tensor, topological_order
 from latcast.graph.limits import MAX_DEPTH, Budget, Resource
+from latcast.graph.operators import lookup
+from latcast.graph.operators.elementwise import CAST_TYPES
 from latcast.graph.passes import simplify
 from latcast.graph.passes.folding import fold_padding, with_precision
 
-_BLOCKED_DOMAIN = "com.microsoft.nchwc"
+_CODES = {dtype: code for code, dtype in CAST_TYPES.items()}
 
 
 class OnnxImporter:
@@ -80,14 +80,11 @@ class Reading:
         self.path = path
         self.shapes = options.shapes or {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
-        self.opset = self.opsets.get("", self.opsets.get("ai.onnx", FIRST_OPSET))
-        if self.opset < FIRST_OPSET:
-            raise ModelError(
-                f"it is written for opset {self.opset}; expected {FIRST_OPSET} or later: convert it with onnx.version_converter"
-            )
+        self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.stored: dict[str, onnx.TensorProto] = {}
         self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
         self.sequences: dict[str, list[str]] = {}
+        self.absent: set[str] = set()
 
     # Tensors
 
@@ -108,23 +105,51 @@ class Reading:
 
     def _add_inputs(self) -> None:
         for value in _input_values(self.graph_proto, self.shapes):
-            stored = value.type.tensor_type
+            stored = _stored_tensor(value)
             shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
             self.assembly.add_input(value.name, Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name)))
 
     @cached_property
     def _recorded(self) -> dict[str, onnx.ValueInfoProto]:
         source = self.graph_proto if self.path is None else read_recorded_shapes(self.path)
-        return {value.name: value for value in (*source.value_info, *self.graph_proto.output)}
+        return {value.name: value for value in (*self.graph_proto.output, *source.value_info)}
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, int]:
+        """Return the sizes of the file's symbols, by the shapes given for its inputs."""
+        given = ((value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes)
+        pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
+        return {size.dim_param: int(number) for size, number in pairs if size.dim_param}
+
+    @property
+    def _resized(self) -> bool:
+        """Return whether an input has another size than the file says."""
+        given = ((value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes)
+        pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
+        return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in pairs)
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
         inferred = _infer_by_schema(self._proto, node, inputs, self.opsets, self.assembly)
-        if inferred is not None or self.shapes:
-            # Recorded shapes belong to the input shapes of the file, not to those given.
+        if inferred is not None:
             return inferred
-        recorded = [tensor_type(self._recorded.get(name)) if name else Tensor(()) for name in node.outputs]
-        return None if any(tensor is None for tensor in recorded) else [tensor for tensor in recorded if tensor]
+        # Recorded shapes belong to the input shapes of the file, not to others given instead.
+        sizes = None if self._resized else self._sizes
+        recorded = [
+            Tensor(()) if not name else None if sizes is None else tensor_type(self._recorded.get(name), sizes)
+            for name in node.outputs
+        ]
+        missing = next((name for name, tensor in zip(node.outputs, recorded, strict=True) if tensor is None), None)
+        if missing is not None:
+            title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            why = (
+                "what the file says of its results holds for the sizes of the file, not for those of --shape; leave --shape out"
+                if sizes is None
+                else f"the file does not say what shape its output '{missing}' has; say it in the file: model.graph.value_info"
+                f".append(onnx.helper.make_tensor_value_info('{missing}', 1, [1, 64])), with its own sizes"
+            )
+            raise ModelError(f"node '{node.name}' is a '{title}', which the operator table does not have; {why}")
+        return [tensor for tensor in recorded if tensor is not None]
 
     # Nodes
 
@@ -143,7 +168,7 @@ class Reading:
         outputs = [value.name for value in graph.output]
         for node, proto in self._ordered(outputs):
             self.visit(node, proto)
-        return self.assembly.finish(outputs)
+        return self.assembly.finish([item for name in outputs for item in self.sequences.get(name, [name])])
 
     def _ordered(self, outputs: Sequence[str]) -> Iterator[tuple[Node, onnx.NodeProto]]:
         """Return the nodes that the outputs depend on, in an order in which they can run."""
@@ -185,11 +210,6 @@ class Reading:
             proto: What it was read from.
             scope: For a node in a body: names there to names in the graph.
         """
-        if node.domain == _BLOCKED_DOMAIN:
-            raise ModelError(
-                f"node '{node.name}' is in a layout that onnxruntime chose for one machine ({_BLOCKED_DOMAIN}); "
-                "give the model that this one was optimised from"
-            )
         special = CONTROL_FLOW.get(node.op_type) if not node.domain else None
         if special is not None:
             self.assembly.budget.take(Resource.NODES)
@@ -199,17 +219,28 @@ class Reading:
         if not all(not name or self.assembly.exists(name) for name in node.inputs):
             self.assembly.add(node)  # which says what is missing
             return
-        parts = expand(node, self.assembly)
-        for part in [node] if parts is None else parts:
-            self.assembly.add(self._normalised(part))
+        self._add(node, self.opset)
 
-    def _normalised(self, node: Node) -> Node:
+    def _add(self, node: Node, opset: int) -> None:
+        """Add a node in the form of an opset, or the operators that it stands for, which are in the form of the newest."""
+        if node.domain or node.op_type == "Attention" or lookup(node.op_type) is None:
+            from latcast.graph.importers.onnx_contrib import expand
+
+            if expand(node, self.assembly, lambda part: self._add(part, NEWEST_OPSET)):
+                return
+        self.assembly.add(self._normalised(node, opset))
+
+    def _normalised(self, node: Node, opset: int) -> Node:
         if node.domain:
             return node
         try:
-            return normalise_opset(node, self.assembly, self.opset)
+            return normalise_opset(node, self.assembly, opset)
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             raise ModelError(f"node '{node.name}' ({node.op_type}) is malformed: {error}") from error
+
+
+def _dimensions(value: onnx.ValueInfoProto) -> Sequence[Any]:
+    return value.type.tensor_type.shape.dim
 
 
 class _Read(NamedTuple):
@@ -240,6 +271,24 @@ def _input_values(graph: onnx.GraphProto, shapes: Shapes) -> list[onnx.ValueInfo
     return [value for value in graph.input if value.name not in initialized or value.name in shapes]
 
 
+def _stored_tensor(value: onnx.ValueInfoProto) -> Any:
+    """Return the type of an input that is a tensor, or an optional one.
+
+    Raises:
+        ModelError: It is a sequence or a map.
+    """
+    given_type = value.type
+    while given_type.HasField("optional_type"):
+        given_type = given_type.optional_type.elem_type
+    if not given_type.HasField("tensor_type"):
+        kind = (given_type.WhichOneof("value") or "type").removesuffix("_type")
+        raise ModelError(
+            f"input '{value.name}' is a {kind}, whose length a file does not say; expected tensors: export the model with "
+            "a tensor for each part"
+        )
+    return given_type.tensor_type
+
+
 def _inputs_of(graph: onnx.GraphProto, shapes: Shapes) -> list[ModelInput]:
     """Return the inputs as the file states them.
 
@@ -249,10 +298,7 @@ def _inputs_of(graph: onnx.GraphProto, shapes: Shapes) -> list[ModelInput]:
     found = []
     for value in _input_values(graph, shapes):
         check_texts(value.name)
-        if not value.type.HasField("tensor_type"):
-            kind = value.type.WhichOneof("value") or "type"
-            raise ModelError(f"input '{value.name}' is a {kind.removesuffix('_type')}; only tensors have a latency")
-        stored = value.type.tensor_type
+        stored = _stored_tensor(value)
         sizes = tuple(size.dim_value if size.HasField("dim_value") else size.dim_param for size in stored.shape.dim)
         integers = "int" in tensor_dtype(stored.elem_type, value.name)
         found.append(ModelInput(value.name, (sizes,) if stored.HasField("shape") else ANY_RANK, integers))
@@ -357,8 +403,7 @@ def _infer_by_schema(
     data = {}
     for name, tensor in zip(node.inputs, inputs, strict=True):
         if name and tensor is not None:
-            code = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)) if tensor.dtype != "bfloat16" else 16
-            types[name] = helper.make_tensor_type_proto(code, tensor.shape)
+            types[name] = helper.make_tensor_type_proto(_CODES[tensor.dtype], tensor.shape)
             value = assembly.value(name)
             if value is not None:
                 data[name] = numpy_helper.from_array(value, name)

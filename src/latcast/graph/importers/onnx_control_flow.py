@@ -51,7 +51,12 @@ def _constant(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope)
             dtype = tensor_dtype(values.values.data_type, name)
             reading.assembly.add_static(name, Tensor(tuple(values.dims), dtype))
             return
-    raise ModelError(f"node '{node.name}' (Constant) holds no number; texts are not supported")
+    for attribute in proto.attribute:
+        if attribute.name in ("value_string", "value_strings"):
+            shape = (len(attribute.strings),) if attribute.name == "value_strings" else ()
+            reading.assembly.add_static(name, Tensor(shape, "string"))
+            return
+    raise ModelError(f"node '{node.name}' (Constant) holds no value; is the file complete?")
 
 
 def _constant_of_shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
@@ -265,6 +270,60 @@ def _split_sizes(reading: Reading, node: Node, size: int) -> list[int]:
     return [min(step, size - start) for start in range(0, size, step)]
 
 
+def _sequence_empty(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    reading.sequences[node.outputs[0]] = []
+
+
+def _sequence_erase(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    items = list(_sequence(reading, node))
+    place = -1 if len(node.inputs) < 2 else _known_index(reading, node, node.inputs[1])
+    if not -len(items) <= place < len(items):
+        raise ModelError(f"node '{node.name}' (SequenceErase) erases item {place} of {len(items)}")
+    del items[place]
+    reading.sequences[node.outputs[0]] = items
+
+
+def _sequence_map(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    """Add the body once for every item; what is no sequence is the same for all."""
+    body, items = _body(proto, "body"), _sequence(reading, node)
+    reading.assembly.budget.take(Resource.PARTS, len(items) * len(node.outputs))
+    results: list[list[str]] = [[] for _ in node.outputs]
+    for index in range(len(items)):
+        reading.assembly.budget.take(Resource.ROUNDS)
+        given = (reading.sequences[name][index] if name in reading.sequences else name for name in node.inputs)
+        bindings = dict(zip((value.name for value in body.input), given, strict=True))
+        prefix = f"{node.name or node.outputs[0]}/{index}/"
+        for collected, name in zip(results, _inline(reading, body, bindings, scope, prefix), strict=True):
+            collected.append(name)
+    reading.sequences.update(zip(node.outputs, results, strict=True))
+
+
+def _optional(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    """Let an optional stand for what it holds, or for nothing."""
+    if node.inputs and node.inputs[0]:
+        reading.alias(node.outputs[0], node.inputs[0])
+    else:
+        reading.absent.add(node.outputs[0])
+
+
+def _optional_get(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    if node.inputs[0] in reading.absent:
+        raise ModelError(f"node '{node.name}' (OptionalGetElement) reads '{node.inputs[0]}', which holds nothing")
+    reading.alias(node.outputs[0], node.inputs[0])
+
+
+def _optional_has(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    held = bool(node.inputs) and node.inputs[0] not in ("", *reading.absent)
+    reading.assembly.add_value(node.outputs[0], np.asarray(held))
+
+
+def _identity(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    if node.inputs[0] in reading.sequences:
+        reading.alias(node.outputs[0], node.inputs[0])
+    else:
+        reading.assembly.add(node)
+
+
 def _concat_from_sequence(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     items = _sequence(reading, node)
     axis_attribute: Any = node.attributes.get("axis", 0)
@@ -284,13 +343,20 @@ CONTROL_FLOW: Mapping[str, Handle] = {
     "ConcatFromSequence": _concat_from_sequence,
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
+    "Identity": _identity,
     "If": _if,
     "Loop": _loop,
+    "Optional": _optional,
+    "OptionalGetElement": _optional_get,
+    "OptionalHasElement": _optional_has,
     "Scan": _scan,
     "SequenceAt": _sequence_at,
     "SequenceConstruct": _sequence_construct,
+    "SequenceEmpty": _sequence_empty,
+    "SequenceErase": _sequence_erase,
     "SequenceInsert": _sequence_insert,
     "SequenceLength": _sequence_length,
+    "SequenceMap": _sequence_map,
     "Shape": _shape,
     "Size": _size,
     "SplitToSequence": _split_to_sequence,

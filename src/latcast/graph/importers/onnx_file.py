@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from math import ceil, prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ KEPT_TENSOR_BYTES = 16384
 
 MOST_FIELDS = 1 << 20
 """Most fields of a file, at every depth: a message of 2 bytes takes up to 175 in memory; 1,000 nodes have 16,000 fields."""
+
+_NUMBERS_OF_A_FIELD = 8
+"""Numbers one by one, as attributes list them, that count as one field: a forest has eight for every node of a tree."""
 
 _NUMBERS_BYTES, _TENSOR_NUMBERS_BYTES = 16, 64
 """Bytes of a list of numbers that count as one more field; numbers in tensors never become Python objects."""
@@ -170,14 +174,20 @@ def _check_fields(buffer: Buffer) -> None:
     """Refuse what would become too many objects, before the first of them is made; raw data is skipped by its length."""
     if len(buffer) <= 2 * MOST_FIELDS:  # of which each takes two bytes at least
         return
-    count = 0
+    count = numbers = 0
     waiting = [(onnx.ModelProto.DESCRIPTOR, 0, len(buffer))]
     while waiting:
         message, at, end = waiting.pop()
         inner = _counted(message)
         for number, start, body, stop in _fields(buffer, at, end):
-            count += 1
-            found = inner.get(number) if buffer[start] & 7 == _BYTES else None
+            found = inner.get(number)
+            if buffer[start] & 7 != _BYTES:
+                listed = isinstance(found, int)
+                numbers += listed
+                count += not listed or numbers % _NUMBERS_OF_A_FIELD == 0
+                found = None
+            else:
+                count += 1
             if isinstance(found, int):
                 count += (stop - body) // found
             elif found is not None:
@@ -221,7 +231,8 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
     with _mapped(path) as buffer:
         _check_fields(buffer)
         model = _walk(buffer)
-        if not model.HasField("graph") or not model.opset_import:
+        # Files of the first two versions do not say which operators they mean: those of opset 1.
+        if not model.HasField("graph") or not (model.opset_import or model.ir_version in (1, 2)):
             raise ValueError("no graph, or no version of its operators")
     return model
 
@@ -315,24 +326,23 @@ def tensor_dtype(code: int, name: str) -> str:
     """Return the numpy's name of the element type of a tensor.
 
     Raises:
-        ModelError: The elements are not numbers.
+        ModelError: ONNX has no such type.
     """
     try:
         return CAST_TYPES[code]
     except KeyError:
-        known = onnx.TensorProto.DataType
-        label = known.Name(code).lower() if code in known.values() else str(code)
-        raise ModelError(f"tensor '{name}' has elements of type {label}; only numbers are supported") from None
+        raise ModelError(f"tensor '{name}' has elements of the unknown type {code}; is the file damaged?") from None
 
 
-def tensor_type(value: onnx.ValueInfoProto | None) -> Tensor | None:
-    """Return the shape and type that a file states, or None where a size is missing."""
+def tensor_type(value: onnx.ValueInfoProto | None, sizes: Mapping[str, int] = MappingProxyType({})) -> Tensor | None:
+    """Return the shape and type that a file states, or None where a size is missing; ``sizes`` are those of its symbols."""
     if value is None or not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         return None
-    sizes = [size.dim_value if size.HasField("dim_value") else 0 for size in value.type.tensor_type.shape.dim]
-    if any(size <= 0 for size in sizes):
+    dimensions = value.type.tensor_type.shape.dim
+    shape = [size.dim_value if size.HasField("dim_value") else sizes.get(size.dim_param, 0) for size in dimensions]
+    if any(size <= 0 for size in shape):
         return None
-    return Tensor(tuple(sizes), tensor_dtype(value.type.tensor_type.elem_type, value.name))
+    return Tensor(tuple(shape), tensor_dtype(value.type.tensor_type.elem_type, value.name))
 
 
 def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, Any] | None:
@@ -342,6 +352,8 @@ def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, A
         proto: The tensor; its data may have been left out, or lie in another file.
         path: The model file, beside which files of external data lie.
     """
+    if proto.data_type == onnx.TensorProto.STRING:
+        return None
     if proto.data_location == onnx.TensorProto.EXTERNAL:
         return _external_array(proto, path)
     if not proto.raw_data and prod(proto.dims) and not any(len(getattr(proto, field)) for field in _DATA_FIELDS):

@@ -14,13 +14,18 @@ from typing import cast
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.ir import AttributeValue, Node
 from latcast.graph.operators import Kind, OperatorView, lookup, operators
+from latcast.graph.operators.elementwise import CAST_TYPES
 from latcast.graph.operators.linear import spatial_pads
 
 Attributes = dict[str, AttributeValue]
 Normaliser = Callable[[Node, Assembly, int], Node]
 
-FIRST_OPSET = 7
-"""The first opset with today's broadcasting; what came before means something else by the same names."""
+_BROADCASTING_OPSET = 7
+"""The first opset with today's broadcasting; before, operators say from which axis on a smaller operand repeats."""
+
+
+NEWEST_OPSET = 1 << 16
+"""Stands for the newest form of every operator."""
 
 
 def normalise_opset(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -31,8 +36,68 @@ def normalise_opset(node: Node, assembly: Assembly, opset: int) -> Node:
         assembly: Where the inputs' shapes are, and where constants go that were attributes.
         opset: Version of the standard domain that the file was written for.
     """
+    if opset < _BROADCASTING_OPSET:
+        node = _modernised(node, assembly, opset)
     function = _NORMALISERS.get(node.op_type)
     return node if function is None else function(node, assembly, opset)
+
+
+def _modernised(node: Node, assembly: Assembly, opset: int) -> Node:
+    """Return a node of the opsets 1 to 6 as opset 7 has it, where names or the meaning of an axis changed."""
+    attributes = {name: value for name, value in node.attributes.items() if name != "consumed_inputs"}
+    node = replace(node, attributes=attributes)
+    function = _OLD_FORMS.get(node.op_type)
+    if function is not None:
+        return function(node, assembly, opset)
+    row = lookup(node.op_type)
+    return _from_axis(node, assembly) if row is not None and row.kind is Kind.BINARY and len(node.inputs) == 2 else node
+
+
+def _from_axis(node: Node, assembly: Assembly) -> Node:
+    """Return an operator of two operands, the second with further axes of size 1 where it repeats from an axis on."""
+    kept = {name: value for name, value in node.attributes.items() if name not in ("axis", "broadcast")}
+    first, second = (assembly.tensor(name).shape for name in node.inputs)
+    axis = node.attributes.get("axis", 1 if node.op_type == "PRelu" and second != (1,) else None)
+    rest = 0 if axis is None or not second else len(first) - int(cast(int, axis)) % max(len(first), 1) - len(second)
+    if rest < 1:
+        return replace(node, attributes=kept)
+    target = assembly.constant((*second, *(1,) * rest), "int64")
+    aligned = assembly.op("Reshape", [node.inputs[1], target], name=f"{node.name}_axis")
+    return replace(node, inputs=(node.inputs[0], aligned), attributes=kept)
+
+
+def _old_cast(node: Node, assembly: Assembly, opset: int) -> Node:
+    """Return a Cast to a type by its number; the first one names it."""
+    to = node.attributes.get("to", 1)
+    codes = {"float": 1, "double": 11, **{name: code for code, name in CAST_TYPES.items()}}
+    return replace(node, attributes={"to": codes.get(to.lower(), 1) if isinstance(to, str) else to})
+
+
+def _old_concat(node: Node, assembly: Assembly, opset: int) -> Node:
+    return replace(node, attributes={"axis": 1, **node.attributes}) if opset < 4 else node
+
+
+def _old_pad(node: Node, assembly: Assembly, opset: int) -> Node:
+    pads = node.attributes.get("paddings")
+    return node if pads is None else replace(node, attributes={**node.attributes, "pads": pads})
+
+
+def _old_tile(node: Node, assembly: Assembly, opset: int) -> Node:
+    """Return a Tile whose second input repeats every axis; the first one has a number of tiles and an axis."""
+    if len(node.inputs) < 3:
+        return node
+    tiles, axis = (assembly.value(name) for name in node.inputs[1:3])
+    if tiles is None or axis is None:
+        return node
+    repeats = [1] * _rank(node, assembly)
+    repeats[int(axis.reshape(-1)[0])] = int(tiles.reshape(-1)[0])
+    return replace(node, inputs=(node.inputs[0], assembly.constant(repeats, "int64")))
+
+
+def _old_upsample(node: Node, assembly: Assembly, opset: int) -> Node:
+    scales = tuple(float(cast(float, node.attributes.get(f"{side}_scale", 1.0))) for side in ("height", "width"))
+    kept = {name: value for name, value in node.attributes.items() if not name.endswith("_scale")}
+    return replace(node, attributes={"scales": (1.0, 1.0, *scales), **kept})
 
 
 def _ints(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -66,7 +131,7 @@ def _conv(node: Node, assembly: Assembly, opset: int) -> Node:
     rank = len(kernel)
     return replace(
         node,
-        inputs=_without_trailing_gaps(node.inputs),
+        inputs=without_trailing_gaps(node.inputs),
         attributes={
             "kernel_shape": kernel,
             "strides": _ints(node, "strides", (1,) * rank),
@@ -90,7 +155,7 @@ def _conv_transpose(node: Node, assembly: Assembly, opset: int) -> Node:
         pads = (0,) * (2 * rank) if automatic == "VALID" else _ints(node, "pads", (0,) * (2 * rank))
     if any(pads):
         attributes["pads"] = pads
-    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes=attributes)
+    return replace(node, inputs=without_trailing_gaps(node.inputs), attributes=attributes)
 
 
 def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -130,7 +195,7 @@ def _pool(node: Node, assembly: Assembly, opset: int) -> Node:
 def _gemm(node: Node, assembly: Assembly, opset: int) -> Node:
     attributes = _unless(node, "transA", 0) | _unless(node, "transB", 0)
     attributes |= _unless(node, "alpha", 1.0) | _unless(node, "beta", 1.0)
-    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes=attributes)
+    return replace(node, inputs=without_trailing_gaps(node.inputs), attributes=attributes)
 
 
 def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -140,7 +205,7 @@ def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
 def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = _from_end(_int(node, "axis", -1), _rank(node, assembly))
     epsilon = node.attributes.get("epsilon", 1e-5)
-    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon})
+    return replace(node, inputs=without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon})
 
 
 def _from_end(axis: int, rank: int) -> int:
@@ -189,10 +254,10 @@ def _transpose(node: Node, assembly: Assembly, opset: int) -> Node:
 
 def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset >= 11:
-        return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={})
+        return replace(node, inputs=without_trailing_gaps(node.inputs), attributes={})
     dtype = assembly.tensor(node.inputs[0]).dtype
     bounds = [assembly.constant(node.attributes[name], dtype) if name in node.attributes else "" for name in ("min", "max")]
-    return replace(node, inputs=_without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
+    return replace(node, inputs=without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
 
 
 def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -204,7 +269,7 @@ def _to_input(attribute: str, position: int) -> Normaliser:
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         if attribute not in node.attributes:
-            return replace(node, inputs=_without_trailing_gaps(node.inputs))
+            return replace(node, inputs=without_trailing_gaps(node.inputs))
         inputs = [*node.inputs[:position], *([""] * (position - len(node.inputs)))]
         inputs.append(assembly.constant(_ints(node, attribute, ()), "int64"))
         kept = {name: value for name, value in node.attributes.items() if name != attribute}
@@ -230,7 +295,7 @@ def _split(node: Node, assembly: Assembly, opset: int) -> Node:
 
 def _slice(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset >= 10:
-        return replace(node, inputs=_without_trailing_gaps(node.inputs))
+        return replace(node, inputs=without_trailing_gaps(node.inputs))
     starts = _ints(node, "starts", ())
     parts = (starts, _ints(node, "ends", ()), _ints(node, "axes", tuple(range(len(starts)))))
     inputs = (node.inputs[0], *(assembly.constant(part, "int64") for part in parts))
@@ -244,7 +309,7 @@ def _pad(node: Node, assembly: Assembly, opset: int) -> Node:
         if node.attributes.get("value", 0.0) != 0.0:
             dtype = assembly.tensor(inputs[0]).dtype
             inputs = (*inputs, assembly.constant(node.attributes["value"], dtype))
-    return replace(node, inputs=_without_trailing_gaps(inputs), attributes=_unless(node, "mode", "constant"))
+    return replace(node, inputs=without_trailing_gaps(inputs), attributes=_unless(node, "mode", "constant"))
 
 
 def _reduce(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -319,7 +384,8 @@ def _drop_defaults(**defaults: AttributeValue) -> Normaliser:
     return function
 
 
-def _without_trailing_gaps(inputs: tuple[str, ...]) -> tuple[str, ...]:
+def without_trailing_gaps(inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return inputs up to the last one that is not left out."""
     count = len(inputs)
     while count and not inputs[count - 1]:
         count -= 1
@@ -334,6 +400,15 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
     attributes: Attributes = {"axis": axis, **_unless(node, "largest", 1), **_unless(node, "sorted", 1)}
     return replace(node, inputs=inputs, attributes=attributes)
 
+
+_OLD_FORMS: Mapping[str, Normaliser] = {
+    "Cast": _old_cast,
+    "Concat": _old_concat,
+    "Pad": _old_pad,
+    "Reshape": _to_input("shape", 1),
+    "Tile": _old_tile,
+    "Upsample": _old_upsample,
+}
 
 _NORMALISERS: Mapping[str, Normaliser] = {
     "DFT": _dft,

@@ -4,11 +4,13 @@ Importing the package fills the table.
 """
 
 from latcast.graph.operators import (
+    classic,
     contraction,
     elementwise,
     linear,
     movement,
     selection,
+    signals,
 )
 from latcast.graph.operators.table import (
     Kind,
@@ -26,6 +28,7 @@ from latcast.graph.operators.table import (
     node_macs,
     node_parameters,
     operators,
+    sized_by_values,
     snake_case,
     unknown_operators,
     view_among,
@@ -37,6 +40,7 @@ __all__ = [
     "MisfitError",
     "Operator",
     "OperatorView",
+    "classic",
     "contraction",
     "define",
     "elementwise",
@@ -53,6 +57,8 @@ __all__ = [
     "node_parameters",
     "operators",
     "selection",
+    "signals",
+    "sized_by_values",
     "snake_case",
     "unknown_operators",
     "view_among",

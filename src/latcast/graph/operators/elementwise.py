@@ -14,9 +14,10 @@ from latcast.graph.operators.linear import broadcast
 from latcast.graph.operators.table import OPERATORS, Kind, Operator, OperatorView, define
 
 CAST_TYPES: Mapping[int, str] = {
-    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
-    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz",
-    19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn",
+    24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
 """Element types by their number in ONNX's ``TensorProto.DataType``."""
 
@@ -25,7 +26,7 @@ def dtype_of_code(view: OperatorView, code: int) -> str:
     """Return numpy's name of an element type that ONNX gives by number.
 
     Raises:
-        ModelError: The type is not one of real numbers (a string, a complex number).
+        ModelError: ONNX has no type of this number.
     """
     if code not in CAST_TYPES:
         raise view.fail(f"element type {code} of ONNX is not supported")
@@ -188,6 +189,7 @@ define(
     _unary("IsNaN", each=1, boolean=True),
     _unary("IsInf", each=1, boolean=True),
     # No computation
+    _unary("BitCast", infer=infer_cast),
     _unary("Cast", infer=infer_cast),
     _unary("CastLike", infer=infer_cast_like),
     _unary("Identity", passes=True),

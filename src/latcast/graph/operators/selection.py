@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, log2, prod
 
 from latcast.graph.ir import Tensor
-from latcast.graph.operators.table import Operator, OperatorView, define
+from latcast.graph.operators.table import Operator, OperatorView, always, define
 
 
 def infer_gather_nd(view: OperatorView) -> list[Tensor]:
@@ -34,14 +34,19 @@ def axis_of(view: OperatorView, axis: int, rank: int) -> int:
 
 def infer_top_k(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    k = view.ints_from("k", 1)
+    axis = axis_of(view, view.int_attribute("axis", -1), len(x))
+    k = (x[axis],) if _computed_count(view) else view.ints_from("k", 1)
     if k is None:
         raise view.fail("the count k is missing")
-    axis = axis_of(view, view.int_attribute("axis", -1), len(x))
     if k[0] > x[axis]:
         raise view.fail(f"cannot take the {k[0]} largest of {x[axis]}")
     shape = (*x[:axis], k[0], *x[axis + 1 :])
     return [Tensor(shape, view.dtype()), Tensor(shape, "int64")]
+
+
+def _computed_count(view: OperatorView) -> bool:
+    """Return whether the second input, how many elements are taken, is computed at run time."""
+    return view.has_input(1) and view.value(1) is None
 
 
 def infer_one_hot(view: OperatorView) -> list[Tensor]:
@@ -121,39 +126,48 @@ def flops_non_max_suppression(view: OperatorView) -> int:
     return images * classes * (boxes * ceil(log2(max(boxes, 2))) + BOX_FLOPS * boxes * kept)
 
 
-def dft_sizes(view: OperatorView) -> tuple[int, int]:
-    """Return the axis of a discrete Fourier transform, and its points."""
+def infer_non_zero(view: OperatorView) -> list[Tensor]:
+    """Return a column for every element, the most that there can be."""
     x = view.shape()
-    if len(x) < 2 or x[-1] not in (1, 2):
-        raise view.fail("expected real or complex numbers, with a last axis of 1 or 2")
-    # Without a change of length every axis gives the same shape, so that one chosen at run time may be taken for the usual one.
-    keeps_shape = not view.int_attribute("onesided", 0) and not view.has_input(1)
-    open_axis = keeps_shape and view.has_input(2) and view.value(2) is None
-    axis = axis_of(view, -2 if open_axis else (view.ints_from("axis", 2) or (-2,))[0], len(x))
-    if axis == len(x) - 1:
-        raise view.fail("the last axis holds real and imaginary parts and cannot be transformed")
-    length = view.ints_from("dft_length", 1)
-    halved = view.int_attribute("inverse", 0) and view.int_attribute("onesided", 0)
-    return axis, length[0] if length else 2 * (x[axis] - 1) if halved else x[axis]
+    return [Tensor((max(len(x), 1), prod(x)), "int64")]
 
 
-def infer_dft(view: OperatorView) -> list[Tensor]:
-    """Return the spectrum; one-sided, a transform gives one half, and its inverse takes one half and gives real numbers."""
+def infer_compress(view: OperatorView) -> list[Tensor]:
+    """Return the slices that a condition picks; all that it has a flag for, where the flags are computed."""
+    x, flags = view.shape(), view.value(1)
+    axis = axis_of(view, view.int_attribute("axis", 0), len(x)) if "axis" in view.node.attributes else None
+    most = prod(x) if axis is None else x[axis]
+    kept = min(most, prod(view.shape(1)) if flags is None else int(flags.astype(bool).reshape(-1)[:most].sum()))
+    return [Tensor((kept,) if axis is None else (*x[:axis], kept, *x[axis + 1 :]), view.dtype())]
+
+
+def infer_unique(view: OperatorView) -> list[Tensor]:
+    """Return all elements or slices, places, inverse and counts, as if none was there twice."""
     x = view.shape()
-    axis, points = dft_sizes(view)
-    onesided, inverse = view.int_attribute("onesided", 0), view.int_attribute("inverse", 0)
-    count = points // 2 + 1 if onesided and not inverse else points
-    last = 1 if onesided and inverse else 2
-    return [Tensor((*x[:axis], count, *x[axis + 1 : -1], last), view.dtype())]
+    axis = axis_of(view, view.int_attribute("axis", 0), len(x)) if "axis" in view.node.attributes else None
+    most = prod(x) if axis is None else x[axis]
+    counts = [Tensor((most,), "int64")] * 3
+    return [Tensor((most,) if axis is None else x, view.dtype()), *counts][: len(view.node.outputs)]
 
 
-def flops_dft(view: OperatorView) -> int:
-    """Count 5 N log2 N for each transform, the convention of FFTW, and half of it where one side is real."""
-    x = view.shape()
-    axis, points = dft_sizes(view)
-    transforms = prod(x[:-1]) // x[axis]
-    real = x[-1] == 1 or view.outputs[0].shape[-1] == 1
-    return ceil((2.5 if real else 5) * points * log2(max(points, 2)) * transforms)
+def flops_sort(view: OperatorView) -> int:
+    """Count a comparison for each element and each halving of the axis."""
+    elements = prod(view.shape())
+    return elements * ceil(log2(max(elements, 2)))
+
+
+def infer_max_roi_pool(view: OperatorView) -> list[Tensor]:
+    return [Tensor((view.shape(1)[0], view.shape()[1], *view.ints("pooled_shape", (1, 1))), view.dtype())]
+
+
+def infer_max_unpool(view: OperatorView) -> list[Tensor]:
+    x, given = view.shape(), view.ints_from("output_shape", 2)
+    if given is not None:
+        return [Tensor(given, view.dtype())]
+    kernel = view.ints("kernel_shape", ())
+    strides, pads = view.ints("strides", (1,) * len(kernel)), view.ints("pads", (0,) * 2 * len(kernel))
+    sizes = [(size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + len(kernel)] for axis, size in enumerate(x[2:])]
+    return [Tensor((*x[:2], *sizes), view.dtype())]
 
 
 _AXIS = frozenset({1})
@@ -165,12 +179,20 @@ define(
     Operator("Scatter", infer_as_first),
     Operator("Trilu", infer_as_first, constants=_AXIS),
     Operator("ReverseSequence", infer_as_first),
+    Operator("TensorScatter", infer_as_first),
     Operator("CumSum", infer_as_first, flops_first_input, constants=_AXIS),
-    Operator("TopK", infer_top_k, flops_first_input, constants=_AXIS),
+    Operator("CumProd", infer_as_first, flops_first_input, constants=_AXIS),
+    Operator("TopK", infer_top_k, flops_first_input, constants=_AXIS, at_most=_computed_count),
+    Operator("NonZero", infer_non_zero, flops_first_input, at_most=always),
+    Operator("Compress", infer_compress, constants=_AXIS, at_most=_computed_count),
+    Operator("Unique", infer_unique, flops_sort, at_most=always),
+    Operator("MaxRoiPool", infer_max_roi_pool, flops_first_input),
+    Operator("MaxUnpool", infer_max_unpool, constants=frozenset({2})),
     Operator("OneHot", infer_one_hot, constants=frozenset({1, 2})),
     Operator("GridSample", infer_grid_sample, flops_grid_sample, sized="everywhere"),
     Operator("RoiAlign", infer_roi_align, flops_roi_align),
-    Operator("NonMaxSuppression", infer_non_max_suppression, flops_non_max_suppression, constants=frozenset({2, 3, 4})),
-    Operator("DFT", infer_dft, flops_dft, constants=frozenset({1, 2})),
+    Operator(
+        "NonMaxSuppression", infer_non_max_suppression, flops_non_max_suppression, constants=frozenset({2, 3, 4}), at_most=always
+    ),
     Operator("Range", infer_range, constants=frozenset({0, 1, 2}), sized="everywhere"),
 )

@@ -108,6 +108,16 @@ class Kind(Enum):
     OTHER = "none of these"
 
 
+def never(view: OperatorView) -> bool:
+    """Return False: the sizes of the results follow from those of the inputs."""
+    return False
+
+
+def always(view: OperatorView) -> bool:
+    """Return True: the sizes of the results depend on values."""
+    return True
+
+
 def no_flops(view: OperatorView) -> int:
     """Return 0: an operator without multiply-accumulates."""
     return 0
@@ -158,6 +168,7 @@ class Operator:
         channels: Works on images whose second axis is channels.
         last_axes: Works along the last axes.
         along_axis: Works along its attribute ``axis``, by default the last axis, and is indifferent to the others.
+        at_most: Says whether the sizes of a node's results depend on values, so that those inferred are the largest.
     """
 
     op_type: str
@@ -192,6 +203,7 @@ class Operator:
     channels: bool = False
     last_axes: bool = False
     along_axis: bool = False
+    at_most: Callable[[OperatorView], bool] = never
 
     @property
     def kernel_class(self) -> str:
@@ -296,3 +308,9 @@ def graph_macs(graph: Graph) -> int:
 def unknown_operators(graph: Graph) -> list[str]:
     """Return the operators of the graph that the table lacks, sorted."""
     return sorted({node.op_type for node in graph.nodes if node.op_type not in OPERATORS})
+
+
+def sized_by_values(graph: Graph) -> list[str]:
+    """Return the operators of the graph whose results have sizes that depend on values, sorted; the largest are assumed."""
+    rows = ((node, lookup(node.op_type)) for node in graph.nodes)
+    return sorted({node.op_type for node, row in rows if row and row.at_most is not never and row.at_most(view_of(graph, node))})

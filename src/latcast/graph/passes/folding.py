@@ -50,7 +50,7 @@ def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
     static = set(graph.weights) | set(graph.constants)
     tensors = dict(graph.tensors)
     weights = set(graph.weights)
-    quantized: set[str] = set()
+    stored: dict[str, str] = {}  # of what went through few bits, the type that holds them
     folded: set[str] = set()
     constants = dict(graph.constants)
     kept: list[Node] = []
@@ -64,18 +64,18 @@ def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
             static.add(node.outputs[0])
             constants[node.outputs[0]] = scalar
             continue
-        integer = is_quantized(tensors[source].dtype) or source in quantized or node.op_type == _QUANTIZE
+        kinds = (stored.get(source), tensors[source].dtype, tensors[node.outputs[0]].dtype if node.op_type == _QUANTIZE else None)
+        integer = next((dtype for dtype in kinds if dtype and is_quantized(dtype)), "int8" if node.op_type == _QUANTIZE else None)
         for output in node.outputs:
             static.add(output)
             weights.add(output)
             folded.add(output)
-            if integer:
-                quantized.add(output)
+            if integer is not None:
+                stored[output] = integer
             elif tensors[source].dtype == "int32" and node.op_type == _DEQUANTIZE:
                 tensors[output] = replace(tensors[output], dtype="int32")
-    for name in quantized:
-        stored = tensors[name].dtype
-        tensors[name] = tensors[name] if is_quantized(stored) else replace(tensors[name], dtype="int8")
+    for name, dtype in stored.items():
+        tensors[name] = tensors[name] if is_quantized(tensors[name].dtype) else replace(tensors[name], dtype=dtype)
     changed = graph.with_nodes(kept, tensors=tensors, weights=frozenset(weights), constants=constants)
     return changed, frozenset(folded)
 

@@ -30,7 +30,8 @@ LARGEST_FILE_BYTES = 2_000_000_000
 
 PRECISIONS = ("fp32", "int8")
 
-_CONTRIBUTED_DOMAINS = frozenset({"com.microsoft"})
+_CONTRIBUTED_DOMAINS: Mapping[str, int] = {"com.microsoft": 1, "ai.onnx.ml": 3}
+"""Domains beside ONNX's own, with the version that is written."""
 
 _INPUT_OF_ATTRIBUTE: Mapping[tuple[str, str], tuple[int, str]] = {
     ("Squeeze", "axes"): (1, "int64"),
@@ -179,7 +180,10 @@ class OnnxFile:
             [declare(name) for name in self.graph.outputs],
             self._initializers,
         )
-        opsets = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(name, 1) for name in sorted(self._domains))]
+        opsets = [
+            helper.make_opsetid("", self.opset),
+            *(helper.make_opsetid(name, _CONTRIBUTED_DOMAINS.get(name, 1)) for name in sorted(self._domains)),
+        ]
         model = helper.make_model(body, opset_imports=opsets, producer_name="latcast")
         model.ir_version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
         data: bytes = model.SerializeToString()

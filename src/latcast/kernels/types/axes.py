@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.selection import BOX_FLOPS, boxes_kept, dft_sizes
+from latcast.graph.operators.selection import BOX_FLOPS, boxes_kept
+from latcast.graph.operators.signals import dft_sizes
 from latcast.graph.operators.table import view_of
 from latcast.kernels.types.kernel_type import Columns, KernelType, Quantities, add_kernel_type, no_features, one_class
 
