@@ -29,7 +29,8 @@ from latcast.hub import model_forecasts, predict_api
 from latcast.hub.app import make_app
 from latcast.hub.connections import Door
 from latcast.hub.database import HubDatabase
-from latcast.hub.isolation import USUAL_CPU_S, IsolatedForecasts, Limits
+from latcast.hub.isolation import IsolatedForecasts, Limits
+from latcast.hub.limits import USUAL_CPU_S
 from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
 from latcast.hub.site import ServerSettings, Site
 from latcast.networks import read_model

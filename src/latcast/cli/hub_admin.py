@@ -336,7 +336,7 @@ def snapshot(
     with open_hub(database) as hub:
         found = make_snapshot(hub, where, licence=licence, url=url, parquet=parquet)
     if as_json:
-        print_json({"folder": str(where / found.version), **found.to_json()})
+        print_json({"folder": str(where / found.version), **vars(found)})
     else:
         size_mb = sum(each["size_bytes"] for each in found.files.values()) / 1e6
         print(f"{where / found.version}: {found.measurements} measurements, {size_mb:.1f} MB, {found.licence}")

@@ -45,18 +45,11 @@ FIRST_LOOK_S = 5.0
 RUNNING = 4
 """Models that are read at once."""
 
-USUAL_CPU_S = 2.0
-"""Processor time of a usual model."""
-
 NICER_EACH_S, NICER_BY = 0.2, 2
 """After each such time of the processor a model's priority falls by so much, so that one that has just begun goes first."""
 
 REST = 5
 """Times as long as it has looked at the hub it does not look again, however much is uploaded."""
-
-
-class UnavailableError(HubError):
-    """The hub cannot answer now."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ class IsolatedForecasts:
             content: The model's file; it is not read here.
 
         Raises:
-            UnavailableError: The platforms cannot be loaded.
+            HubError: The platforms cannot be loaded (503).
         """
         self.inside += 1
         try:
@@ -108,7 +101,7 @@ class IsolatedForecasts:
         """Do as :meth:`ask`, however many others are asked meanwhile; waits for the answer.
 
         Raises:
-            UnavailableError: The platforms cannot be loaded.
+            HubError: The platforms cannot be loaded (503).
         """
         for _ in range(2):
             answer = self._exchange(request, content)
@@ -117,7 +110,7 @@ class IsolatedForecasts:
             # No child began: the process that forks has ended, and is started again.
             self.stop()
         else:
-            raise UnavailableError("the process that reads models keeps ending; see the server's log")
+            raise HubError("the process that reads models keeps ending; see the server's log", 503)
         try:
             return ModelAnswer.from_bytes(answer.removeprefix(_BEGUN))
         except ValueError:
@@ -141,7 +134,7 @@ class IsolatedForecasts:
         """Load the platforms, which takes some seconds, unless they are.
 
         Raises:
-            UnavailableError: They cannot be loaded.
+            HubError: They cannot be loaded (503).
         """
         with self._starting:
             self._start()
@@ -155,7 +148,7 @@ class IsolatedForecasts:
     def _start(self) -> socket.socket:
         if self._control is None:
             if not hasattr(os, "fork"):
-                raise UnavailableError("models are not read here: this system cannot fork a process with limits")
+                raise HubError("models are not read here: this system cannot fork a process with limits", 503)
             mine, theirs = socket.socketpair()
             with theirs:
                 environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", _DATABASE: self._database}
@@ -172,7 +165,7 @@ class IsolatedForecasts:
                 ready = mine.recv(1)
             if not ready:
                 self._stop()
-                raise UnavailableError("the platforms could not be loaded; see the server's log")
+                raise HubError("the platforms could not be loaded; see the server's log", 503)
         return self._control
 
     def stop(self) -> None:

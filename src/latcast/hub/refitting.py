@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from random import Random
@@ -270,9 +270,6 @@ class RefitState:
     problem: str = ""
     failed_at: str | None = None
     retry_in_s: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Refitter:

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version as installed_version
 from itertools import islice
 from pathlib import Path
@@ -59,9 +59,6 @@ class Snapshot:
     contributors: int
     model: dict[str, Any] | None
     files: dict[str, dict[str, Any]]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def make_snapshot(
@@ -114,7 +111,7 @@ def make_snapshot(
                 None if newest is None else {"number": newest["number"], "held_out": newest["held_out"]},
                 files,
             )
-            (draft / MANIFEST).write_text(json.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
+            (draft / MANIFEST).write_text(json.dumps(vars(found), indent=1) + "\n", encoding="utf-8")
     except OSError as problem:
         raise HubError(f"cannot write the snapshot {folder / version}: {problem.strerror or problem}") from problem
     return found
@@ -131,11 +128,11 @@ def snapshot_file(folder: Path, version: str, name: str) -> Path:
     """Return the path of a file of a version.
 
     Raises:
-        HubError: There is none of this name.
+        HubError: There is none of this name (404).
     """
     path = folder / version / name
     if not _VERSION.fullmatch(version) or name not in FILES or not path.is_file():
-        raise HubError(f"no snapshot '{version[:20]}' has a file '{name[:40]}'; /api/snapshots lists them")
+        raise HubError(f"no snapshot '{version[:20]}' has a file '{name[:40]}'; /api/snapshots lists them", 404)
     return path
 
 

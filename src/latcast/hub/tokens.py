@@ -33,10 +33,6 @@ _REVISION = "revision"
 """Property of a database that grows with every change."""
 
 
-class TokenError(HubError):
-    """A token that gives no right to upload."""
-
-
 @dataclass(frozen=True)
 class Token:
     """A stored token, without its secret. Times are ISO 8601 in UTC.
@@ -164,9 +160,9 @@ class TokenStore(Store):
         """Return the number of the contributor behind a token, and the token.
 
         Raises:
-            TokenError: It is malformed, unknown, expired or revoked.
+            HubError: It is malformed, unknown, expired or revoked (401).
         """
-        unknown = TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
+        unknown = HubError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)", 401)
         parts = _TOKEN.fullmatch(text)
         if parts is None:
             raise unknown
@@ -178,7 +174,7 @@ class TokenStore(Store):
         state = token.state(utc_now())
         if state != "valid":
             when = token.revoked_at or token.expires_at
-            raise TokenError(f"this token is {state} ({when}); ask the administrator for a new one")
+            raise HubError(f"this token is {state} ({when}); ask the administrator for a new one", 401)
         return row[0].contributor_id, token
 
     def revoke_token(self, token_id: str) -> Token:
