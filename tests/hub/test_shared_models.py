@@ -9,9 +9,10 @@ import pytest
 from latcast.errors import HubError
 from latcast.graph.compact import unpack
 from latcast.graph.ir import Graph
-from latcast.hub import shared_models
+from latcast.hub import database as hub_database
+from latcast.hub import model_forecasts
 from latcast.hub.database import HubDatabase
-from latcast.hub.shared_models import packed_shapes
+from latcast.hub.model_forecasts import packed_shapes
 from latcast.networks import read_model
 
 
@@ -47,9 +48,9 @@ def test_a_model_is_kept_until_it_is_removed(database: HubDatabase, network: Gra
 
 
 def test_the_first_shared_goes_where_there_are_too_many(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_models, "MAX_SHARED", 2)
+    monkeypatch.setattr(hub_database, "MAX_SHARED", 2)
     moments = iter(["2026-01-01", "2026-01-02", "2026-01-03"])
-    monkeypatch.setattr(shared_models, "utc_now", lambda: next(moments))
+    monkeypatch.setattr(hub_database, "utc_now", lambda: next(moments))
     for key in ("a" * 16, "b" * 16, "c" * 16):
         sqlite.share_model(key, b"x")
 
@@ -57,7 +58,7 @@ def test_the_first_shared_goes_where_there_are_too_many(sqlite: HubDatabase, mon
 
 
 def test_a_model_of_too_many_shapes_gets_no_link(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_models, "MAX_GRAPH_BYTES", 100)
+    monkeypatch.setattr(model_forecasts, "MAX_GRAPH_BYTES", 100)
 
     with pytest.raises(HubError, match="expected at most 100"):
         packed_shapes(network)

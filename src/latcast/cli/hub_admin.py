@@ -248,13 +248,15 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
       latcast hub refit
     """
     from latcast.hub import refitting
+    from latcast.hub.queries import HubReader
 
     with open_hub(database) as hub:
         version = refitting.refit(hub, refitting.ServedModel())
-    if version is None:
-        raise HubError("there is nothing to fit to; upload measurements first")
+        if version is None:
+            raise HubError("there is nothing to fit to; upload measurements first")
+        newest = HubReader(hub).models()[0]
     if as_json:
-        print_json({name: value for name, value in vars(version).items() if name != "content"})
+        print_json(newest)
     else:
         error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
         platforms = "1 platform" if version.platforms == 1 else f"{version.platforms} platforms"

@@ -11,18 +11,17 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import HubError, LatcastError
-from latcast.graph.compact import unpack
+from latcast.graph.compact import pack, unpack, with_derived_names
 from latcast.graph.importers import IMPORTERS
 from latcast.graph.importers.onnx_file import read_without_weights
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_flops
 from latcast.hub.own_platforms import OwnPlatforms
-from latcast.hub.shared_models import packed_shapes
 from latcast.kernels.rules import unit_kind
 from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle_index import LOCAL, platforms
@@ -43,6 +42,9 @@ MAX_KERNELS = 200
 """Kernels that an answer lists."""
 
 MAX_TEXT = 500
+
+MAX_GRAPH_BYTES = 200_000
+"""Size of shapes that are shared, in bytes; the largest that latcast ships takes 21 kB."""
 
 TOO_LARGE = "the model takes more memory to read than a file is given; export a smaller part of it"
 
@@ -210,6 +212,21 @@ def _read_graph(wanted: ModelRequest, path: Path) -> Graph:
     model = read_without_weights(path)
     model.graph.name = wanted.name
     return IMPORTERS.get("onnx")().load(model, options)
+
+
+def packed_shapes(graph: Graph) -> bytes:
+    """Return a graph as it is shared, packed and without any name of its user.
+
+    Raises:
+        HubError: It is larger than what is kept.
+        ModelError: It cannot be packed.
+    """
+    renamed = graph.renamed({name: f"input_{index}" for index, name in enumerate(graph.inputs)})
+    nodes = tuple(replace(node, name=f"{node.op_type.lower()}_{index}") for index, node in enumerate(renamed.nodes))
+    found = pack(with_derived_names(replace(renamed, name="model", nodes=nodes)))
+    if len(found) > MAX_GRAPH_BYTES:
+        raise HubError(f"the model's shapes take {len(found)} bytes, expected at most {MAX_GRAPH_BYTES}; share a smaller model")
+    return found
 
 
 def _facts(graph: Graph, wanted: ModelRequest) -> dict[str, Any]:

@@ -21,9 +21,10 @@ import numpy as np
 from latcast.chips.chip_names import silicon
 from latcast.environment import utc_now
 from latcast.errors import LatcastError, TrainingError
-from latcast.hub.database import HubDatabase, ModelVersion
+from latcast.hub.database import HubDatabase
 from latcast.hub.model import NAME, HubModel
 from latcast.hub.scales import Observation
+from latcast.hub.schema import ModelVersionRow
 from latcast.predictors.metrics import judge
 from latcast.records import Platform
 
@@ -111,7 +112,7 @@ def held_out_error(observations: Sequence[Observation], model: HubModel, seed: i
     return {**judge(latency_ms, actual_ms, low_ms, high_ms).to_json(), "devices": len(devices), "not_predicted": missing}, ""
 
 
-def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> ModelVersion | None:
+def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> ModelVersionRow | None:
     """Fit to everything the database believes and keep the version; None where there is nothing to fit to.
 
     Args:
@@ -127,8 +128,7 @@ def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> Model
         return None
     model = HubModel.fit(observations, before)
     held_out, note = held_out_error(observations, model)
-    version = ModelVersion(
-        number=0,
+    version = ModelVersionRow(
         fitted_at=utc_now(),
         model=NAME,
         measurements=records,
@@ -139,21 +139,22 @@ def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> Model
         note=note,
         content=model.to_json(),
     )
-    return database.keep_model(version, contents=KEPT_CONTENTS)
+    database.keep_model(version, contents=KEPT_CONTENTS)
+    return version
 
 
 class ServedModel:
     """The model that answers, with its version; both are replaced at once when a new one is ready."""
 
     def __init__(self) -> None:
-        self._now: tuple[ModelVersion, HubModel] | None = None
+        self._now: tuple[ModelVersionRow, HubModel] | None = None
 
     @property
     def model(self) -> HubModel | None:
         return self._now[1] if self._now else None
 
     @property
-    def version(self) -> ModelVersion | None:
+    def version(self) -> ModelVersionRow | None:
         return self._now[0] if self._now else None
 
     @property
@@ -161,7 +162,7 @@ class ServedModel:
         """Number of the version."""
         return self._now[0].number if self._now else None
 
-    def serve(self, version: ModelVersion) -> bool:
+    def serve(self, version: ModelVersionRow) -> bool:
         """Serve a version that is kept, and return whether that was possible; a warning says why it was not."""
         try:
             if version.model != NAME:
@@ -180,10 +181,12 @@ class ServedModel:
         """
         model = HubModel.seed()
         note = "the model of devices that comes with latcast; nothing was contributed yet"
-        self._now = (ModelVersion(0, "", NAME, 0, len(model.pool.platforms), 0, 0.0, None, note, {}), model)
+        platforms = len(model.pool.platforms)
+        figures = {"measurements": 0, "platforms": platforms, "networks": 0, "seconds": 0.0, "held_out": None}
+        self._now = (ModelVersionRow(number=0, fitted_at="", model=NAME, **figures, note=note, content={}), model)
 
 
-def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersion | None:
+def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersionRow | None:
     """Fit to everything the database believes, keep the version, and serve it; None where there is nothing to fit to.
 
     Args:
@@ -200,7 +203,7 @@ def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = Fal
     return version
 
 
-def _fit_in_own_process(database: HubDatabase) -> ModelVersion | None:
+def _fit_in_own_process(database: HubDatabase) -> ModelVersionRow | None:
     """Have another process fit and keep a version.
 
     Raises:
