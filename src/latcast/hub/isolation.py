@@ -76,20 +76,12 @@ class IsolatedForecasts:
         self._most = most_platforms
         self._places = asyncio.Semaphore(RUNNING)
         self.inside = 0
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     async def ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """Read and predict a model in a process of its own, as soon as fewer than :data:`RUNNING` others are being read.
-
-        Args:
-            request: The question.
-            content: The model's file; it is not read here.
-
-        Raises:
-            HubError: The platforms cannot be loaded (503).
-        """
+        """Do as :meth:`ask_now`, as soon as fewer than :data:`RUNNING` other models are being read."""
         self.inside += 1
         try:
             async with self._places:
@@ -98,7 +90,11 @@ class IsolatedForecasts:
             self.inside -= 1
 
     def ask_now(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """Do as :meth:`ask`, however many others are asked meanwhile; waits for the answer.
+        """Read and predict a model in a process of its own, and wait for the answer.
+
+        Args:
+            request: The question.
+            content: The model's file; it is not read here.
 
         Raises:
             HubError: The platforms cannot be loaded (503).
@@ -123,21 +119,12 @@ class IsolatedForecasts:
         answer = bytearray()
         with mine, suppress(OSError):
             with theirs, self._starting:
-                socket.send_fds(self._start(), [_MODEL], [content.fileno(), theirs.fileno()])
+                socket.send_fds(self.start(), [_MODEL], [content.fileno(), theirs.fileno()])
             mine.settimeout(self._limits.wall_s + 5)
             mine.sendall(json.dumps(asdict(request)).encode() + b"\n")
             while len(answer) < MAX_ANSWER_BYTES and (part := mine.recv(1 << 20)):
                 answer += part
         return bytes(answer)
-
-    def start(self) -> None:
-        """Load the platforms, which takes some seconds, unless they are.
-
-        Raises:
-            HubError: They cannot be loaded (503).
-        """
-        with self._starting:
-            self._start()
 
     def refresh(self) -> None:
         """Have the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
@@ -145,8 +132,15 @@ class IsolatedForecasts:
             if self._control is not None and self._database:
                 self._control.sendall(_LOOK_AGAIN)
 
-    def _start(self) -> socket.socket:
-        if self._control is None:
+    def start(self) -> socket.socket:
+        """Load the platforms, which takes some seconds, unless they are; return the socket to the process that forks.
+
+        Raises:
+            HubError: They cannot be loaded (503).
+        """
+        with self._starting:
+            if self._control is not None:
+                return self._control
             if not hasattr(os, "fork"):
                 raise HubError("models are not read here: this system cannot fork a process with limits", 503)
             mine, theirs = socket.socketpair()
@@ -164,25 +158,22 @@ class IsolatedForecasts:
             with suppress(OSError):
                 ready = mine.recv(1)
             if not ready:
-                self._stop()
+                self.stop()
                 raise HubError("the platforms could not be loaded; see the server's log", 503)
-        return self._control
+            return self._control
 
     def stop(self) -> None:
         """End the process; models that are being read end by their limits."""
         with self._starting:
-            self._stop()
-
-    def _stop(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            try:
-                self._process.wait(2)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._control = self._process = None
+            if self._control is not None:
+                self._control.close()
+            if self._process is not None:
+                try:
+                    self._process.wait(2)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+            self._control = self._process = None
 
 
 class _KnownPlatforms:

@@ -10,9 +10,11 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from random import Random
 from typing import Any
 
@@ -204,46 +206,31 @@ def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = Fal
 
 
 def _fit_in_own_process(database: HubDatabase) -> ModelVersionRow | None:
-    """Have another process fit and keep a version.
+    """Have a process that never outlives this one fit and keep a version.
 
     Raises:
-        TrainingError: That process failed, or was ended.
+        LatcastError: The fit failed, or the process was ended.
     """
-    context = get_context("spawn")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_fit_for_parent, args=(database.url, sending), daemon=True)
-    process.start()
-    sending.close()
-    try:
-        found: dict[str, Any] = receiving.recv()
-    except EOFError:
-        found = {}
-    process.join()
-    if "number" in found:
-        return None if found["number"] is None else database.newest_model()
-    ended = f"the process that fits it ended with code {process.exitcode}"
-    if process.exitcode == -9:
-        ended += " (killed; out of memory?)"
-    raise TrainingError(found.get("problem") or ended)
+    with ProcessPoolExecutor(1, get_context("spawn"), end_with_parent) as pool:
+        try:
+            kept = pool.submit(_fit_within_memory, database.url).result()
+        except MemoryError as problem:
+            raise TrainingError(f"it takes more than {FIT_MEMORY_BYTES / 2**30:.0f} GB of memory") from problem
+        except BrokenProcessPool as problem:
+            raise TrainingError("the process that fits it was ended; is there enough memory?") from problem
+    return database.newest_model() if kept else None
 
 
-def _fit_for_parent(url: str, answer: Connection) -> None:
-    """Run in the process of a fit, which never outlives the server and whose memory is limited: strangers name networks."""
+def _fit_within_memory(url: str) -> bool:
+    """Fit in this process, whose memory is limited, as strangers name networks; return whether there was anything to fit to."""
     import resource
 
-    end_with_parent()
     resource.setrlimit(resource.RLIMIT_DATA, (FIT_MEMORY_BYTES, FIT_MEMORY_BYTES))
-    try:
-        with HubDatabase(url) as database:
-            served = ServedModel()
-            if newest := database.newest_model():
-                served.serve(newest)
-            version = fit_and_keep(database, served.model)
-        answer.send({"number": None if version is None else version.number})
-    except MemoryError:
-        answer.send({"problem": f"it takes more than {FIT_MEMORY_BYTES / 2**30:.0f} GB of memory"})
-    except LatcastError as problem:
-        answer.send({"problem": str(problem)})
+    with HubDatabase(url) as database:
+        served = ServedModel()
+        if newest := database.newest_model():
+            served.serve(newest)
+        return fit_and_keep(database, served.model) is not None
 
 
 def end_with_parent() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed_version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from latcast.datasets import jsonlines
 from latcast.environment import utc_now
 from latcast.errors import HubError
 from latcast.extras import require, unavailable
@@ -22,7 +21,7 @@ from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
 from latcast.reading import parse_json
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Platform
 
 DEFAULT_LICENCE = "CC-BY-4.0"
 """SPDX identifier of what contributors agree to unless a hub says otherwise."""
@@ -31,8 +30,13 @@ MANIFEST = "manifest.json"
 MEASUREMENTS, PARQUET = "measurements.jsonl.gz", "measurements.parquet"
 FILES = (MEASUREMENTS, PARQUET, "CITATION.cff", "README.md", MANIFEST)
 
+PARQUET_COLUMNS = (
+    "platform", "device", "runtime", "runtime_version", "unit", "precision", "network", "key", "space", "parameters", "role",
+    "latency_ms", "raw_latency_ms", "variation", "runs_ms", "statistic", "warmup_runs", "taken_at", "error", "environment",
+)  # fmt: skip
+
 PORTION = 2000
-"""Records written at once."""
+"""Records written to Parquet at once."""
 
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(?:\.\d{1,4})?")
 
@@ -91,13 +95,19 @@ def make_snapshot(
         number += 1
         version = f"{made_at[:10]}.{number}"
     newest = next(iter(reader.models()), None)
-    names = [item["name"] for item in reader.contributors()]
+    contributors = [item["name"] for item in reader.contributors()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / version) as draft:
             draft.mkdir()
-            written = _write_records(database, reader.all_references(), draft, parquet)
-            (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, names), encoding="utf-8")
+            names = reader.all_references()
+            records = database.measurements(failed=True, as_taken=True)
+            # Under the names that all see; a network that was uploaded since they were read keeps its uploader's.
+            named = (replace(item, reference=names.get(item.reference.key, item.reference)) for item in records)
+            written = jsonlines.write(draft / MEASUREMENTS, named)
+            if parquet:
+                _write_parquet(draft / PARQUET, jsonlines.read(draft / MEASUREMENTS))
+            (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, contributors), encoding="utf-8")
             (draft / "README.md").write_text(_readme(version, licence, url, written, parquet), encoding="utf-8")
             files = {file.name: {"size_bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(draft.iterdir())}
             found = Snapshot(
@@ -107,7 +117,7 @@ def make_snapshot(
                 written,
                 counts["platforms"],
                 counts["networks"],
-                len(names),
+                len(contributors),
                 None if newest is None else {"number": newest["number"], "held_out": newest["held_out"]},
                 files,
             )
@@ -146,60 +156,24 @@ def drop_snapshot(folder: Path, version: str) -> None:
     shutil.rmtree(folder / version)
 
 
-def _write_records(database: HubDatabase, names: Mapping[str, Reference], folder: Path, parquet: bool) -> int:
-    """Write all records and return their number; ``names`` are networks by key, under the names that everybody sees."""
-    records = database.measurements(failed=True, as_taken=True)
-    written = 0
-    with ExitStack() as files:
-        lines = files.enter_context(gzip.GzipFile(folder / MEASUREMENTS, "wb", mtime=0))
-        write_rows = _parquet_writer(folder / PARQUET, files) if parquet else None
-        while portion := list(islice(records, PORTION)):
-            # A network that was uploaded since the names were read keeps its uploader's.
-            portion = [replace(item, reference=names.get(item.reference.key, item.reference)) for item in portion]
-            for item in portion:
-                lines.write(json.dumps(item.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n")
-            if write_rows is not None:
-                write_rows(portion)
-            written += len(portion)
-    return written
-
-
-def _parquet_writer(path: Path, files: ExitStack) -> Callable[[Sequence[Measurement]], None]:
-    """Return a function that appends records to a file, which is closed with ``files``."""
+def _write_parquet(path: Path, measurements: Iterator[Measurement]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    columns: tuple[tuple[str, Any, Callable[[Measurement, Platform], Any]], ...] = (
-        ("platform", text, lambda item, platform: item.platform),
-        ("device", text, lambda item, platform: platform.device),
-        ("runtime", text, lambda item, platform: platform.runtime),
-        ("runtime_version", text, lambda item, platform: platform.runtime_version),
-        ("unit", text, lambda item, platform: platform.unit),
-        ("precision", text, lambda item, platform: platform.precision),
-        ("network", text, lambda item, platform: item.reference.name),
-        ("key", text, lambda item, platform: item.reference.key),
-        ("space", text, lambda item, platform: item.reference.space),
-        ("parameters", text, lambda item, platform: json.dumps(dict(item.reference.parameters), sort_keys=True)),
-        ("role", text, lambda item, platform: item.role),
-        ("latency_ms", number, lambda item, platform: item.latency_ms),
-        ("raw_latency_ms", number, lambda item, platform: item.raw_latency_ms),
-        ("variation", number, lambda item, platform: item.variation),
-        ("runs_ms", pyarrow.list_(number), lambda item, platform: list(item.runs_ms)),
-        ("statistic", text, lambda item, platform: item.statistic),
-        ("warmup_runs", whole, lambda item, platform: item.warmup_runs),
-        ("taken_at", text, lambda item, platform: item.taken_at),
-        ("error", text, lambda item, platform: item.error),
-        ("environment", text, lambda item, platform: json.dumps(dict(item.environment), sort_keys=True)),
-    )
-    schema = pyarrow.schema([(name, kind) for name, kind, _ in columns])
-    writer = files.enter_context(parquet.ParquetWriter(path, schema, compression="zstd"))
-
-    def write(portion: Sequence[Measurement]) -> None:
-        parsed = [(item, Platform.parse(item.platform)) for item in portion]
-        writer.write_table(pyarrow.table({name: [value(*each) for each in parsed] for name, _, value in columns}, schema=schema))
-
-    return write
+    kinds = dict.fromkeys(("latency_ms", "raw_latency_ms", "variation"), pyarrow.float64())
+    kinds |= {"runs_ms": pyarrow.list_(pyarrow.float64()), "warmup_runs": pyarrow.int64()}
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in PARQUET_COLUMNS])
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        while portion := list(islice(measurements, PORTION)):
+            rows = []
+            for item in portion:
+                reference = item.reference
+                row = {**vars(item), **asdict(Platform.parse(item.platform))}
+                row |= {"network": reference.name, "key": reference.key, "space": reference.space}
+                row["parameters"] = json.dumps(dict(reference.parameters), sort_keys=True)
+                row["environment"] = json.dumps(dict(item.environment), sort_keys=True)
+                rows.append({name: row[name] for name in PARQUET_COLUMNS})
+            writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 
 def _sha256(path: Path) -> str:
