@@ -68,11 +68,12 @@ def test_the_cost_of_an_answer_delays_the_next_one() -> None:
 def test_of_many_addresses_those_that_asked_last_are_counted() -> None:
     clock = Clock()
     limit = RateLimit("test", 60, burst=1, clock=clock)
-    for index in range(2 * addresses.ROWS):
+    many = 2 * addresses.SETS * addresses.WAYS
+    for index in range(many):
         clock.now_s += 1e-6
         limit.wait_s(str(index))
 
-    last = [limit.wait_s(str(index)) for index in range(2 * addresses.ROWS - 100, 2 * addresses.ROWS)]
+    last = [limit.wait_s(str(index)) for index in range(many - 100, many)]
 
     assert sum(last) > 95  # of each set of places the oldest goes, and sets are filled by chance
     assert limit.wait_s("0") == 0

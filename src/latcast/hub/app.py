@@ -39,9 +39,6 @@ def make_app(
     No origin but the server's own may read answers in a browser (there is no CORS header), and cookies are not used.
 
     Args:
-        database: Open; the caller closes it.
-        settings: Limits and refitting.
-        version: Of latcast, for OpenAPI.
         door: Counts connections, for the metrics.
     """
     site = Site(database, settings or ServerSettings())

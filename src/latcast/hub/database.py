@@ -101,11 +101,8 @@ class HubDatabase(ModeratedStore):
         """Store the measurements of an upload, all of it in one transaction, once.
 
         Args:
-            contributor_id: Who sends it.
             content: The upload, uncompressed.
-            measurements: Read from it.
             model: The model that outliers are found by.
-            token: The token that it came with.
 
         Returns:
             The answer to the contributor: counts, and the reason for each record held back; the first one again, marked as
@@ -234,7 +231,6 @@ class HubDatabase(ModeratedStore):
         """Add a version, which is given a number.
 
         Args:
-            version: New.
             contents: Of how many versions the content stays; of all where None.
         """
         with self._changing("keep a model in") as session:

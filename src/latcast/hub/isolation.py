@@ -65,7 +65,6 @@ class IsolatedForecasts:
     """The server's end: hands models over, one process each, and waits for their answers.
 
     Args:
-        limits: Of each model.
         most_platforms: Only so many of those that come with latcast are loaded; all where None.
         database: URL of a hub, whose own platforms are predicted on too.
     """
@@ -93,7 +92,6 @@ class IsolatedForecasts:
         """Read and predict a model in a process of its own, and wait for the answer.
 
         Args:
-            request: The question.
             content: The model's file; it is not read here.
 
         Raises:
@@ -180,7 +178,6 @@ class _KnownPlatforms:
     """Platforms that come with latcast, and the hub's own, which are looked at a little at a time between models.
 
     Args:
-        shipped: Those that come with latcast.
         url: Of the hub's database; none where empty.
     """
 

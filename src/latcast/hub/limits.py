@@ -99,7 +99,6 @@ class BodyLimits:
     """Answers 413 to a body that is larger than its route takes, and ends one that does not arrive.
 
     Args:
-        app: To protect.
         limits: By path, most bytes and advice about more; all other paths take :data:`MAX_USUAL_BYTES`.
     """
 

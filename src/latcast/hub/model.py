@@ -191,7 +191,6 @@ class HubModel:
         """Fit to all latencies of a hub.
 
         Args:
-            observations: All of them.
             before: An earlier model; what rests on the same latencies is taken from it.
 
         Raises:
@@ -248,7 +247,6 @@ class HubModel:
         """Predict networks on one platform.
 
         Args:
-            networks: What to predict.
             measured: Latencies (ms) known of that platform, by reference key.
             platform: Its id, where it is known.
 

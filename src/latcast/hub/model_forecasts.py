@@ -180,7 +180,15 @@ def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Mod
     wanted, path = ModelRequest(**request), Path(f"/dev/fd/{content}")
     try:
         graph = _read_graph(wanted, path)
-        found = {"schema": 1, "model": _facts(graph, wanted)}
+        about = {
+            "name": wanted.name,
+            "key": graph.structure_key,
+            "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
+            "operators": len(graph.nodes),
+            "parameters": graph.parameter_count,
+            "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
+        }
+        found = {"schema": 1, "model": about}
         found |= _predictions(graph, wanted, known) if wanted.kernels is None else _kernels(graph, wanted, known)
         packed = b""
         if wanted.share:
@@ -227,17 +235,6 @@ def packed_shapes(graph: Graph) -> bytes:
     if len(found) > MAX_GRAPH_BYTES:
         raise HubError(f"the model's shapes take {len(found)} bytes, expected at most {MAX_GRAPH_BYTES}; share a smaller model")
     return found
-
-
-def _facts(graph: Graph, wanted: ModelRequest) -> dict[str, Any]:
-    return {
-        "name": wanted.name,
-        "key": graph.structure_key,
-        "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
-        "operators": len(graph.nodes),
-        "parameters": graph.parameter_count,
-        "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
-    }
 
 
 def _predictions(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:

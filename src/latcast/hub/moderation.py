@@ -145,10 +145,8 @@ class ModeratedStore(TokenStore):
         """Take back what was uploaded: it leaves the measurements, and does not come back when it is sent again.
 
         Args:
-            scope: Of what.
             erase: Remove it for good, where someone asks for that, and a contributor who has nothing left with it; otherwise it
                 is kept in quarantine, and :meth:`redo` makes it measurements again.
-            reason: For the audit log.
 
         Raises:
             HubError: The scope names nothing, or something that is not there.

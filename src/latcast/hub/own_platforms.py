@@ -55,9 +55,6 @@ class OwnPlatform:
 class OwnPlatforms:
     """The platforms of one hub, kept from one look at its database to the next.
 
-    Args:
-        url: Of the database.
-
     ``left_out`` counts platforms that have no predictor yet, or are beyond :data:`MOST_OWN`.
     """
 

@@ -63,7 +63,6 @@ class HubReader:
     Results that are computed from all measurements are kept until the database changes.
 
     Args:
-        database: Open.
         served: The model that answers; None for a reader of measurements alone.
         seeded: Whether platforms that come with latcast are among those that it knows.
     """
@@ -118,34 +117,31 @@ class HubReader:
 
     def platforms(self) -> list[dict[str, Any]]:
         """Return each platform with the parts of its id, its numbers of networks and measurements, and its group."""
-        groups = self.groups().platforms
-        return [{**item, "group": groups.get(item["id"], 0)} for item in self._kept("platforms", self._platforms)]
 
-    def _platforms(self) -> list[dict[str, Any]]:
-        query = (
-            select(
-                MeasurementRow.platform_id,
-                func.count(MeasurementRow.id),
-                func.count(MeasurementRow.reference_key.distinct()),
-                func.max(MeasurementRow.taken_at),
+        def read() -> list[dict[str, Any]]:
+            row = MeasurementRow
+            query = (
+                select(row.platform_id, func.count(row.id), func.count(row.reference_key.distinct()), func.max(row.taken_at))
+                .where(row.error.is_(None), row.role == "network")
+                .group_by(row.platform_id)
+                .order_by(row.platform_id)
             )
-            .where(MeasurementRow.error.is_(None), MeasurementRow.role == "network")
-            .group_by(MeasurementRow.platform_id)
-            .order_by(MeasurementRow.platform_id)
-        )
-        trusted = self.cells().trusted_platforms()
-        with self._database._reading() as session:
-            return [
-                {
-                    "id": name,
-                    **asdict(Platform.parse(name)),
-                    "networks": networks,
-                    "measurements": count,
-                    "last_taken_at": last,
-                    "trusted": name in trusted,
-                }
-                for name, count, networks, last in session.execute(query)
-            ]
+            trusted = self.cells().trusted_platforms()
+            with self._database._reading() as session:
+                return [
+                    {
+                        "id": name,
+                        **asdict(Platform.parse(name)),
+                        "networks": networks,
+                        "measurements": count,
+                        "last_taken_at": last,
+                        "trusted": name in trusted,
+                    }
+                    for name, count, networks, last in session.execute(query)
+                ]
+
+        groups = self.groups().platforms
+        return [{**item, "group": groups.get(item["id"], 0)} for item in self._kept("platforms", read)]
 
     def all_platforms(self) -> list[dict[str, Any]]:
         """Return :meth:`platforms`, and those that come with latcast: ``source`` is "hub", "shipped" or "user"."""

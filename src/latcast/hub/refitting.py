@@ -67,9 +67,7 @@ def held_out_error(observations: Sequence[Observation], model: HubModel, seed: i
     seed; the rest is predicted.
 
     Args:
-        observations: All latencies.
         model: Fitted to all of them; what rests on the same latencies is taken from it.
-        seed: Of all draws.
 
     Returns:
         The metrics, or None and the reason.
@@ -118,7 +116,6 @@ def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> Model
     """Fit to everything the database believes and keep the version; None where there is nothing to fit to.
 
     Args:
-        database: Where measurements are and versions are kept.
         before: An earlier model; what rests on the same latencies is taken from it.
 
     Raises:
@@ -192,8 +189,6 @@ def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = Fal
     """Fit to everything the database believes, keep the version, and serve it; None where there is nothing to fit to.
 
     Args:
-        database: Where measurements are and versions are kept.
-        served: What answers meanwhile.
         own_process: Fit in a process of its own, which ends with this one.
 
     Raises:
@@ -268,10 +263,7 @@ class Refitter:
     Of several servers of one database one fits; all serve what it fits.
 
     Args:
-        database: Where they are.
-        served: Gets the new model.
         quiet_s: Time without further news before a fit begins.
-        own_process: Whether a fit runs in a process of its own.
         first_retry_s: After a first failure.
         seed: Whether what comes with latcast serves until something was fitted.
     """

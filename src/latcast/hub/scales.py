@@ -36,8 +36,6 @@ class Observation:
     """The latency that stands for a network on a platform.
 
     Attributes:
-        platform: Platform id.
-        reference: Network.
         latency_ms: The median of its contributors, of each the median of its measurements.
         weight: Beside the network's latencies on other platforms; contributors count alike, not records.
         trusted: Whether a contributor whom the administrator trusts measured it.
@@ -119,7 +117,6 @@ class ScaleFactors:
         """Predict networks on one platform; those whose scale nothing tells are missing.
 
         Args:
-            keys: Of the networks to predict.
             measured: Latencies (ms) of the platform by reference key.
             expected: Forecasts of another model for this platform, which give the scale of groups of which nothing was measured.
         """

@@ -59,7 +59,6 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
     """Return a record as strangers may see it: ``local`` becomes the device's name, and paths of this machine are gone.
 
     Args:
-        measurement: As it was taken.
         device: Name for the device of local measurements; made such as platform ids have (:func:`shared_device_name`).
 
     Raises:
@@ -145,7 +144,6 @@ class HubClient(Hub):
 
     Args:
         url: See :class:`Hub`.
-        token: Permission to upload.
         sleep: Waits between attempts.
         attempts: Tries of one batch.
     """
@@ -163,7 +161,6 @@ class HubClient(Hub):
         """Send a batch until it is answered; sent twice it is stored once, so an answer that was lost does no harm.
 
         Args:
-            batch: JSON Lines.
             on_retry: Told why an attempt failed and how long the next one waits.
 
         Raises:

@@ -71,9 +71,6 @@ def make_snapshot(
     """Write a new version below a folder.
 
     Args:
-        database: Open.
-        folder: Of all versions.
-        licence: SPDX identifier.
         url: Where the hub is, for the citation.
         parquet: Whether to write Parquet beside JSON Lines; where it is installed where None.
 
@@ -109,7 +106,13 @@ def make_snapshot(
                 _write_parquet(draft / PARQUET, jsonlines.read(draft / MEASUREMENTS))
             (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, contributors), encoding="utf-8")
             (draft / "README.md").write_text(_readme(version, licence, url, written, parquet), encoding="utf-8")
-            files = {file.name: {"size_bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(draft.iterdir())}
+            files = {}
+            for file in sorted(draft.iterdir()):
+                digest = hashlib.sha256()
+                with file.open("rb") as content:
+                    while block := content.read(1 << 20):
+                        digest.update(block)
+                files[file.name] = {"size_bytes": file.stat().st_size, "sha256": digest.hexdigest()}
             found = Snapshot(
                 version,
                 made_at,
@@ -174,14 +177,6 @@ def _write_parquet(path: Path, measurements: Iterator[Measurement]) -> None:
                 row["environment"] = json.dumps(dict(item.environment), sort_keys=True)
                 rows.append({name: row[name] for name in PARQUET_COLUMNS})
             writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _citation(version: str, made_at: str, licence: str, url: str, names: Sequence[str]) -> str:

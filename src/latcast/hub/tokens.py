@@ -117,8 +117,6 @@ class TokenStore(Store):
         """Make a token for a contributor, who is made too where there is none of this name.
 
         Args:
-            contributor: Whose it is.
-            label: What it is for.
             lifetime: None for no end.
             trusted: Whether the administrator trusts the contributor; None leaves it, and a new one is not trusted.
             most_platforms: New platforms that the token may bring; None for the usual number.

@@ -156,7 +156,6 @@ async def unpacked(request: Request, most_bytes: int, advice: str, *, may_be_tfl
 
     Args:
         request: Its ``Content-Encoding`` is gzip, identity or empty.
-        most_bytes: Of the whole body, uncompressed.
         advice: What to do about a body that is larger.
         may_be_tflite: Whether a TFLite file may be packed as densely as it likes.
 
