@@ -133,7 +133,7 @@ def undo(
             agreed(f"{'Erase' if erase else 'Take back'} {said}?", yes)
             found = hub.undo(scope, erase=erase, reason=reason)
     if as_json:
-        print_json(found.to_json())
+        print_json(vars(found))
     elif dry_run:
         print(f"would take back {said}")
     else:

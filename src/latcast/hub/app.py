@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from latcast.errors import DatasetError, HubError, LatcastError
-from latcast.hub import api, browser, pages, predict_api
+from latcast.hub import api, pages, predict_api
 from latcast.hub.cache import follow
 from latcast.hub.connections import Door
 from latcast.hub.database import HubDatabase
@@ -50,7 +50,7 @@ def make_app(
             site.refitter.start()
         following = asyncio.create_task(follow(database.revision, site.take_up))
         closing = threading.Event()
-        loading = asyncio.create_task(run_in_threadpool(_preload, site, closing)) if site.settings.preload else None
+        loading = asyncio.create_task(run_in_threadpool(site.preload, closing)) if site.settings.preload else None
         yield
         following.cancel()
         closing.set()
@@ -123,18 +123,6 @@ def make_app(
         app.include_router(part.router)
     app.add_api_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
     return app
-
-
-def _preload(site: Site, closing: threading.Event) -> None:
-    """Load the platforms, and write the networks that browsers fetch: hashes are known then, and the first device waits less."""
-    try:
-        site.models.start()
-        if browser.find_assets() is not None:
-            for reference in browser.served_networks().values():
-                if not closing.is_set():
-                    browser.onnx_file(reference)
-    except (LatcastError, OSError) as problem:
-        _LOG.error("%s", problem)
 
 
 CONTENT_SECURITY_POLICY = (

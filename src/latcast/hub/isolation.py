@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import IO
@@ -47,9 +46,6 @@ RUNNING = 4
 
 NICER_EACH_S, NICER_BY = 0.2, 2
 """After each such time of the processor a model's priority falls by so much, so that one that has just begun goes first."""
-
-REST = 5
-"""Times as long as it has looked at the hub it does not look again, however much is uploaded."""
 
 
 @dataclass(frozen=True)
@@ -174,68 +170,32 @@ class IsolatedForecasts:
             self._control = self._process = None
 
 
-class _KnownPlatforms:
-    """Platforms that come with latcast, and the hub's own, which are looked at a little at a time between models.
-
-    Args:
-        url: Of the hub's database; none where empty.
-    """
-
-    def __init__(self, shipped: Known, url: str) -> None:
-        self.known = self._shipped = shipped
-        self._own = OwnPlatforms(url)
-        self._looking: Iterator[None] | None = None
-        self.changed = bool(url)
-        self._begun_s = self._not_before_s = 0.0
-
-    @property
-    def pause_s(self) -> float | None:
-        """Until :meth:`go_on` has something to do; None where it has not."""
-        if self._looking is not None:
-            return 0.0
-        return max(0.0, self._not_before_s - time.monotonic()) if self.changed else None
-
-    def go_on(self) -> None:
-        """Do a step."""
-        try:
-            if self._looking is None:
-                self.changed, self._begun_s = False, time.monotonic()
-                self._looking = self._own.refresh()
-            next(self._looking)
-            return
-        except StopIteration:
-            pass
-        except Exception as problem:  # whatever the database holds, models are answered by what was there before
-            print(f"latcast: the hub's own platforms cannot be predicted on: {problem}", file=sys.stderr, flush=True)
-        now_s = time.monotonic()
-        self._looking, self._not_before_s = None, now_s + REST * (now_s - self._begun_s)
-        self.known = self._shipped.with_own(self._own)
-
-
 def main(limits: Limits, most_platforms: int | None, database: str) -> None:
     """Run the process that forks: its standard input is the socket to the server."""
     control = socket.socket(fileno=os.dup(0))
     shipped = Known.loaded(most_platforms)
     # A first network, so that all that the first one loads is there in every child.
     predict_model(asdict(ModelRequest("mobilenet_v2", "name")), 0, shipped)
-    platforms = _KnownPlatforms(shipped, database)
+    known, own = shipped, OwnPlatforms(database)
     ready_s = time.monotonic() + FIRST_LOOK_S
-    while platforms.pause_s == 0.0 and time.monotonic() < ready_s:
-        platforms.go_on()
+    while own.pause_s == 0.0 and time.monotonic() < ready_s:
+        own.go_on()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     try:
         control.sendall(b"r")
     except BrokenPipeError:
         return  # the server ended meanwhile
     while True:
-        if not select.select([control], [], [], platforms.pause_s)[0]:
-            platforms.go_on()
+        if own.looked:
+            known, own.looked = shipped.with_own(own), False
+        if not select.select([control], [], [], own.pause_s)[0]:
+            own.go_on()
             continue
         message, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not message:
             return
         if message == _LOOK_AGAIN:
-            platforms.changed = True
+            own.changed = True
             continue
         content, answers = descriptors
         if os.fork() == 0:
@@ -247,7 +207,7 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
                     _limit(limits)
                     with server.makefile("rb") as lines:
                         request = json.loads(lines.readline())
-                    answer = predict_model(request, content, platforms.known)
+                    answer = predict_model(request, content, known)
                     server.sendall(replace(answer, cpu_s=time.process_time()).to_bytes())
                 code = 0
             finally:

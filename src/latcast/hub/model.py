@@ -357,7 +357,7 @@ class HubModel:
             "networks": [reference.to_json() for reference in own],
             "sums": _packed(self.networks.sums[len(self.networks.row) - len(own) :]),
             "unknown": sorted(self.networks.unknown),
-            "scales": self.scales.to_json(),
+            "scales": vars(self.scales),
         }
 
     @classmethod

@@ -67,9 +67,6 @@ class Affected:
     quarantined: int
     platforms: int
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class ModeratedStore(TokenStore):
     """A store whose administrator decides what is believed."""
@@ -154,7 +151,7 @@ class ModeratedStore(TokenStore):
         with self._changing("take back uploads of") as session:
             uploads = _find_uploads(session, scope)
             found = _count(session, uploads, scope)
-            details = {**found.to_json(), "reason": reason}
+            details = {**vars(found), "reason": reason}
             entry = record_action(session, "erase" if erase else "undo", str(scope)[:200], **details)
             why = f"taken back (entry {entry})" + (f": {reason}" if reason else "")
             for part in _portions(uploads):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -149,9 +148,6 @@ class ScaleFactors:
         for key in measured:
             found |= self.forecasts([key], {other: value for other, value in measured.items() if other != key})
         return found
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def connected_groups(rows: np.ndarray, columns: np.ndarray, row_count: int, column_count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import threading
 import time
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import HubError
+from latcast.errors import HubError, LatcastError
+from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
 from latcast.hub.isolation import IsolatedForecasts
@@ -24,6 +26,8 @@ from latcast.hub.queries import YARDSTICK, HubReader
 from latcast.hub.refitting import Refitter, ServedModel
 from latcast.hub.scales import Forecast
 from latcast.records import Reference
+
+_LOG = logging.getLogger("latcast.hub")
 
 HEALTH_S = 1.0
 """For which an answer about the database's health holds, as each look is a write."""
@@ -74,6 +78,17 @@ class Site:
         )
         self._yardstick: Mapping[str, Forecast] | None = None
         self._asking_health, self._health = threading.Lock(), (float("-inf"), False)
+
+    def preload(self, closing: threading.Event) -> None:
+        """Load the platforms, and write the networks that browsers fetch, so that the first device waits less."""
+        try:
+            self.models.start()
+            if browser.find_assets() is not None:
+                for reference in browser.served_networks().values():
+                    if not closing.is_set():
+                        browser.onnx_file(reference)
+        except (LatcastError, OSError) as problem:
+            _LOG.error("%s", problem)
 
     def yardstick(self) -> Mapping[str, Forecast]:
         """Return forecasts of :data:`YARDSTICK` on platforms that come with latcast, by id; asked once, as they stay the same.

@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -62,9 +62,6 @@ class Token:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def checked_name(name: str, what: str = "a contributor's name") -> str:
