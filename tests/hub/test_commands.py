@@ -17,9 +17,8 @@ import pytest
 from latcast.cli.main import run
 from latcast.datasets import jsonlines
 from latcast.hub.database import HubDatabase
-from tests.hub.made_up import device, record
+from tests.hub.made_up import contributor, device, record, upload
 from tests.hub.serving import QUICK, listening, wait_for
-from tests.hub.test_database import contributor, upload
 
 
 @pytest.fixture

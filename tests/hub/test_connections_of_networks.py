@@ -14,9 +14,8 @@ from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel, refit
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model
-from tests.hub.made_up import NETWORKS, device, observed, platform, record
+from tests.hub.made_up import NETWORKS, contributor, device, observed, platform, record, upload
 from tests.hub.serving import QUICK, client
-from tests.hub.test_database import contributor, upload
 
 SQUEEZE, MOBILE = model("squeezenet1_1"), model("mobilenet_v2_0_75")
 HIDDEN = Reference("usc_nas", {"name": "net7"}, "net7")

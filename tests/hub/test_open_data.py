@@ -25,9 +25,8 @@ from latcast.hub.snapshot import drop_snapshot, list_snapshots, make_snapshot, s
 from latcast.predictors.hub_bundles import hub_bundle
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model
-from tests.hub.made_up import device, record
+from tests.hub.made_up import contributor, device, record, upload
 from tests.hub.serving import listening
-from tests.hub.test_database import contributor, upload
 
 PHONE = "phone/onnxruntime-1.31/cpu1/fp32"
 KNOWN = {"squeezenet1_1": 20.0, "mobilenet_v2_0_5": 9.0, "mobilenet_v3_small": 7.0, "ghostnet_x0_5": 8.0}

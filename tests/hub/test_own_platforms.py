@@ -16,9 +16,8 @@ from latcast.hub.entries import elsewhere
 from latcast.hub.own_platforms import OwnPlatforms
 from latcast.predictors.forecast import predict
 from latcast.records import Measurement
+from tests.hub.made_up import RUNTIMES, contributor, upload
 from tests.hub.serving import QUICK, client, wait_for
-from tests.hub.test_database import contributor, upload
-from tests.hub.test_model import RUNTIMES
 
 XEON = "xeon/onnxruntime-1.31/cpu1/fp32"
 

@@ -22,10 +22,8 @@ from latcast.hub.database import HubDatabase
 from latcast.networks import read_model
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.forecast import predict
-from tests.hub.made_up import device, platform
+from tests.hub.made_up import RUNTIMES, device, platform, upload
 from tests.hub.serving import QUICK, listening, wait_for
-from tests.hub.test_database import upload
-from tests.hub.test_model import RUNTIMES
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,7 @@ from latcast.hub.refitting import ServedModel, refit
 from latcast.hub.scales import Forecast
 from latcast.hub.site import Forecaster
 from latcast.records import Reference
-from tests.hub.made_up import NETWORKS, device
-from tests.hub.test_database import upload
+from tests.hub.made_up import NETWORKS, device, upload
 
 
 def test_a_question_is_asked_once_until_another_model_serves(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

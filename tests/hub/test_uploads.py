@@ -21,12 +21,6 @@ def with_(**changes: Any) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
 
 
-def test_measurements_come_out_as_they_went_in() -> None:
-    records = device("phone", 2.0)
-
-    assert parse_upload(lines(records)) == records
-
-
 def test_blank_lines_are_skipped() -> None:
     assert len(parse_upload(b"\n\n" + lines([record(1)]) + b"\n  \n")) == 1
 
