@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
 from latcast.hub.app import make_app
@@ -61,3 +62,12 @@ def serving(app: Any, door: Door, **options: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def dynamic_model() -> bytes:
+    """An ONNX file that leaves the batch of its input ``x`` open."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 8, 32, 32)) for name in ("x", "y")]
+    content: bytes = helper.make_model(
+        helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    ).SerializeToString()
+    return content

@@ -37,7 +37,7 @@ from latcast.hub.site import ServerSettings, Site
 from latcast.networks import read_model
 from latcast.predictors.forecast import predict
 from tests.corpus.conftest import corpus_files
-from tests.hub.serving import QUICK, client, listening, wait_for
+from tests.hub.serving import QUICK, client, dynamic_model, listening, wait_for
 
 SETTINGS = replace(QUICK, models_per_minute=0, most_platforms=6)
 
@@ -108,9 +108,7 @@ def test_kernels_of_one_platform_are_the_longest_first(http: TestClient) -> None
 
 
 def test_dynamic_sizes_are_asked_for_and_taken(http: TestClient) -> None:
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 8, 32, 32)) for name in ("x", "y")]
-    model = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:]))
-    content = model.SerializeToString()
+    content = dynamic_model()
 
     refused = http.post("/api/predict", content=content)
     assert refused.status_code == 422
