@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,6 +42,16 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
         assert time.monotonic() < end, "it never became true"
         time.sleep(0.02)
     return found
+
+
+def fetched(url: str, content: bytes | None = None, token: str = "") -> Any:
+    """The JSON that a server answers; None where it does not, or refuses."""
+    request = urllib.request.Request(url, data=content, headers={"authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
 
 
 @contextmanager
