@@ -78,18 +78,12 @@ def test_a_platform_shows_measured_and_predicted_networks(filled: TestClient) ->
     assert len(re.findall(r'class="interval"/><circle', text)) == 16 + 1  # and the key
 
 
-def test_a_network_shows_its_platforms(filled: TestClient) -> None:
+def test_a_network_shows_its_platforms_and_a_model_its_error(filled: TestClient) -> None:
     text = filled.get(f"/networks/{NETWORKS[0].key}").text
 
+    assert '<td role="cell" data-label="MAPE %">0.0</td>' in filled.get("/models").text
     assert re.findall(r'href="/platforms/([a-z]+)/', text) == ["fast", "b", "slow"]
     assert "0.500 ms" in text
-
-
-def test_versions_of_the_model_are_shown_with_their_error(filled: TestClient) -> None:
-    text = filled.get("/models").text
-
-    assert "devices" in text
-    assert '<td role="cell" data-label="MAPE %">0.0</td>' in text
 
 
 @pytest.mark.parametrize("path", ["/networks/nothing", "/platforms/a/b/c/d", "/nothing", "/model/0123456789abcdef"])

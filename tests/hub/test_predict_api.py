@@ -163,6 +163,7 @@ def test_nothing_is_kept_unless_its_user_says_so(http: TestClient, squeezenet: b
 
     shared = http.post("/api/predict?name=secret&share=true", content=squeezenet).json()
     assert shared["link"] == f"/model/{key}"
+    assert http.get(shared["link"]).status_code == 200
     assert b"secret" not in database.shared_model(key)
     again = http.post(f"/api/predict?shared={key}").json()
     assert [row["latency_ms"] for row in again["predictions"]] == [row["latency_ms"] for row in shared["predictions"]]

@@ -98,12 +98,11 @@ def make_app(
         if isinstance(problem, DatasetError):
             _LOG.error("%s %s: %s", request.method, request.url.path, problem)
             problem = HubError("the hub's database does not answer; try again later", 503)
-        if not isinstance(problem, HubError):
-            return refuse(request, 422, str(problem))
-        headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}.get(problem.status, {})
-        if problem.retry_after_s is not None:
-            headers = {"retry-after": str(problem.retry_after_s)}
-        return refuse(request, problem.status, str(problem), headers)
+        refusal = problem if isinstance(problem, HubError) else HubError(str(problem))
+        headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}.get(refusal.status, {})
+        if refusal.retry_after_s is not None:
+            headers = {"retry-after": str(refusal.retry_after_s)}
+        return refuse(request, refusal.status, str(refusal), headers)
 
     async def refuse_unserved(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
