@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from latcast.forecast import load
 from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
 from latcast.kernels.selection import NEED_A_FAMILY
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
-from latcast.forecast import load
 from latcast.spaces import named_kernels
 from latcast.spaces.kernel_table_files import is_current
 from latcast.spaces.nas import member_kernels

@@ -122,4 +122,15 @@ class UnknownNameError(LatcastError):
 
 
 class HubError(LatcastError):
-    """The shared hub refuses something, or cannot be reached."""
+    """The shared hub refuses something, or cannot be reached.
+
+    Args:
+        message: What was found, what was expected, what to do.
+        status: HTTP status of the refusal.
+        retry_after_s: Seconds after which to ask again.
+    """
+
+    def __init__(self, message: str, status: int = 422, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s

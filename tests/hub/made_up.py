@@ -1,16 +1,23 @@
-"""Made-up devices: each network takes as long as its index says, times the device's factor."""
+"""Made-up devices: each network takes as long as its index says, times the device's factor; and who uploads them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from latcast.hub.database import HubDatabase
+from latcast.hub.model import HubModel
 from latcast.hub.scales import Observation
+from latcast.hub.tokens import Token
 from latcast.records import Measurement, Reference
 
 NETWORKS = [Reference("resnet", {"depth": index, "width": 1.5}, f"resnet-{index}") for index in range(1, 21)]
 """Network ``index`` takes ``index`` milliseconds where the factor is 1."""
+
+RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"
+"""Real latencies of five runtimes of one machine."""
 
 
 def platform(device: str = "phone") -> str:
@@ -50,3 +57,18 @@ def lines(measurements: Iterable[Measurement | Mapping[str, Any]]) -> bytes:
     """As they are uploaded."""
     found = [item.to_json() if isinstance(item, Measurement) else item for item in measurements]
     return "".join(json.dumps(item) + "\n" for item in found).encode()
+
+
+Contributor = tuple[int, Token]
+"""The number of a contributor, and the token that they upload with."""
+
+
+def contributor(database: HubDatabase, name: str = "Ann", **options: Any) -> Contributor:
+    return database.check_token(database.issue_token(name, **options)[0])
+
+
+def upload(
+    database: HubDatabase, measurements: list[Measurement], who: Contributor | None = None, model: HubModel | None = None
+) -> dict[str, Any]:
+    number, token = contributor(database) if who is None else who
+    return database.receive(number, lines(measurements), measurements, model, token)

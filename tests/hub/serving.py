@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
 from latcast.hub.app import make_app
@@ -41,6 +44,16 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
     return found
 
 
+def fetched(url: str, content: bytes | None = None, token: str = "") -> Any:
+    """The JSON that a server answers; None where it does not, or refuses."""
+    request = urllib.request.Request(url, data=content, headers={"authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
 @contextmanager
 def listening(database: HubDatabase, settings: ServerSettings = QUICK, door: Door | None = None) -> Iterator[str]:
     """The address of a real server in a thread of this process."""
@@ -61,3 +74,12 @@ def serving(app: Any, door: Door, **options: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def dynamic_model() -> bytes:
+    """An ONNX file that leaves the batch of its input ``x`` open."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 8, 32, 32)) for name in ("x", "y")]
+    content: bytes = helper.make_model(
+        helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    ).SerializeToString()
+    return content

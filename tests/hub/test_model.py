@@ -22,8 +22,8 @@ from latcast.hub.refitting import held_out_error
 from latcast.hub.scales import Observation
 from latcast.records import Reference
 from tests.devices.made_up_devices import fitted, networks, platforms
+from tests.hub.made_up import RUNTIMES
 
-RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"
 HELD_OUT = "xeon/mnn-3.6/cpu1/fp32"
 
 

@@ -18,10 +18,8 @@ from latcast.datasets import jsonlines
 from latcast.hub.api import JSON_LINES
 from latcast.hub.database import HubDatabase
 from latcast.hub.refitting import ServedModel, refit
-from tests.hub.made_up import device
+from tests.hub.made_up import RUNTIMES, device, upload
 from tests.hub.serving import QUICK, listening
-from tests.hub.test_database import upload
-from tests.hub.test_model import RUNTIMES
 
 pytestmark = pytest.mark.slow
 

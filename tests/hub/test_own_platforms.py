@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,14 +16,13 @@ from latcast.hub.database import HubDatabase
 from latcast.hub.entries import elsewhere
 from latcast.hub.own_platforms import OwnPlatforms
 from latcast.records import Measurement
+from tests.hub.made_up import RUNTIMES, contributor, upload
 from tests.hub.serving import QUICK, client, wait_for
-from tests.hub.test_database import contributor, upload
-from tests.hub.test_model import RUNTIMES
 
 XEON = "xeon/onnxruntime-1.31/cpu1/fp32"
 
 
-def measured(choose: Callable[[Measurement], bool], platform: str = XEON, factor: float = 1.0) -> list[Measurement]:
+def measured(platform: str = XEON, factor: float = 1.0) -> list[Measurement]:
     """Real latencies of the Xeon's networks but for those to check by, as if another platform had them."""
     return [
         replace(
@@ -34,7 +33,7 @@ def measured(choose: Callable[[Measurement], bool], platform: str = XEON, factor
             runs_ms=tuple(value * factor for value in item.runs_ms),
         )
         for item in jsonlines.read(RUNTIMES)
-        if item.platform == XEON and item.reference.name not in CHECK and choose(item)
+        if item.platform == XEON and item.reference.name not in CHECK
     ]
 
 
@@ -43,27 +42,27 @@ def looked_at(own: OwnPlatforms) -> int:
     return sum(1 for _ in own.refresh())
 
 
-def test_a_platform_measured_here_predicts_networks_not_measured_here(sqlite: HubDatabase) -> None:
-    upload(sqlite, measured(lambda item: True), contributor(sqlite, trusted=True))
+@pytest.mark.parametrize(("name", "kind"), [(XEON, "cpu"), ("phone/onnxruntime-web-1.30/wasm1+simd+chrome156/fp32", "wasm")])
+def test_a_platform_measured_here_predicts_networks_not_measured_here(sqlite: HubDatabase, name: str, kind: str) -> None:
+    upload(sqlite, measured(name), contributor(sqlite, trusted=True))
     own = OwnPlatforms(sqlite.url)
-    assert looked_at(own) == 1
+    assert (looked_at(own), own.left_out) == (1, 0)
 
     [item] = [item for item in jsonlines.read(RUNTIMES) if item.platform == XEON and item.reference.name == "squeezenet1_0"]
-    found = predict("squeezenet1_0", own.platforms[XEON].predictor)
+    found = predict("squeezenet1_0", own.platforms[name].predictor)
 
     assert found.low_ms < float(item.latency_ms or 0.0) < found.high_ms
-    assert own.platforms[XEON].facts["source"] == "hub"
-    assert own.platforms[XEON].facts["networks"] == 10
+    assert [own.platforms[name].facts[each] for each in ("source", "networks", "kind")] == ["hub", 10, kind]
 
 
 def test_only_changed_platforms_are_fitted_again(sqlite: HubDatabase) -> None:
     who = contributor(sqlite, trusted=True)
-    upload(sqlite, [*measured(lambda item: True), *measured(lambda item: True, "b/onnxruntime-1.31/cpu1/fp32", 2.0)], who)
+    upload(sqlite, [*measured(), *measured("b/onnxruntime-1.31/cpu1/fp32", 2.0)], who)
     own = OwnPlatforms(sqlite.url)
 
     assert looked_at(own) == 2
     before = own.platforms[XEON].predictor
-    upload(sqlite, measured(lambda item: True, "c/onnxruntime-1.31/cpu1/fp32", 3.0), who)
+    upload(sqlite, measured("c/onnxruntime-1.31/cpu1/fp32", 3.0), who)
     assert looked_at(own) == 1
     assert len(own.platforms) == 3
     assert own.platforms[XEON].predictor is before
@@ -76,13 +75,13 @@ def test_an_untrusted_platform_needs_four_networks_and_never_replaces_a_shipped_
     names = {"few/onnxruntime-1.31/cpu1/fp32": 3, "enough/onnxruntime-1.31/cpu1/fp32": 4, known: 10}
     stranger, trusted = contributor(sqlite, "Eve"), contributor(sqlite, "Ann", trusted=True)
     for name, count in names.items():
-        upload(sqlite, measured(lambda item: True, name)[:count], stranger)
+        upload(sqlite, measured(name)[:count], stranger)
     own = OwnPlatforms(sqlite.url)
 
     looked_at(own)
     assert set(own.platforms) == {"enough/onnxruntime-1.31/cpu1/fp32"}
     assert own.platforms["enough/onnxruntime-1.31/cpu1/fp32"].facts["trusted"] is False
-    upload(sqlite, measured(lambda item: True, known, 1.01), trusted)
+    upload(sqlite, measured(known, 1.01), trusted)
     looked_at(own)
     assert known in own.platforms
 
@@ -107,7 +106,7 @@ def test_one_answer_has_the_hub_s_own_platforms_and_those_that_come_with_latcast
     assert "Nothing has been measured on this hub yet" in empty
     assert empty.count('class="ring"') == 6 + 1  # and the key
     assert f"{len(elsewhere())} platforms are known to latcast already" in empty
-    upload(sqlite, measured(lambda item: True), contributor(sqlite, trusted=True))
+    upload(sqlite, measured(), contributor(sqlite, trusted=True))
     found = wait_for(lambda: (rows := asked())["hub"] and rows)
     [own] = found["hub"]
 
@@ -120,16 +119,3 @@ def test_one_answer_has_the_hub_s_own_platforms_and_those_that_come_with_latcast
     wait_for(lambda: 'href="/platforms/xeon/' in http.get("/devices").text.partition("known to latcast</small>")[0])
     listed = http.get("/api/platforms").json()["platforms"]
     assert sum(each["source"] == "shipped" for each in listed) == len(elsewhere())
-
-
-def test_measurements_of_a_browser_predict_too(sqlite: HubDatabase) -> None:
-    name = "phone/onnxruntime-web-1.30/wasm1+simd+chrome156/fp32"
-    upload(sqlite, measured(lambda item: True, name), contributor(sqlite, trusted=True))
-    own = OwnPlatforms(sqlite.url)
-    looked_at(own)
-
-    [item] = [item for item in jsonlines.read(RUNTIMES) if item.platform == XEON and item.reference.name == "squeezenet1_0"]
-    found = predict("squeezenet1_0", own.platforms[name].predictor)
-
-    assert found.low_ms < float(item.latency_ms or 0.0) < found.high_ms
-    assert (own.platforms[name].facts["kind"], own.left_out) == ("wasm", 0)

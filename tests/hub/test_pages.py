@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from latcast.hub import browser
 from latcast.hub.charts import LogAxis, clusters, strip_rows
 from latcast.hub.database import HubDatabase
-from latcast.hub.pages import _DEVICE_LABELS, _DEVICES, Listed
+from latcast.hub.pages import DEVICE_LABELS, DEVICE_LIST, Listed, render
 from latcast.hub.scales import Forecast
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device, platform, record
@@ -78,18 +78,12 @@ def test_a_platform_shows_measured_and_predicted_networks(filled: TestClient) ->
     assert len(re.findall(r'class="interval"/><circle', text)) == 16 + 1  # and the key
 
 
-def test_a_network_shows_its_platforms(filled: TestClient) -> None:
+def test_a_network_shows_its_platforms_and_a_model_its_error(filled: TestClient) -> None:
     text = filled.get(f"/networks/{NETWORKS[0].key}").text
 
+    assert '<td role="cell" data-label="MAPE %">0.0</td>' in filled.get("/models").text
     assert re.findall(r'href="/platforms/([a-z]+)/', text) == ["fast", "b", "slow"]
     assert "0.500 ms" in text
-
-
-def test_versions_of_the_model_are_shown_with_their_error(filled: TestClient) -> None:
-    text = filled.get("/models").text
-
-    assert "devices" in text
-    assert '<td role="cell" data-label="MAPE %">0.0</td>' in text
 
 
 @pytest.mark.parametrize("path", ["/networks/nothing", "/platforms/a/b/c/d", "/nothing", "/model/0123456789abcdef"])
@@ -123,7 +117,7 @@ def test_lists_are_found_in_sorted_and_turned_over(filled: TestClient) -> None:
     assert "not a field to sort by" in nonsense.text
 
 
-def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
+def test_a_page_of_a_thousand_devices_is_small() -> None:
     """Each has run 500 networks."""
     random = Random(0)
     axis, rows = strip_rows(
@@ -131,10 +125,10 @@ def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
     )
     parts = {"device": "phone", "runtime": "onnxruntime", "runtime_version": "1.31", "unit": "cpu1", "precision": "fp32"}
     shown = [{**row, **parts, "networks": 500, "source": "hub"} for row in rows]
-    found = Listed.of(shown, _DEVICES, _DEVICE_LABELS, ("", "", ""))
+    found = Listed.of(shown, DEVICE_LIST, DEVICE_LABELS, ("", "", ""))
     for _ in range(2):
         assert found.portion.next is not None
-        found = Listed.of(shown, _DEVICES, _DEVICE_LABELS, ("", "", found.portion.next))
+        found = Listed.of(shown, DEVICE_LIST, DEVICE_LABELS, ("", "", found.portion.next))
     about = {
         "version": None,
         "contributors": [],
@@ -144,7 +138,7 @@ def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
     }
     values = {"axis": axis, "rows": shown, "list": found, **about}
     counts = {"measurements": 500_000, "networks": 500, "platforms": 1000, "contributors": 66}
-    page = http.app.state.pages.rendered("devices.html", "/devices", {**values, "counts": counts})  # type: ignore[attr-defined]
+    page = render("devices.html", "/devices", {**values, "counts": counts})
 
     assert (len(found.portion.rows), found.portion.total) == (50, 1000)
     assert b"<span>101 to 150 of 1000</span>" in page

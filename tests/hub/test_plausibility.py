@@ -10,6 +10,7 @@ import pytest
 from latcast.hub.model import HubModel
 from latcast.hub.plausibility import disagreement, implausibility, outliers
 from latcast.hub.scales import Observation
+from latcast.records import Measurement
 from tests.hub.made_up import NETWORKS, device, observed, record
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
@@ -55,6 +56,10 @@ def test_a_plausible_record_is_believed(changes: dict[str, Any]) -> None:
     assert implausibility(record(1, **changes), NOW) is None
 
 
+def indexed(records: list[Measurement]) -> dict[int, Measurement]:
+    return dict(enumerate(records))
+
+
 def model() -> HubModel:
     """Knows that network ``n`` takes n times as long as the first one."""
     return HubModel.fit([item for name in "abc" for item in observed(device(name, 1.0))])
@@ -63,7 +68,7 @@ def model() -> HubModel:
 def test_a_latency_far_from_the_others_of_its_platform_is_an_outlier() -> None:
     records = [*device("phone", 2.0, range(1, 10)), record(10, factor=20.0)]
 
-    found = outliers(records, {}, model())
+    found = outliers(indexed(records), {}, model())
 
     assert list(found) == [9]
     assert "from 9 other networks on this platform" in found[9]
@@ -72,8 +77,8 @@ def test_a_latency_far_from_the_others_of_its_platform_is_an_outlier() -> None:
 def test_believed_latencies_judge_a_later_upload() -> None:
     trusted = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
 
-    assert list(outliers(device("phone", 40.0, [6, 7]), trusted, model())) == [0, 1]
-    assert outliers(device("phone", 2.0, [6, 7]), trusted, model()) == {}
+    assert list(outliers(indexed(device("phone", 40.0, [6, 7])), trusted, model())) == [0, 1]
+    assert outliers(indexed(device("phone", 2.0, [6, 7])), trusted, model()) == {}
 
 
 def test_latencies_that_disagree_together_with_trusted_ones_are_held_together() -> None:
@@ -81,7 +86,7 @@ def test_latencies_that_disagree_together_with_trusted_ones_are_held_together() 
     vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
     records = [*device("phone", 2.6, range(1, 10)), record(10, factor=2.0)]
 
-    found = disagreement(records, vouched, model())
+    found = disagreement(indexed(records), vouched, model())
 
     assert list(found) == list(range(10))
     assert "9 of 10 latencies" in found[0]
@@ -92,18 +97,18 @@ def test_records_that_agree_with_trusted_ones_in_most_networks_are_believed() ->
     vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
     records = [*device("phone", 2.02, range(1, 6)), *device("phone", 2.6, range(6, 10))]
 
-    assert disagreement(records, vouched, model()) == {}
-    assert disagreement(device("phone", 2.6), {}, model()) == {}
-    assert disagreement(device("phone", 2.6), vouched, None) == {}
+    assert disagreement(indexed(records), vouched, model()) == {}
+    assert disagreement(indexed(device("phone", 2.6)), {}, model()) == {}
+    assert disagreement(indexed(device("phone", 2.6)), vouched, None) == {}
 
 
 def test_few_records_have_no_outliers() -> None:
-    assert outliers([record(1, factor=100.0), record(2), record(3)], {}, model()) == {}
-    assert outliers(device("phone", 2.0), {}, None) == {}
+    assert outliers(indexed([record(1, factor=100.0), record(2), record(3)]), {}, model()) == {}
+    assert outliers(indexed(device("phone", 2.0)), {}, None) == {}
 
 
 def test_networks_that_the_model_does_not_know_are_no_outliers() -> None:
-    assert outliers(device("phone", 3.0), {}, HubModel.fit(one_network())) == {}
+    assert outliers(indexed(device("phone", 3.0)), {}, HubModel.fit(one_network())) == {}
 
 
 def one_network() -> list[Observation]:

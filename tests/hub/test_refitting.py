@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from latcast.errors import TrainingError
 from latcast.hub import refitting
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import HubModel
@@ -18,9 +23,8 @@ from latcast.hub.refitting import Refitter, ServedModel, held_out_error, refit
 from latcast.hub.scales import Observation
 from latcast.hub.schema import ModelVersionRow
 from latcast.spaces.catalogue import model
-from tests.hub.made_up import NETWORKS, device, observed
+from tests.hub.made_up import contributor, device, observed, upload
 from tests.hub.serving import wait_for
-from tests.hub.test_database import contributor, upload
 
 
 def devices(**factors: float) -> list[Observation]:
@@ -82,17 +86,11 @@ def test_versions_are_kept_and_the_newest_serves(database: HubDatabase) -> None:
 
     assert first is not None
     assert second is not None
-    assert (first.number, second.number) == (1, 2)
-    assert served.version == second
+    assert (first.number, second.number, served.number) == (1, 2, 2)
     listed = HubReader(database).models()
     assert [(item["number"], item["platforms"], item["measurements"]) for item in listed] == [(2, 3, 60), (1, 1, 20)]
     assert listed[0]["held_out"]["mape"] == pytest.approx(0.0, abs=1e-6)
-    assert database.newest_model() == second
-
-
-def test_without_measurements_no_model_is_fitted(sqlite: HubDatabase) -> None:
-    assert refit(sqlite, ServedModel()) is None
-    assert sqlite.newest_model() is None
+    assert database.newest_model_number() == second.number
 
 
 def test_a_fit_in_a_process_of_its_own_gives_the_same(sqlite: HubDatabase) -> None:
@@ -107,87 +105,86 @@ def test_a_fit_in_a_process_of_its_own_gives_the_same(sqlite: HubDatabase) -> No
     assert here.model.to_json() == there.model.to_json()
 
 
+@contextmanager
+def refitter(database: HubDatabase, served: ServedModel, **options: Any) -> Iterator[Refitter]:
+    found = Refitter(database, served, **{"quiet_s": 0.01, "own_process": False, **options})
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
 def test_the_refitter_fits_when_told_and_serves_what_was_kept(sqlite: HubDatabase) -> None:
-    served = ServedModel()
-    refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False)
-    refitter.start()
-    assert served.model is None
-    upload(sqlite, device("a", 1.0))
-    refitter.notify()
-    wait_for(lambda: served.model)
-    refitter.stop()
+    served, again = ServedModel(), ServedModel()
+    with refitter(sqlite, served) as fitting:
+        assert served.model is None
+        upload(sqlite, device("a", 1.0))
+        fitting.notify()
+        wait_for(lambda: served.model)
 
-    again = ServedModel()
-    restarted = Refitter(sqlite, again, own_process=False)
-    restarted.start()
-
-    assert again.version == served.version
-    restarted.stop()
+    with refitter(sqlite, again):
+        assert again.number == served.number == 1
     assert len(HubReader(sqlite).models()) == 1
 
 
 def test_a_version_of_a_model_that_is_gone_is_fitted_again(sqlite: HubDatabase, caplog: pytest.LogCaptureFixture) -> None:
     upload(sqlite, device("a", 1.0))
-    old = refit(sqlite, ServedModel())
-    assert old is not None
-    sqlite.keep_model(replace(old, model="gaussian-process"))
+    refit(sqlite, ServedModel())
+    figures = {name: value for name, value in HubReader(sqlite).models()[0].items() if name != "number"}
+    sqlite.keep_model(ModelVersionRow(**{**figures, "model": "gaussian-process"}, content={}))
     served = ServedModel()
 
-    refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False)
-    refitter.start()
-    wait_for(lambda: served.model)
-    refitter.stop()
+    with refitter(sqlite, served):
+        wait_for(lambda: served.model)
 
-    assert served.version is not None
-    assert served.version.number == 3
-    assert "version 2 of the model cannot be served and is fitted again" in caplog.text
+    assert served.number == 3
+    assert "version 2 of the model cannot be served" in caplog.text
 
 
-def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    served = ServedModel()
-    upload(sqlite, device("a", 1.0))
-    old = refit(sqlite, served)
-    tried = []
-
-    def fails(observations: Sequence[Observation], before: HubModel | None = None) -> None:
-        tried.append(len(observations))
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(HubModel, "fit", fails)
-    upload(sqlite, device("b", 2.0))
-    refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False)
-    refitter.start()
-    wait_for(lambda: tried)
-    refitter.stop()
-
-    assert tried == [40]
-    assert served.version == old
-    assert served.model is not None
-    assert served.model.predict(NETWORKS[:1], {NETWORKS[1].key: 4.0})[NETWORKS[0].key].latency_ms == pytest.approx(2.0)
-
-
-def test_a_failed_fit_is_reported_and_repeated(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fit_is_reported_and_repeated_while_the_old_model_serves(
+    sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served, tried = ServedModel(), []
+    upload(sqlite, device("a", 1.0))
+    refit(sqlite, served)
     real = HubModel.fit
 
     def fails_once(observations: Sequence[Observation], before: HubModel | None = None) -> HubModel:
-        tried.append(refitter.state)
+        tried.append((len(observations), served.number))
         if len(tried) == 1:
             raise MemoryError
         return real(observations, before)
 
     monkeypatch.setattr(HubModel, "fit", fails_once)
-    upload(sqlite, device("a", 1.0))
-    refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False, first_retry_s=0.05)
-    refitter.start()
-    failed = wait_for(lambda: refitter.state if refitter.state.problem else None)
-    wait_for(lambda: served.model)
-    wait_for(lambda: not refitter.state.running)
-    refitter.stop()
+    upload(sqlite, device("b", 2.0))
+    with refitter(sqlite, served, first_retry_s=0.05) as fitting:
+        failed = wait_for(lambda: fitting.state if fitting.state.problem else None)
+        wait_for(lambda: served.number == 2)
+        wait_for(lambda: not fitting.state.running)
 
     assert (failed.problem, failed.retry_in_s) == ("MemoryError", 0.05)
-    assert len(tried) == 2
-    assert refitter.state == refitting.RefitState()
+    assert tried == [(40, 1), (40, 1)]
+    assert fitting.state == refitting.RefitState()
+
+
+def killed(url: str) -> bool:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+
+def out_of_memory(url: str) -> bool:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(("fit", "reason"), [(killed, "was ended"), (out_of_memory, "GB of memory")])
+def test_a_process_that_cannot_fit_says_why(
+    sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch, fit: Callable[[str], bool], reason: str
+) -> None:
+    monkeypatch.setattr(refitting, "_fit_within_memory", fit)
+
+    with pytest.raises(TrainingError, match=reason):
+        refit(sqlite, ServedModel(), own_process=True)
 
 
 def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) -> None:
@@ -207,14 +204,8 @@ def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) ->
     server.kill()
     server.wait()
 
-    wait_for(lambda: not _alive(child))
-
-
-def _alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    stat = Path(f"/proc/{child}/stat")
+    wait_for(lambda: not stat.is_file() or stat.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def test_errors_are_judged_on_devices_of_trusted_contributors_alone() -> None:
@@ -242,15 +233,12 @@ def test_the_content_of_old_versions_goes_and_their_figures_stay(sqlite: HubData
 
 def test_the_shipped_model_serves_until_the_first_fit(sqlite: HubDatabase) -> None:
     served = ServedModel()
-    refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False, seed=True)
-    refitter.start()
-
-    assert served.version is not None
-    assert served.version.number == 0
-    mobile, squeeze = model("mobilenet_v2_0_75"), model("squeezenet1_1")
-    found = served.model.predict([mobile], {squeeze.key: 20.0}) if served.model else {}
-    assert found[mobile.key].low_ms < found[mobile.key].latency_ms < found[mobile.key].high_ms
-    upload(sqlite, device("a", 1.0))
-    refitter.notify()
-    wait_for(lambda: served.version and served.version.number == 1)
-    refitter.stop()
+    with refitter(sqlite, served, seed=True) as fitting:
+        mobile, squeeze = model("mobilenet_v2_0_75"), model("squeezenet1_1")
+        assert served.model is not None
+        assert served.number == 0
+        found = served.model.predict([mobile], {squeeze.key: 20.0})[mobile.key]
+        assert found.low_ms < found.latency_ms < found.high_ms
+        upload(sqlite, device("a", 1.0))
+        fitting.notify()
+        wait_for(lambda: served.number == 1)

@@ -9,9 +9,10 @@ import pytest
 from latcast.errors import HubError
 from latcast.graph.compact import unpack
 from latcast.graph.ir import Graph
-from latcast.hub import shared_models
+from latcast.hub import database as hub_database
+from latcast.hub import model_forecasts
 from latcast.hub.database import HubDatabase
-from latcast.hub.shared_models import packed_shapes
+from latcast.hub.model_forecasts import packed_shapes
 from latcast.networks import read_model
 
 
@@ -32,32 +33,20 @@ def test_a_shared_model_has_the_same_shapes_and_no_names(network: Graph) -> None
     assert len(packed) < 3000
 
 
-def test_a_model_is_kept_until_it_is_removed(database: HubDatabase, network: Graph) -> None:
-    key, packed = network.structure_key, packed_shapes(network)
-    database.share_model(key, packed)
-    database.share_model(key, packed)
-
-    assert database.shared_model(key) == packed
-    assert database.shared_model("0" * 16) is None
-    assert database.shared_model("x\x00") is None
-    database.remove_shared_model(key)
-    assert database.shared_model(key) is None
-    with pytest.raises(HubError, match="no shared model has the key"):
-        database.remove_shared_model(key)
-
-
-def test_the_first_shared_goes_where_there_are_too_many(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_models, "MAX_SHARED", 2)
+def test_models_are_kept_until_they_are_removed_or_too_many(database: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_database, "MAX_SHARED", 2)
     moments = iter(["2026-01-01", "2026-01-02", "2026-01-03"])
-    monkeypatch.setattr(shared_models, "utc_now", lambda: next(moments))
-    for key in ("a" * 16, "b" * 16, "c" * 16):
-        sqlite.share_model(key, b"x")
+    monkeypatch.setattr(hub_database, "utc_now", lambda: next(moments))
+    for key in ("a" * 16, "a" * 16, "b" * 16, "c" * 16):
+        database.share_model(key, b"x")
 
-    assert [sqlite.shared_model(key * 16) for key in "abc"] == [None, b"x", b"x"]
+    assert [database.shared_model(key) for key in ("a" * 16, "b" * 16, "c" * 16, "x\x00")] == [None, b"x", b"x", None]
+    database.remove_shared_model("b" * 16)
+    assert database.shared_model("b" * 16) is None
 
 
 def test_a_model_of_too_many_shapes_gets_no_link(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_models, "MAX_GRAPH_BYTES", 100)
+    monkeypatch.setattr(model_forecasts, "MAX_GRAPH_BYTES", 100)
 
     with pytest.raises(HubError, match="expected at most 100"):
         packed_shapes(network)

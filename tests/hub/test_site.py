@@ -12,8 +12,7 @@ from latcast.hub.refitting import ServedModel, refit
 from latcast.hub.scales import Forecast
 from latcast.hub.site import Forecaster
 from latcast.records import Reference
-from tests.hub.made_up import NETWORKS, device
-from tests.hub.test_database import upload
+from tests.hub.made_up import NETWORKS, device, upload
 
 
 def test_a_question_is_asked_once_until_another_model_serves(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +28,7 @@ def test_a_question_is_asked_once_until_another_model_serves(sqlite: HubDatabase
     monkeypatch.setattr(HubModel, "predict", counted)
     served = ServedModel()
     forecaster = Forecaster(served)
+    assert forecaster.predict(NETWORKS, {NETWORKS[0].key: 1.0}) == {}
     upload(sqlite, device("a", 1.0))
     refit(sqlite, served)
     first = forecaster.predict(NETWORKS[:2], {NETWORKS[2].key: 6.0})
@@ -42,7 +42,3 @@ def test_a_question_is_asked_once_until_another_model_serves(sqlite: HubDatabase
     refit(sqlite, served)
     forecaster.predict(NETWORKS[:2], {NETWORKS[2].key: 6.0})
     assert asked == [2, 3, 2, 2]
-
-
-def test_without_a_model_there_are_no_forecasts() -> None:
-    assert Forecaster(ServedModel()).predict(NETWORKS, {NETWORKS[0].key: 1.0}) == {}

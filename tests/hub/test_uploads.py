@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from latcast.hub.uploads import MAX_RECORDS, MalformedUploadError, parse_upload
+from latcast.errors import HubError
+from latcast.hub.uploads import MAX_RECORDS, parse_upload
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
 
@@ -20,12 +19,6 @@ def with_(**changes: Any) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
 
 
-def test_measurements_come_out_as_they_went_in() -> None:
-    records = device("phone", 2.0)
-
-    assert parse_upload(lines(records)) == records
-
-
 def test_blank_lines_are_skipped() -> None:
     assert len(parse_upload(b"\n\n" + lines([record(1)]) + b"\n  \n")) == 1
 
@@ -34,24 +27,16 @@ def test_blank_lines_are_skipped() -> None:
     ("line", "reason"),
     [
         (b"", "no measurement in the upload"),
-        (b"{", "line 1: not JSON"),
+        (lines(device("phone", 1.0, [1, 2])) + b"{\n", "line 3: not JSON"),
         (b"[]", "a list where a JSON object"),
-        (b"\xff", "not UTF-8"),
-        (b'{"a": NaN}', "found NaN, expected a finite number"),
-        (b'{"a": 1e999}', "found 1e999, expected a finite number"),
         (b'{"a": 9007199254740993}', "an integer beyond"),
         (b'{"a": ' + b"[" * 20 + b"]" * 20 + b"}", "nested deeper"),
         (b'{"a": "\\u0000"}', "control characters"),
-        (b'{"a": "\\ud800"}', "half a character"),
         (b'{"a": "' + b"x" * 5000 + b'"}', "a text of 5000 characters"),
         (b'{"a": "' + b"x" * 1_000_001 + b'"}', "expected at most 1000000"),
-        (with_(platform="phone"), "is not a platform id"),
         (with_(platform="local/onnxruntime-1.31/cpu1/fp32"), "name the device"),
         (with_(platform="p" * 120 + "/onnxruntime-1.31/cpu1/fp32"), "120 characters of the device"),
-        (with_(runs_ms=[1.0, True]), "runs_ms must be numbers above 0"),
         (with_(runs_ms=[1.0] * 10_001, rounds=[], probe_ms=[], probe_parts_ms={}), "10001 runs"),
-        (b'{"a": 123456789012345678901234567890}', "an integer of 30 digits"),
-        (with_(latency_ms=True), "latency_ms is a bool"),
         (with_(taken_at="yesterday"), "taken_at 'yesterday'"),
         (with_(taken_at="2026-01-01T00:00:00+05:00"), "a time in UTC"),
         (with_(executed=[{"name": "a"}]), "no 'kind'"),
@@ -62,25 +47,20 @@ def test_blank_lines_are_skipped() -> None:
     ],
 )  # fmt: skip
 def test_a_malformed_upload_is_refused_with_the_reason(line: bytes, reason: str) -> None:
-    with pytest.raises(MalformedUploadError) as problem:
+    with pytest.raises(HubError) as problem:
         parse_upload(line)
 
     assert reason in str(problem.value)
 
 
-def test_a_refusal_names_the_line() -> None:
-    with pytest.raises(MalformedUploadError, match="line 3: not JSON"):
-        parse_upload(lines(device("phone", 1.0, [1, 2])) + b"{\n")
-
-
 def test_too_many_records_are_refused() -> None:
-    with pytest.raises(MalformedUploadError, match=f"more than {MAX_RECORDS} records"):
+    with pytest.raises(HubError, match=f"more than {MAX_RECORDS} records"):
         parse_upload(lines([record(1)] * (MAX_RECORDS + 1)))
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n"])
 def test_a_document_of_too_many_lines_is_refused(line: bytes) -> None:
-    with pytest.raises(MalformedUploadError, match="2000000 lines, expected at most 1000 records"):
+    with pytest.raises(HubError, match="2000000 lines, expected at most 1000 records"):
         parse_upload(line * 2_000_000)
 
 
@@ -93,26 +73,3 @@ def test_a_file_is_known_by_its_hash_and_name_alone() -> None:
     assert found.reference.parameters == {"sha256": "ab" * 32}
     assert found.reference.name == "model"
     assert Reference("file", {"path": "/elsewhere", "sha256": "ab" * 32}).key == found.reference.key
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-@given(st.sampled_from(sorted(GOOD)), JSON_VALUES)
-def test_any_value_in_any_field_is_read_or_refused(field: str, value: Any) -> None:
-    try:
-        found = parse_upload(json.dumps({**GOOD, field: value}).encode())
-    except MalformedUploadError:
-        return
-    assert len(found) == 1
-    json.dumps(found[0].to_json(), allow_nan=False).encode()
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(content: bytes) -> None:
-    with pytest.raises(MalformedUploadError):
-        parse_upload(content)

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.hub.serving import Server, free_port
-from latcast.cli.main import run
 from latcast.hub.database import HubDatabase
 from latcast.hub.workers import MARK
 from tests.hub.made_up import device, lines
-from tests.hub.serving import wait_for
+from tests.hub.serving import fetched, wait_for
 
 pytestmark = pytest.mark.slow
-
-
-def fetched(url: str, content: bytes | None = None, token: str = "") -> Any:
-    request = urllib.request.Request(url, data=content, headers={"authorization": f"Bearer {token}"} if token else {})
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-    except OSError:
-        return None
 
 
 def status(url: str) -> int:
@@ -78,8 +66,3 @@ def test_workers_share_a_database_and_a_dead_one_is_replaced(new_postgresql: str
 
     assert not any(Path(f"/proc/{each}").exists() for each in left)
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-def test_several_workers_of_a_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["hub", "serve", "--workers", "2", "--database", str(tmp_path / "hub.sqlite"), "--port", str(free_port())]) == 1
-    assert "2 workers need PostgreSQL" in capsys.readouterr().err

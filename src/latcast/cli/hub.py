@@ -119,7 +119,9 @@ def serve(
             raise HubError(
                 f"--proxy: '{each}' is not a valid address or network ({problem}); expected such as 127.0.0.1"
             ) from problem
-    base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
+    # Where the server listens at all addresses, one that other machines can use is shown.
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    base = (url or f"{'https' if certificate else 'http'}://{shown}:{port}").rstrip("/")
     with listening:
         with open_hub(database) as hub:
             if workers > 1 and not hub.url.startswith("postgresql"):
@@ -193,13 +195,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _shown_host(host: str) -> str:
-    """Return an address that other machines can use, where the server listens at all of them."""
-    if host not in ("0.0.0.0", "::"):
-        return f"[{host}]" if ":" in host else host
-    return socket.gethostname()
-
-
 def _show_invitation(hub: HubDatabase, base: str) -> None:
     """Print a link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
     import segno
@@ -237,7 +232,7 @@ def issue(
             contributor, label=label, lifetime=timedelta(days=days) if days else None, trusted=trusted, most_platforms=platforms
         )
     if as_json:
-        print_json({"token": text, **token.to_json()})
+        print_json({"token": text, **vars(token)})
     else:
         print(text)
         until = f"until {token.expires_at[:10]}" if token.expires_at else "without end"
@@ -258,7 +253,7 @@ def listed(database: Database = "", as_json: options.AsJson = False) -> None:
         found = hub.tokens()
     now = utc_now()
     if as_json:
-        print_json({"tokens": [{**token.to_json(), "state": token.state(now)} for token in found]})
+        print_json({"tokens": [{**vars(token), "state": token.state(now)} for token in found]})
         return
     print_table(
         "",
@@ -295,7 +290,7 @@ def revoke(
         agreed(f"End the token {token_id}? It cannot be used to upload any more.", yes)
         token = hub.revoke_token(token_id)
     if as_json:
-        print_json(token.to_json())
+        print_json(vars(token))
     else:
         print(f"revoked {token.id} of {token.contributor}")
 

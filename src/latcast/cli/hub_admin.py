@@ -133,7 +133,7 @@ def undo(
             agreed(f"{'Erase' if erase else 'Take back'} {said}?", yes)
             found = hub.undo(scope, erase=erase, reason=reason)
     if as_json:
-        print_json(found.to_json())
+        print_json(vars(found))
     elif dry_run:
         print(f"would take back {said}")
     else:
@@ -248,13 +248,15 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
       latcast hub refit
     """
     from latcast.hub import refitting
+    from latcast.hub.queries import HubReader
 
     with open_hub(database) as hub:
         version = refitting.refit(hub, refitting.ServedModel())
-    if version is None:
-        raise HubError("there is nothing to fit to; upload measurements first")
+        if version is None:
+            raise HubError("there is nothing to fit to; upload measurements first")
+        newest = HubReader(hub).models()[0]
     if as_json:
-        print_json({name: value for name, value in vars(version).items() if name != "content"})
+        print_json(newest)
     else:
         error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
         platforms = "1 platform" if version.platforms == 1 else f"{version.platforms} platforms"
@@ -336,7 +338,7 @@ def snapshot(
     with open_hub(database) as hub:
         found = make_snapshot(hub, where, licence=licence, url=url, parquet=parquet)
     if as_json:
-        print_json({"folder": str(where / found.version), **found.to_json()})
+        print_json({"folder": str(where / found.version), **vars(found)})
     else:
         size_mb = sum(each["size_bytes"] for each in found.files.values()) / 1e6
         print(f"{where / found.version}: {found.measurements} measurements, {size_mb:.1f} MB, {found.licence}")

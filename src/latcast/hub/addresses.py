@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
+
+import numpy as np
 
 FOLDER = "LATCAST_HUB_SHARED"
 """Environment variable with the folder that workers share; a single process has none."""
@@ -18,9 +21,9 @@ PLACE = "LATCAST_HUB_PLACE"
 
 MOST_WORKERS = 64
 
-ROWS, WAYS = 10_240, 8
-"""Addresses that are kept, and places that one may have. Of a full set of places the one used longest ago is taken: an attacker
-with more addresses than that is not held by counting."""
+SETS, WAYS = 1280, 8
+"""Sets of places for addresses, and places of a set. Of a full set the place used longest ago is taken: an attacker with more
+addresses than places is not held by counting."""
 
 
 def network_of(address: str) -> str:
@@ -51,21 +54,23 @@ class AddressTable:
     """
 
     def __init__(self, name: str, columns: int) -> None:
-        self._stride = columns + 2  # the address, and when it was used
-        size = ROWS * self._stride * 8
+        shape = (SETS, WAYS, 2 + columns)  # the address, when it was used, and its numbers
         folder = os.environ.get(FOLDER)
-        self._file = -1
+        self._file: int | None = None
         if folder is None:
             self._secret = os.urandom(16)
+            self._rows: np.ndarray = np.zeros(shape)
         else:
             # The folder's name was drawn for this server, and others on the network do not see it.
             self._secret = blake2b(f"{folder}/{name}".encode(), digest_size=16).digest()
-            self._file = os.open(Path(folder) / f"{name}.addresses", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, size)
-        self._numbers = memoryview(mmap.mmap(self._file, size)).cast("d")
+            descriptor = os.open(Path(folder) / f"{name}.addresses", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            size_bytes = 8 * math.prod(shape)
+            os.ftruncate(descriptor, size_bytes)
+            self._rows = np.frombuffer(mmap.mmap(descriptor, size_bytes), dtype=np.float64).reshape(shape)
+            self._file = descriptor
 
     @contextmanager
-    def row(self, address: str, now_s: float) -> Iterator[tuple[memoryview[float], bool]]:
+    def row(self, address: str, now_s: float) -> Iterator[tuple[np.ndarray, bool]]:
         """Yield the numbers of an address, which may be changed, and whether they are new; other workers wait meanwhile.
 
         Args:
@@ -73,30 +78,27 @@ class AddressTable:
             now_s: On a clock that all workers share.
         """
         digest = blake2b(address.encode("utf-8", "surrogatepass"), digest_size=6, key=self._secret).digest()
-        wanted = float(int.from_bytes(digest, "big") + 1)
-        first = int(wanted) % (ROWS // WAYS) * WAYS * self._stride
-        places = range(first, first + WAYS * self._stride, self._stride)
+        wanted = int.from_bytes(digest, "big") + 1
+        rows = self._rows[wanted % SETS]
         with self._locked():
-            numbers = self._numbers
-            found = next((place for place in places if numbers[place] == wanted), None)
-            new = found is None
-            if found is None:
-                found = min(places, key=lambda place: (numbers[place] != 0, numbers[place + 1]))
-                for column in range(self._stride):
-                    numbers[found + column] = 0.0
-                numbers[found] = wanted
-            numbers[found + 1] = now_s
-            yield numbers[found + 2 : found + self._stride], new
+            known = np.flatnonzero(rows[:, 0] == wanted)
+            new = not len(known)
+            # A free place, else that used longest ago.
+            row = rows[np.argmin(np.where(rows[:, 0] == 0, -1.0, rows[:, 1])) if new else known[0]]
+            if new:
+                row[:] = 0.0
+                row[0] = wanted
+            row[1] = now_s
+            yield row[2:], new
 
     def clear(self, column: int) -> None:
         """Set a column of all addresses to 0."""
         with self._locked():
-            for place in range(2 + column, len(self._numbers), self._stride):
-                self._numbers[place] = 0.0
+            self._rows[:, :, 2 + column] = 0.0
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        if self._file < 0:
+        if self._file is None:
             yield
             return
         import fcntl  # where there are no several workers there may be none

@@ -16,7 +16,7 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.entries import network_json
 from latcast.hub.listing import DEVICES, NETWORKS, PLATFORMS, Cursor, Find, Limit, Listing, Row, SortBy
-from latcast.hub.queries import NotFoundError
+from latcast.hub.queries import HubReader
 from latcast.hub.site import Site, as_json
 from latcast.hub.snapshot import list_snapshots, snapshot_file
 from latcast.hub.uploads import MAX_BODY_BYTES, MAX_CONTENT_BYTES, MAX_RECORDS, SEVERAL, parse_upload, unpacked
@@ -32,201 +32,201 @@ def platform_id(device: Part, runtime: Part, unit: Part, precision: Part) -> str
     return f"{device}/{runtime}/{unit}/{precision}"
 
 
+async def current_site(request: Request) -> Site:
+    """Return the site that the application of a request serves."""
+    site: Site = request.app.state.site
+    return site
+
+
+CurrentSite = Annotated[Site, Depends(current_site)]
 PlatformId = Annotated[str, Depends(platform_id)]
 Key = Annotated[str, Path(max_length=64, description="A network's key.")]
 MaybePlatform = Annotated[str | None, Query(max_length=200, description="Only of this platform id.")]
 MaybeNetwork = Annotated[str | None, Query(max_length=64, description="Only of the network with this key.")]
 NetworkPrecision = Annotated[str, Query(pattern="^(fp32|int8)$", description='"fp32" or "int8", quantised.')]
 MaybeRole = Annotated[str | None, Query(pattern="^(network|kernel)$", description='"network" or "kernel".')]
+Credentials = Annotated[
+    HTTPAuthorizationCredentials | None,
+    Depends(HTTPBearer(auto_error=False, description="A token from the hub's administrator; reading needs none.")),
+]
 
 _SAID: dict[str, Any] = {
     "type": "object",
     "properties": {"detail": {"description": "What was found, what was expected, what to do."}},
     "required": ["detail"],
 }
+_REFUSALS = {
+    400: "The body cannot be read.",
+    401: "No token, or one that is not valid.",
+    404: "There is nothing of this name.",
+    413: "Larger than an upload may be.",
+    422: "Malformed; nothing was stored.",
+    429: "Too many requests from this address; Retry-After says when to try again.",
+    409: "There is no model yet; try again in a minute.",
+    503: "The database does not answer.",
+}
+
+router = APIRouter(prefix="/api")
 
 
 def says(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Return refusals for the OpenAPI document."""
-    texts = {
-        400: "The body cannot be read.",
-        401: "No token, or one that is not valid.",
-        404: "There is nothing of this name.",
-        413: "Larger than an upload may be.",
-        422: "Malformed; nothing was stored.",
-        429: "Too many requests from this address; Retry-After says when to try again.",
-        409: "There is no model yet; try again in a minute.",
-        503: "The database does not answer.",
-    }
-    return {code: {"description": texts[code], "content": {"application/json": {"schema": _SAID}}} for code in (*codes, 429)}
+    content = {"application/json": {"schema": _SAID}}
+    return {code: {"description": _REFUSALS[code], "content": content} for code in (*codes, 429)}
 
 
-bearer = HTTPBearer(auto_error=False, description="A token from the hub's administrator; reading needs none.")
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+def reading(path: str, summary: str, *codes: int) -> Any:
+    """Return the decorator of a route that reads; ``codes`` are its own refusals."""
+    return router.get(path, summary=summary, responses=says(*codes, 503))
 
 
-class Api:
-    """The routes of one site."""
+def _list_rows(what: str, listing: Listing, rows: Callable[[HubReader], Sequence[Row]], summary: str) -> None:
+    """Add the route of a list, which is found in, sorted, and given in portions."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    @reading(f"/{what}", summary, 422)
+    async def listed(site: CurrentSite, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
+        def portion() -> dict[str, Any]:
+            found = listing.portion(rows(site.reader), find, sort, limit, cursor)
+            return {what: found.rows, "total": found.total, "next": found.next}
 
-    def router(self) -> APIRouter:
-        """Return all routes, below ``/api``."""
-        router = APIRouter(prefix="/api")
-        reader = self.site.reader
-        reading: tuple[tuple[str, Callable[..., Any], str, tuple[int, ...]], ...] = (
-            ("/devices", self._listing("devices", DEVICES, reader.devices), "Devices with their platforms", (422,)),
-            (
-                "/platforms",
-                self._listing("platforms", PLATFORMS, reader.all_platforms),
-                "Platforms: those measured here, and those that come with latcast",
-                (422,),
-            ),
-            ("/platforms/" + PLATFORM_PATH, self.platform, "What is measured and predicted of a platform", (404, 422)),
-            ("/bundles/" + PLATFORM_PATH, self.bundle, "The predictor of a platform, for latcast predict --on hub:", (404, 422)),
-            ("/bundles/" + PLATFORM_PATH + "/digest", self.digest, "The size and the SHA-256 of such a predictor", (404, 422)),
-            ("/snapshots", self.snapshots, "Versions of all measurements that stay as they are", ()),
-            ("/snapshots/{version}/{name}", self.snapshot, "A file of such a version", (404, 422)),
-            ("/networks", self._listing("networks", NETWORKS, reader.networks), "Networks with their range of latencies", (422,)),
-            ("/networks/{key}", self.network, "A network with its latency on each platform", (404, 422)),
-            ("/networks/{key}/onnx", self.onnx, "A signature network as an ONNX file", (404, 422)),
-            ("/measurements", self.measurements, "Measurements, in portions", (422,)),
-            ("/export", self.export, "All measurements as compressed JSON Lines", (422,)),
-            ("/contributors", self.contributors, "Who contributed how much", ()),
-            ("/models", self.models, "Versions of the cross-device model with their error on held-out devices", ()),
-            ("/signature", self.signature, "The networks that a new device runs, and some to check predictions by", ()),
-            ("/health", self.health, "Whether the server can answer", ()),
-        )
-        for path, function, summary, codes in reading:
-            router.add_api_route(path, function, methods=["GET"], summary=summary, responses=says(*codes, 503))
-        router.add_api_route(
-            "/measurements",
-            self.upload,
-            methods=["POST"],
-            summary="Contribute measurements",
-            description=f"JSON Lines, one measurement a line; at most {MAX_RECORDS} and {MAX_BODY_BYTES} bytes, gzip allowed. "
-            "The same content may be sent again: it is stored once.",
-            responses=says(400, 401, 413, 422, 503),
-            openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES: {"schema": {"type": "string"}}}}},
-        )
-        return router
+        return await _cached(site, (what, find, sort, str(limit), cursor), portion)
 
-    async def _cached(self, key: tuple[str, ...], make: Callable[[], Any]) -> Response:
-        content = await self.site.cache.answer(key, lambda: as_json(make()))
-        return Response(content, media_type="application/json")
 
-    def _listing(self, what: str, listing: Listing, rows: Callable[[], Sequence[Row]]) -> Callable[..., Any]:
-        """Return the route of a list, which is found in, sorted, and given in portions."""
+_list_rows("devices", DEVICES, HubReader.devices, "Devices with their platforms")
+_list_rows("platforms", PLATFORMS, HubReader.all_platforms, "Platforms: those measured here, and those that come with latcast")
+_list_rows("networks", NETWORKS, HubReader.networks, "Networks with their range of latencies")
 
-        async def listed(find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
-            def portion() -> dict[str, Any]:
-                found = listing.portion(rows(), find, sort, limit, cursor)
-                return {what: found.rows, "total": found.total, "next": found.next}
 
-            return await self._cached((what, find, sort, str(limit), cursor), portion)
+async def _cached(site: Site, key: tuple[str, ...], make: Callable[[], Any]) -> Response:
+    return Response(await site.cache.answer(key, lambda: as_json(make())), media_type="application/json")
 
-        return listed
 
-    async def contributors(self) -> Response:
-        return await self._cached(("contributors",), lambda: {"contributors": self.site.reader.contributors()})
+@reading("/platforms/" + PLATFORM_PATH, "What is measured and predicted of a platform", 404, 422)
+async def platform(site: CurrentSite, platform: PlatformId) -> Response:
+    return await _cached(site, ("platform", platform), lambda: site.reader.device_page(platform, site.forecaster.predict))
 
-    async def models(self) -> Response:
-        refit = self.site.refitter.state.to_json()
-        serving = self.site.served.number
-        return await self._cached(
-            ("models", json.dumps(refit), str(serving)),
-            lambda: {"models": self.site.reader.models(), "serving": serving, "refit": refit},
-        )
 
-    async def platform(self, platform: PlatformId) -> Response:
-        predict = self.site.forecaster.predict
-        return await self._cached(("platform", platform), lambda: self.site.reader.device_page(platform, predict))
+@reading("/bundles/" + PLATFORM_PATH, "The predictor of a platform, for latcast predict --on hub:", 404, 422)
+async def bundle(site: CurrentSite, platform: PlatformId) -> Response:
+    return Response(await _bundle(site, platform), media_type="application/zip")
 
-    async def bundle(self, platform: PlatformId) -> Response:
-        return Response(await self._bundle(platform), media_type="application/zip")
 
-    async def digest(self, platform: PlatformId) -> Response:
-        content = await self._bundle(platform)
-        return JSONResponse({"platform": platform, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+@reading("/bundles/" + PLATFORM_PATH + "/digest", "The size and the SHA-256 of such a predictor", 404, 422)
+async def digest(site: CurrentSite, platform: PlatformId) -> Response:
+    content = await _bundle(site, platform)
+    return JSONResponse({"platform": platform, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()})
 
-    async def _bundle(self, platform: str) -> bytes:
-        return await self.site.cache.answer(("bundle", platform), lambda: self.site.reader.bundle(platform))
 
-    async def snapshots(self) -> Response:
-        found = await run_in_threadpool(list_snapshots, self.site.settings.snapshots)
-        return Response(as_json({"snapshots": [each.to_json() for each in found]}), media_type="application/json")
+async def _bundle(site: Site, platform: str) -> bytes:
+    return await site.cache.answer(("bundle", platform), lambda: site.reader.bundle(platform))
 
-    async def snapshot(self, version: Key, name: Key) -> Response:
-        try:
-            path = snapshot_file(self.site.settings.snapshots, version, name)
-        except HubError as problem:
-            raise NotFoundError(str(problem)) from problem
-        return FileResponse(path, media_type="application/octet-stream", filename=f"{version}-{name}")
 
-    async def network(self, key: Key) -> Response:
-        return await self._cached(("network", key), lambda: self.site.reader.network(key))
+@reading("/snapshots", "Versions of all measurements that stay as they are")
+async def snapshots(site: CurrentSite) -> Response:
+    found = await run_in_threadpool(list_snapshots, site.settings.snapshots)
+    return Response(as_json({"snapshots": [vars(each) for each in found]}), media_type="application/json")
 
-    async def signature(self) -> Response:
-        def listed(names: tuple[str, ...]) -> list[dict[str, Any]]:
-            # The text too: a reader that is not Python may write 1.0 as 1, and a key is a hash of the text.
-            return [
-                {
-                    **network_json(item),
-                    "reference": item.to_json(),
-                    "reference_text": json.dumps(item.to_json()),
-                    "integrity": browser.known_integrity(item),
-                }
-                for item in browser.networks(names).values()
-            ]
 
-        found = await run_in_threadpool(lambda: {"signature": listed(browser.SIGNATURE), "check": listed(browser.CHECK)})
-        return Response(as_json(found), media_type="application/json")
+@reading("/snapshots/{version}/{name}", "A file of such a version", 404, 422)
+async def snapshot(site: CurrentSite, version: Key, name: Key) -> Response:
+    path = snapshot_file(site.settings.snapshots, version, name)
+    return FileResponse(path, media_type="application/octet-stream", filename=f"{version}-{name}")
 
-    async def onnx(self, key: Key, precision: NetworkPrecision = "fp32") -> Response:
-        reference = browser.served_networks().get(key)
-        if reference is None:
-            raise NotFoundError(f"'{key}' is not a signature network; /api/signature lists them")
-        file = await run_in_threadpool(browser.onnx_file, reference, precision)
-        return FileResponse(
-            file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}
-        )
 
-    async def measurements(
-        self,
-        platform: MaybePlatform = None,
-        network: MaybeNetwork = None,
-        role: MaybeRole = None,
-        limit: Annotated[int, Query(ge=1, le=500)] = 100,
-        cursor: Cursor = "",
-    ) -> Response:
-        found = await run_in_threadpool(
-            self.site.reader.measurements, platform=platform, network=network, role=role, after=cursor, limit=limit
-        )
-        following = found[-1]["id"] if len(found) == limit else None
-        return Response(as_json({"measurements": found, "next": following}), media_type="application/json")
+@reading("/networks/{key}", "A network with its latency on each platform", 404, 422)
+async def network(site: CurrentSite, key: Key) -> Response:
+    return await _cached(site, ("network", key), lambda: site.reader.network(key))
 
-    async def export(self, platform: MaybePlatform = None, role: MaybeRole = None) -> Response:
-        return StreamingResponse(
-            self.site.reader.export(platform=platform, role=role),
-            media_type="application/gzip",
-            headers={"content-disposition": 'attachment; filename="measurements.jsonl.gz"'},
-        )
 
-    async def health(self) -> Response:
-        ready = await run_in_threadpool(self.site.healthy)
-        return JSONResponse({"database": ready, "model": self.site.served.number}, status_code=200 if ready else 503)
+@reading("/networks/{key}/onnx", "A signature network as an ONNX file", 404, 422)
+async def onnx(key: Key, precision: NetworkPrecision = "fp32") -> Response:
+    reference = browser.served_networks().get(key)
+    if reference is None:
+        raise HubError(f"'{key}' is not a signature network; /api/signature lists them", 404)
+    file = await run_in_threadpool(browser.onnx_file, reference, precision)
+    return FileResponse(
+        file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}
+    )
 
-    async def upload(self, request: Request, credentials: Credentials) -> Response:
-        database = self.site.database
-        contributor_id, token = await run_in_threadpool(database.check_token, credentials.credentials if credentials else "")
-        content = b"".join([portion async for portion in unpacked(request, MAX_CONTENT_BYTES, SEVERAL)])
 
-        def store() -> dict[str, Any]:
-            return database.receive(contributor_id, content, parse_upload(content), self.site.served.model, token)
+@reading("/measurements", "Measurements, in portions", 422)
+async def measurements(
+    site: CurrentSite,
+    platform: MaybePlatform = None,
+    network: MaybeNetwork = None,
+    role: MaybeRole = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Cursor = "",
+) -> Response:
+    found = await run_in_threadpool(
+        site.reader.measurements, platform=platform, network=network, role=role, after=cursor, limit=limit
+    )
+    following = found[-1]["id"] if len(found) == limit else None
+    return Response(as_json({"measurements": found, "next": following}), media_type="application/json")
 
-        answer = await run_in_threadpool(store)
-        if answer["accepted"] and not answer["repeated"]:
-            self.site.cache.forget()
-            self.site.refitter.notify()
-        return JSONResponse(answer)
+
+@reading("/export", "All measurements as compressed JSON Lines", 422)
+async def export(site: CurrentSite, platform: MaybePlatform = None, role: MaybeRole = None) -> Response:
+    return StreamingResponse(
+        site.reader.export(platform=platform, role=role),
+        media_type="application/gzip",
+        headers={"content-disposition": 'attachment; filename="measurements.jsonl.gz"'},
+    )
+
+
+@reading("/contributors", "Who contributed how much")
+async def contributors(site: CurrentSite) -> Response:
+    return await _cached(site, ("contributors",), lambda: {"contributors": site.reader.contributors()})
+
+
+@reading("/models", "Versions of the cross-device model with their error on held-out devices")
+async def models(site: CurrentSite) -> Response:
+    state = {"serving": site.served.number, "refit": vars(site.refitter.state)}
+    return await _cached(site, ("models", json.dumps(state)), lambda: {"models": site.reader.models(), **state})
+
+
+@reading("/signature", "The networks that a new device runs, and some to check predictions by")
+async def signature() -> Response:
+    def listed(names: tuple[str, ...]) -> list[dict[str, Any]]:
+        # The text too: a reader that is not Python may write 1.0 as 1, and a key is a hash of the text.
+        return [
+            {
+                **network_json(item),
+                "reference": item.to_json(),
+                "reference_text": json.dumps(item.to_json()),
+                "integrity": browser.known_integrity(item),
+            }
+            for item in browser.networks(names).values()
+        ]
+
+    found = await run_in_threadpool(lambda: {"signature": listed(browser.SIGNATURE), "check": listed(browser.CHECK)})
+    return Response(as_json(found), media_type="application/json")
+
+
+@reading("/health", "Whether the server can answer")
+async def health(site: CurrentSite) -> Response:
+    ready = await run_in_threadpool(site.healthy)
+    return JSONResponse({"database": ready, "model": site.served.number}, status_code=200 if ready else 503)
+
+
+@router.post(
+    "/measurements",
+    summary="Contribute measurements",
+    description=f"JSON Lines, one measurement a line; at most {MAX_RECORDS} and {MAX_BODY_BYTES} bytes, gzip allowed. "
+    "The same content may be sent again: it is stored once.",
+    responses=says(400, 401, 413, 422, 503),
+    openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES: {"schema": {"type": "string"}}}}},
+)
+async def upload(site: CurrentSite, request: Request, credentials: Credentials) -> Response:
+    database = site.database
+    contributor_id, token = await run_in_threadpool(database.check_token, credentials.credentials if credentials else "")
+    content = b"".join([portion async for portion in unpacked(request, MAX_CONTENT_BYTES, SEVERAL)])
+
+    def store() -> dict[str, Any]:
+        return database.receive(contributor_id, content, parse_upload(content), site.served.model, token)
+
+    answer = await run_in_threadpool(store)
+    if answer["accepted"] and not answer["repeated"]:
+        site.cache.forget()
+        site.refitter.notify()
+    return JSONResponse(answer)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -16,36 +15,20 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from latcast.errors import DatasetError, LatcastError
-from latcast.hub import browser
-from latcast.hub.api import Api
+from latcast.errors import DatasetError, HubError, LatcastError
+from latcast.hub import api, pages, predict_api
 from latcast.hub.cache import follow
 from latcast.hub.connections import Door
 from latcast.hub.database import HubDatabase
-from latcast.hub.isolation import UnavailableError
-from latcast.hub.limits import Application, BodyLimits, RateLimit, RateLimits, Receive, Scope, Send, TooOftenError
+from latcast.hub.limits import BodyLimits, RateLimit, RateLimits
 from latcast.hub.observing import Metrics, Observed
-from latcast.hub.pages import Pages
-from latcast.hub.predict_api import MAX_MODEL_BYTES, WITHOUT_WEIGHTS, PredictApi
-from latcast.hub.queries import NotFoundError
-from latcast.hub.site import NoModelError, ServerSettings, Site
-from latcast.hub.tokens import TokenError
-from latcast.hub.uploads import MAX_BODY_BYTES, SEVERAL, TooLargeError, UnreadableBodyError
+from latcast.hub.predict_api import MAX_MODEL_BYTES, WITHOUT_WEIGHTS
+from latcast.hub.site import ServerSettings, Site
+from latcast.hub.uploads import MAX_BODY_BYTES, SEVERAL
 
 _LOG = logging.getLogger("latcast.hub")
-
-_STATUS_CODES: tuple[tuple[type[LatcastError], int], ...] = (
-    (TokenError, 401),
-    (NotFoundError, 404),
-    (TooLargeError, 413),
-    (UnreadableBodyError, 400),
-    (NoModelError, 409),
-    (TooOftenError, 429),
-    (UnavailableError, 503),
-    (DatasetError, 503),
-)
-"""HTTP status by kind of error, the first that fits; 422 for all others."""
 
 
 def make_app(
@@ -56,9 +39,6 @@ def make_app(
     No origin but the server's own may read answers in a browser (there is no CORS header), and cookies are not used.
 
     Args:
-        database: Open; the caller closes it.
-        settings: Limits and refitting.
-        version: Of latcast, for OpenAPI.
         door: Counts connections, for the metrics.
     """
     site = Site(database, settings or ServerSettings())
@@ -70,7 +50,7 @@ def make_app(
             site.refitter.start()
         following = asyncio.create_task(follow(database.revision, site.take_up))
         closing = threading.Event()
-        loading = asyncio.create_task(run_in_threadpool(_preload, site, closing)) if site.settings.preload else None
+        loading = asyncio.create_task(run_in_threadpool(site.preload, closing)) if site.settings.preload else None
         yield
         following.cancel()
         closing.set()
@@ -103,28 +83,26 @@ def make_app(
             ),
         ],
     )
-    pages = Pages(site)
-    app.state.site, app.state.pages = site, pages
+    app.state.site = site
 
     def refuse(request: Request, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
         """Answer with a page where a browser looks for one, and with JSON everywhere else."""
         if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
-            answer: Response = pages.problem(status, text)
+            answer: Response = pages.problem_page(status, text)
         else:
             answer = JSONResponse({"detail": text}, status_code=status)
         answer.headers.update(headers)
         return answer
 
     async def refuse_error(request: Request, problem: Exception) -> Response:
-        status = next((code for kind, code in _STATUS_CODES if isinstance(problem, kind)), 422)
-        text = str(problem)
         if isinstance(problem, DatasetError):
             _LOG.error("%s %s: %s", request.method, request.url.path, problem)
-            text = "the hub's database does not answer; try again later"
-        headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}.get(status, {})
-        if isinstance(problem, TooOftenError):
-            headers = {"retry-after": str(problem.wait_s)}
-        return refuse(request, status, text, headers)
+            problem = HubError("the hub's database does not answer; try again later", 503)
+        refusal = problem if isinstance(problem, HubError) else HubError(str(problem))
+        headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}.get(refusal.status, {})
+        if refusal.retry_after_s is not None:
+            headers = {"retry-after": str(refusal.retry_after_s)}
+        return refuse(request, refusal.status, str(refusal), headers)
 
     async def refuse_unserved(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
@@ -140,23 +118,10 @@ def make_app(
     app.add_exception_handler(LatcastError, refuse_error)
     app.add_exception_handler(HTTPException, refuse_unserved)
     app.add_exception_handler(RequestValidationError, refuse_malformed)
-    app.include_router(Api(site).router())
-    app.include_router(PredictApi(site).router())
-    app.include_router(pages.router())
+    for part in (api, predict_api, pages):
+        app.include_router(part.router)
     app.add_api_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
     return app
-
-
-def _preload(site: Site, closing: threading.Event) -> None:
-    """Load the platforms, and write the networks that browsers fetch: hashes are known then, and the first device waits less."""
-    try:
-        site.models.start()
-        if browser.find_assets() is not None:
-            for reference in browser.served_networks().values():
-                if not closing.is_set():
-                    browser.onnx_file(reference)
-    except (LatcastError, OSError) as problem:
-        _LOG.error("%s", problem)
 
 
 CONTENT_SECURITY_POLICY = (
@@ -183,11 +148,11 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 class SecurityHeaders:
     """Adds :data:`SECURITY_HEADERS` to every answer."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
             await send(message)

@@ -2,8 +2,7 @@
 
 All devices run the same networks, so that their latencies compare (Ganesan et al., §III).
 
-Ten small published networks of eight families, so that a phone fetches and runs them in minutes. How ten are chosen matters
-little for what can be predicted from them; that all devices run the same ones matters.
+Ten small published networks of eight families, so that a phone fetches and runs them in minutes.
 
 The files of the npm package onnxruntime-web are too large to be kept with the sources. They lie in the package where it was
 built with them, and in the user's cache otherwise; where they are missing, the page that needs them says so.
@@ -21,11 +20,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from latcast.errors import HubError
 from latcast.folders import cache_folder, replacing
 from latcast.records import Reference
+from latcast.spaces.catalogue import build, model
 
 SIGNATURE = (
     "mobilenet_v1_0_25", "shufflenet_v2_x0_5", "mobilenet_v3_small", "mobilenet_v2_0_5", "mnasnet0_5", "ghostnet_x0_5",
@@ -36,17 +34,15 @@ SIGNATURE = (
 CHECK = ("mobilenet_v2_0_75", "squeezenet1_0", "mobilenet_v3_large", "ghostnet_x1_0", "efficientnet_b0")
 """Networks to check predictions by; not part of a signature."""
 
-KEPT_MANTISSA_BITS = 3
-"""Of the made-up weights of networks that browsers fetch: noise cannot be compressed, and latency does not depend on it."""
+PRECISIONS = ("fp32", "int8")
+"""Of the networks that browsers fetch."""
 
-_WEIGHTS_VERSION = 1
+_WEIGHTS_VERSION = 2
 
 
 @cache
 def networks(names: tuple[str, ...] = SIGNATURE) -> dict[str, Reference]:
     """Return references of published networks, by key, in order."""
-    from latcast.spaces.catalogue import model
-
     return {reference.key: reference for reference in map(model, names)}
 
 
@@ -66,11 +62,14 @@ def onnx_file(reference: Reference, precision: str = "fp32") -> Path:
     Raises:
         LatcastError: The network cannot be built or written.
     """
+    from latcast.graph.writers.onnx import to_onnx
+
     file = _network_file(reference, precision)
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
+        content = to_onnx(build(reference), precision=precision, compressible=True)
         with replacing(file) as draft:
-            draft.write_bytes(gzip.compress(onnx_bytes(reference, precision), compresslevel=6, mtime=0))
+            draft.write_bytes(gzip.compress(content, compresslevel=6, mtime=0))
     return file
 
 
@@ -86,28 +85,6 @@ def known_integrity(reference: Reference) -> dict[str, str | None]:
     return {precision: integrity(file) if file.is_file() else None for precision, file in files.items()}
 
 
-def onnx_bytes(reference: Reference, precision: str = "fp32") -> bytes:
-    """Return a network as an ONNX file whose weights compress well.
-
-    Raises:
-        LatcastError: The network cannot be built or written.
-    """
-    import onnx
-    from onnx import numpy_helper
-
-    from latcast.graph.writers.onnx import to_onnx
-    from latcast.spaces.catalogue import build
-
-    model = onnx.load_from_string(to_onnx(build(reference), precision=precision))
-    for tensor in model.graph.initializer:
-        values = numpy_helper.to_array(tensor)
-        if values.dtype == np.float32 and values.size > 1:
-            # Without the lower bits of the mantissas.
-            bits = np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFFFFF << (23 - KEPT_MANTISSA_BITS) & 0xFFFFFFFF)
-            tensor.CopyFrom(numpy_helper.from_array(bits.view(np.float32), tensor.name))
-    return model.SerializeToString()
-
-
 PACKAGE = "onnxruntime-web"
 VERSION = "1.30.0"
 """Fixed: the version is part of every platform id, so all devices should run the same one."""
@@ -117,9 +94,6 @@ WEBGPU_FILES = ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "or
 
 PACKAGED = Path(__file__).parent / "static" / PACKAGE
 """Where a wheel that was built with them has them."""
-
-PRECISIONS = ("fp32", "int8")
-"""Of the networks that browsers fetch."""
 
 MISSING = "onnxruntime-web is not installed here; add it with: latcast hub assets"
 
@@ -148,7 +122,7 @@ class Assets:
 
 
 def cached_folder() -> Path:
-    """Return where they are for a latcast that was built without them."""
+    """Return where the files of onnxruntime-web are for a latcast that was built without them."""
     return cache_folder() / "repository" / f"{PACKAGE}-{VERSION}"
 
 
@@ -193,14 +167,8 @@ def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_fil
 
 def _npm_pack(folder: Path) -> Path:
     try:
-        done = subprocess.run(
-            ["npm", "pack", f"{PACKAGE}@{VERSION}", "--silent"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        command = ["npm", "pack", f"{PACKAGE}@{VERSION}", "--silent"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     except FileNotFoundError as problem:
         raise HubError("npm is not installed; add Node.js, or hand over the package with --file") from problem
     except subprocess.TimeoutExpired as problem:

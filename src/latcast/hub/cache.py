@@ -41,7 +41,6 @@ class AnswerCache:
         """Return the answer of a key.
 
         Args:
-            key: What is asked for.
             make: Makes it, in a thread.
 
         Raises:

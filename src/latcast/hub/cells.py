@@ -305,8 +305,6 @@ def read_cells(session: Session, *, platform: str | None = None, network: str | 
     """Read the cells of a hub; failed records are left out.
 
     Args:
-        session: Of the hub's database.
-        platform: Only of this platform.
         network: Only of the network with this key.
         without: Number of a contributor whose records are left out.
     """

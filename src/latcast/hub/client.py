@@ -7,12 +7,11 @@ import http.client
 import json
 import os
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from latcast.errors import HubError
 from latcast.folders import replacing
@@ -37,7 +36,7 @@ class Hub:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urllib.parse.urlsplit(url)
+        parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise HubError(f"'{url}' is not the address of a hub; expected https://host or http://host:port")
         self.url = url.rstrip("/")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,10 @@ from latcast.hub.schema import (
     ModelVersionRow,
     PlatformOriginRow,
     QuarantineRow,
+    SharedModelRow,
     UploadRow,
 )
-from latcast.hub.shared_models import SharedModelStore
-from latcast.hub.tokens import Token, record_action
+from latcast.hub.tokens import Token
 from latcast.records import Measurement
 
 _WRITERS_LOCK, _FITTERS_LOCK = 0x6C617463617374, 0x6C617463617375
@@ -42,27 +42,10 @@ _WRITERS_LOCK, _FITTERS_LOCK = 0x6C617463617374, 0x6C617463617375
 MOST_PLATFORMS = 20
 """New platforms that a token may bring, unless its contributor is trusted or the token says otherwise."""
 
+MAX_SHARED = 20_000
+"""Models behind a link that are kept; the one shared first goes when there are more."""
 
-@dataclass(frozen=True)
-class ModelVersion:
-    """A fit that is kept.
-
-    Attributes:
-        number: 1 for the first.
-        held_out: Metrics on platforms that the fit did not see; None where there were too few, and ``note`` says so.
-        content: The model as JSON values.
-    """
-
-    number: int
-    fitted_at: str
-    model: str
-    measurements: int
-    platforms: int
-    networks: int
-    seconds: float
-    held_out: Mapping[str, Any] | None
-    note: str
-    content: Mapping[str, Any]
+_SHAPES_KEY = re.compile(r"[0-9a-f]{16}")
 
 
 def database_url(location: Path | str) -> str:
@@ -74,8 +57,8 @@ def database_url(location: Path | str) -> str:
     return text
 
 
-class HubDatabase(ModeratedStore, SharedModelStore):
-    """A store with contributors, tokens, uploads, a quarantine and models.
+class HubDatabase(ModeratedStore):
+    """A store with contributors, tokens, uploads, a quarantine, fitted models, and models behind a link.
 
     Args:
         location: Path of a SQLite file, which is made where there is none and turned into a hub where it is a store;
@@ -118,11 +101,8 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         """Store the measurements of an upload, all of it in one transaction, once.
 
         Args:
-            contributor_id: Who sends it.
             content: The upload, uncompressed.
-            measurements: Read from it.
             model: The model that outliers are found by.
-            token: The token that it came with.
 
         Returns:
             The answer to the contributor: counts, and the reason for each record held back; the first one again, marked as
@@ -180,25 +160,22 @@ class HubDatabase(ModeratedStore, SharedModelStore):
     ) -> dict[int, str]:
         """Return why records are not believed, by index."""
         now = datetime.now(timezone.utc)
-        reasons = {}
-        by_platform: dict[str, list[int]] = {}
+        reasons = {index: reason for index, item in enumerate(measurements) if (reason := implausibility(item, now))}
+        by_platform: dict[str, dict[int, Measurement]] = {}
         for index, item in enumerate(measurements):
-            if reason := implausibility(item, now):
-                reasons[index] = reason
-            else:
-                by_platform.setdefault(item.platform, []).append(index)
+            if index not in reasons and item.ok and item.role == "network":
+                by_platform.setdefault(item.platform, {})[index] = item
         contributor = session.get(ContributorRow, contributor_id)
-        for platform, indices in by_platform.items():
-            listed = [measurements[index] for index in indices]
+        for platform, stated in by_platform.items():
             believed = read_cells(session, platform=platform).by_platform().get(platform, {})
-            found = outliers(listed, believed, model)
+            found = outliers(stated, believed, model)
             if believed and (contributor is None or not contributor.trusted):
                 others = read_cells(session, platform=platform, without=contributor_id)
                 known = others.by_platform().get(platform, {})
                 trusted = [others.networks[place] for place in others.network[others.trusted]]
-                together = disagreement(listed, {key: known[key] for key in trusted}, model)
-                found = {**together, **contradictions(listed, known), **found}
-            reasons.update({indices[position]: reason for position, reason in found.items()})
+                together = disagreement(stated, {key: known[key] for key in trusted}, model)
+                found = {**together, **contradictions(stated, known), **found}
+            reasons |= found
         return reasons
 
     def _claim_platforms(
@@ -237,53 +214,6 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         with self._reading() as session:
             return [dict(row) for row in session.execute(query).mappings()]
 
-    # Quarantine
-
-    def quarantine(self) -> list[dict[str, Any]]:
-        """Return records held back and not yet decided on, the newest first, each with the reason and its contributor."""
-        query = (
-            select(QuarantineRow, ContributorRow.name)
-            .join(UploadRow, UploadRow.id == QuarantineRow.upload_id)
-            .join(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
-            .where(QuarantineRow.discarded_at.is_(None))
-            .order_by(QuarantineRow.held_at.desc(), QuarantineRow.id)
-        )
-        with self._reading() as session:
-            return [
-                {
-                    "id": row.id,
-                    "platform": row.platform_id,
-                    "network": row.record["reference"]["name"],
-                    "latency_ms": row.record["latency_ms"],
-                    "reason": row.reason,
-                    "held_at": row.held_at,
-                    "contributor": name,
-                }
-                for row, name in session.execute(query)
-            ]
-
-    def release(self, record_id: str) -> None:
-        """Make a record in quarantine a measurement.
-
-        Raises:
-            HubError: There is no such record in quarantine.
-        """
-        with self._changing("release a record in") as session:
-            row = _held(session, record_id)
-            record_action(session, "release", record_id, platform=row.platform_id)
-            self._believe(session, row)
-
-    def discard(self, record_id: str) -> None:
-        """Refuse a record in quarantine for good; it stays there, so that it does not come back.
-
-        Raises:
-            HubError: There is no such record in quarantine.
-        """
-        with self._writing("discard a record in") as session:
-            row = _held(session, record_id)
-            row.discarded_at = utc_now()
-            record_action(session, "discard", record_id, platform=row.platform_id)
-
     # Models
 
     def observations(self) -> list[Observation]:
@@ -297,22 +227,19 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             for platform, network, latency_ms, weight, trusted in zip(*(each.tolist() for each in columns), strict=True)
         ]
 
-    def keep_model(self, version: ModelVersion, *, contents: int | None = None) -> ModelVersion:
-        """Add a version and return it with its number.
+    def keep_model(self, version: ModelVersionRow, *, contents: int | None = None) -> None:
+        """Add a version, which is given a number.
 
         Args:
-            version: New.
             contents: Of how many versions the content stays; of all where None.
         """
         with self._changing("keep a model in") as session:
-            values = {name: value for name, value in vars(version).items() if name != "number"}
-            row = ModelVersionRow(**values)
-            session.add(row)
+            session.add(version)
             session.flush()
+            session.expunge(version)  # it is read after the transaction
             if contents is not None:
-                old = ModelVersionRow.number <= row.number - contents
+                old = ModelVersionRow.number <= version.number - contents
                 session.execute(update(ModelVersionRow).where(old).values(content={}))
-            return _version(row)
 
     def newest_model_number(self) -> int | None:
         """Return the number of the version fitted last."""
@@ -335,11 +262,44 @@ class HubDatabase(ModeratedStore, SharedModelStore):
                     connection.execute(select(func.pg_advisory_unlock(_FITTERS_LOCK)))
                     connection.commit()
 
-    def newest_model(self) -> ModelVersion | None:
+    def newest_model(self) -> ModelVersionRow | None:
         """Return the version fitted last."""
         with self._reading() as session:
-            row = session.scalar(select(ModelVersionRow).order_by(ModelVersionRow.number.desc()).limit(1))
-            return None if row is None else _version(row)
+            return session.scalar(select(ModelVersionRow).order_by(ModelVersionRow.number.desc()).limit(1))
+
+    # Models behind a link
+
+    def share_model(self, key: str, graph: bytes) -> None:
+        """Keep a packed graph under the hash of its shapes; the same one again changes nothing."""
+        with self._writing("share a model in") as session:
+            if session.get(SharedModelRow, key) is not None:
+                return
+            session.add(SharedModelRow(key=key, graph=graph, shared_at=utc_now()))
+            session.flush()
+            surplus = (session.scalar(select(func.count(SharedModelRow.key))) or 0) - MAX_SHARED
+            if surplus > 0:
+                for row in session.scalars(select(SharedModelRow).order_by(SharedModelRow.shared_at).limit(surplus)):
+                    session.delete(row)
+
+    def shared_model(self, key: str) -> bytes | None:
+        """Return the packed graph under a hash; None where there is none."""
+        with self._reading() as session:
+            row = session.get(SharedModelRow, key) if _SHAPES_KEY.fullmatch(key) else None
+            return None if row is None else row.graph
+
+    def remove_shared_model(self, key: str) -> None:
+        """Forget a shared model.
+
+        Raises:
+            HubError: There is none under this hash.
+        """
+        with self._writing("remove a model from") as session:
+            row = session.get(SharedModelRow, key) if _SHAPES_KEY.fullmatch(key) else None
+            if row is None:
+                raise HubError(f"no shared model has the key '{key[:40]}'; it is the end of its link")
+            session.delete(row)
+
+    # The database itself
 
     def healthy(self) -> bool:
         """Return whether the database keeps what is written, and gives it back."""
@@ -351,14 +311,3 @@ class HubDatabase(ModeratedStore, SharedModelStore):
                 return (session.scalar(select(PropertyRow.value).where(PropertyRow.name == "heartbeat")) or "") >= written
         except DatasetError:
             return False
-
-
-def _held(session: Session, record_id: str) -> QuarantineRow:
-    row = session.get(QuarantineRow, record_id)
-    if row is None or row.discarded_at is not None:
-        raise HubError(f"no record in quarantine has the id '{record_id}'; latcast hub quarantine list shows them")
-    return row
-
-
-def _version(row: ModelVersionRow) -> ModelVersion:
-    return ModelVersion(**{item.name: getattr(row, item.name) for item in fields(ModelVersion)})

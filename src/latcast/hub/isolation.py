@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import IO
@@ -45,18 +44,8 @@ FIRST_LOOK_S = 5.0
 RUNNING = 4
 """Models that are read at once."""
 
-USUAL_CPU_S = 2.0
-"""Processor time of a usual model."""
-
 NICER_EACH_S, NICER_BY = 0.2, 2
 """After each such time of the processor a model's priority falls by so much, so that one that has just begun goes first."""
-
-REST = 5
-"""Times as long as it has looked at the hub it does not look again, however much is uploaded."""
-
-
-class UnavailableError(HubError):
-    """The hub cannot answer now."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,6 @@ class IsolatedForecasts:
     """The server's end: hands models over, one process each, and waits for their answers.
 
     Args:
-        limits: Of each model.
         most_platforms: Only so many of those that come with latcast are loaded; all where None.
         database: URL of a hub, whose own platforms are predicted on too.
     """
@@ -83,20 +71,12 @@ class IsolatedForecasts:
         self._most = most_platforms
         self._places = asyncio.Semaphore(RUNNING)
         self.inside = 0
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     async def ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """Read and predict a model in a process of its own, as soon as fewer than :data:`RUNNING` others are being read.
-
-        Args:
-            request: The question.
-            content: The model's file; it is not read here.
-
-        Raises:
-            UnavailableError: The platforms cannot be loaded.
-        """
+        """Do as :meth:`ask_now`, as soon as fewer than :data:`RUNNING` other models are being read."""
         self.inside += 1
         try:
             async with self._places:
@@ -105,10 +85,13 @@ class IsolatedForecasts:
             self.inside -= 1
 
     def ask_now(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """Do as :meth:`ask`, however many others are asked meanwhile; waits for the answer.
+        """Read and predict a model in a process of its own, and wait for the answer.
+
+        Args:
+            content: The model's file; it is not read here.
 
         Raises:
-            UnavailableError: The platforms cannot be loaded.
+            HubError: The platforms cannot be loaded (503).
         """
         for _ in range(2):
             answer = self._exchange(request, content)
@@ -117,7 +100,7 @@ class IsolatedForecasts:
             # No child began: the process that forks has ended, and is started again.
             self.stop()
         else:
-            raise UnavailableError("the process that reads models keeps ending; see the server's log")
+            raise HubError("the process that reads models keeps ending; see the server's log", 503)
         try:
             return ModelAnswer.from_bytes(answer.removeprefix(_BEGUN))
         except ValueError:
@@ -130,21 +113,12 @@ class IsolatedForecasts:
         answer = bytearray()
         with mine, suppress(OSError):
             with theirs, self._starting:
-                socket.send_fds(self._start(), [_MODEL], [content.fileno(), theirs.fileno()])
+                socket.send_fds(self.start(), [_MODEL], [content.fileno(), theirs.fileno()])
             mine.settimeout(self._limits.wall_s + 5)
             mine.sendall(json.dumps(asdict(request)).encode() + b"\n")
             while len(answer) < MAX_ANSWER_BYTES and (part := mine.recv(1 << 20)):
                 answer += part
         return bytes(answer)
-
-    def start(self) -> None:
-        """Load the platforms, which takes some seconds, unless they are.
-
-        Raises:
-            UnavailableError: They cannot be loaded.
-        """
-        with self._starting:
-            self._start()
 
     def refresh(self) -> None:
         """Have the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
@@ -152,10 +126,17 @@ class IsolatedForecasts:
             if self._control is not None and self._database:
                 self._control.sendall(_LOOK_AGAIN)
 
-    def _start(self) -> socket.socket:
-        if self._control is None:
+    def start(self) -> socket.socket:
+        """Load the platforms, which takes some seconds, unless they are; return the socket to the process that forks.
+
+        Raises:
+            HubError: They cannot be loaded (503).
+        """
+        with self._starting:
+            if self._control is not None:
+                return self._control
             if not hasattr(os, "fork"):
-                raise UnavailableError("models are not read here: this system cannot fork a process with limits")
+                raise HubError("models are not read here: this system cannot fork a process with limits", 503)
             mine, theirs = socket.socketpair()
             with theirs:
                 environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", _DATABASE: self._database}
@@ -171,64 +152,22 @@ class IsolatedForecasts:
             with suppress(OSError):
                 ready = mine.recv(1)
             if not ready:
-                self._stop()
-                raise UnavailableError("the platforms could not be loaded; see the server's log")
-        return self._control
+                self.stop()
+                raise HubError("the platforms could not be loaded; see the server's log", 503)
+            return self._control
 
     def stop(self) -> None:
         """End the process; models that are being read end by their limits."""
         with self._starting:
-            self._stop()
-
-    def _stop(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            try:
-                self._process.wait(2)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._control = self._process = None
-
-
-class _KnownPlatforms:
-    """Platforms that come with latcast, and the hub's own, which are looked at a little at a time between models.
-
-    Args:
-        shipped: Those that come with latcast.
-        url: Of the hub's database; none where empty.
-    """
-
-    def __init__(self, shipped: Known, url: str) -> None:
-        self.known = self._shipped = shipped
-        self._own = OwnPlatforms(url)
-        self._looking: Iterator[None] | None = None
-        self.changed = bool(url)
-        self._begun_s = self._not_before_s = 0.0
-
-    @property
-    def pause_s(self) -> float | None:
-        """Until :meth:`go_on` has something to do; None where it has not."""
-        if self._looking is not None:
-            return 0.0
-        return max(0.0, self._not_before_s - time.monotonic()) if self.changed else None
-
-    def go_on(self) -> None:
-        """Do a step."""
-        try:
-            if self._looking is None:
-                self.changed, self._begun_s = False, time.monotonic()
-                self._looking = self._own.refresh()
-            next(self._looking)
-            return
-        except StopIteration:
-            pass
-        except Exception as problem:  # whatever the database holds, models are answered by what was there before
-            print(f"latcast: the hub's own platforms cannot be predicted on: {problem}", file=sys.stderr, flush=True)
-        now_s = time.monotonic()
-        self._looking, self._not_before_s = None, now_s + REST * (now_s - self._begun_s)
-        self.known = self._shipped.with_own(self._own)
+            if self._control is not None:
+                self._control.close()
+            if self._process is not None:
+                try:
+                    self._process.wait(2)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+            self._control = self._process = None
 
 
 def main(limits: Limits, most_platforms: int | None, database: str) -> None:
@@ -237,24 +176,26 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
     shipped = Known.loaded(most_platforms)
     # A first network, so that all that the first one loads is there in every child.
     predict_model(asdict(ModelRequest("mobilenet_v2", "name")), 0, shipped)
-    platforms = _KnownPlatforms(shipped, database)
+    known, own = shipped, OwnPlatforms(database)
     ready_s = time.monotonic() + FIRST_LOOK_S
-    while platforms.pause_s == 0.0 and time.monotonic() < ready_s:
-        platforms.go_on()
+    while own.pause_s == 0.0 and time.monotonic() < ready_s:
+        own.go_on()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     try:
         control.sendall(b"r")
     except BrokenPipeError:
         return  # the server ended meanwhile
     while True:
-        if not select.select([control], [], [], platforms.pause_s)[0]:
-            platforms.go_on()
+        if own.looked:
+            known, own.looked = shipped.with_own(own), False
+        if not select.select([control], [], [], own.pause_s)[0]:
+            own.go_on()
             continue
         message, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not message:
             return
         if message == _LOOK_AGAIN:
-            platforms.changed = True
+            own.changed = True
             continue
         content, answers = descriptors
         if os.fork() == 0:
@@ -266,7 +207,7 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
                     _limit(limits)
                     with server.makefile("rb") as lines:
                         request = json.loads(lines.readline())
-                    answer = predict_model(request, content, platforms.known)
+                    answer = predict_model(request, content, known)
                     server.sendall(replace(answer, cpu_s=time.process_time()).to_bytes())
                 code = 0
             finally:

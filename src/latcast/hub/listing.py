@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -65,51 +66,50 @@ class Listing:
             raise HubError(f"'{field}' is not a field to sort by; expected one of {', '.join([self.name, *self.sorts])}")
         value: Sort = self.sorts.get(field, lambda row: row[self.name])
 
-        def place(row: Row) -> tuple[Any, str]:
-            return value(row), str(row[self.name])
+        def order(row_value: Any, name: str) -> tuple[bool, Any]:
+            """Return what compares as rows are sorted: those without a value come last."""
+            if row_value is None:
+                return True, name
+            return False, _Falling((row_value, name)) if falling else (row_value, name)
 
-        known = [row for row in found if value(row) is not None]
-        known.sort(key=place, reverse=falling)
-        found = [*known, *sorted((row for row in found if value(row) is None), key=lambda row: str(row[self.name]))]
+        def place(row: Row) -> tuple[bool, Any]:
+            return order(value(row), str(row[self.name]))
+
+        found.sort(key=place)
         start = 0
         if cursor:
-            last = _place(cursor, sort)
             try:
-                start = sum(not _follows(place(row), last, falling) for row in found)
-            except TypeError as problem:
+                by, last, name = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+                if by == sort:
+                    start = bisect_right(found, order(tuple(last) if isinstance(last, list) else last, name), key=place)
+            except (ValueError, TypeError, RecursionError) as problem:
                 raise HubError("unknown cursor; request the first page without one") from problem
+            if by != sort:
+                raise HubError("unknown cursor of a list in another order; request the first page without one")
+
+        def cursor_of(row: Row) -> str:
+            content = json.dumps([sort, value(row), str(row[self.name])]).encode()
+            return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
         end = len(found) if limit is None else min(start + limit, len(found))
         back = 0 if limit is None else max(start - limit, 0)
         return Portion(
             found[start:end],
             len(found),
             start,
-            None if not start else _cursor(place(found[back - 1]), sort) if back else "",
-            _cursor(place(found[end - 1]), sort) if end < len(found) else None,
+            None if not start else cursor_of(found[back - 1]) if back else "",
+            cursor_of(found[end - 1]) if end < len(found) else None,
         )
 
 
-def _follows(place: tuple[Any, str], last: tuple[Any, str], falling: bool) -> bool:
-    """Return whether a row at a place comes after another."""
-    if (place[0] is None) != (last[0] is None):
-        return place[0] is None
-    if place[0] is None:
-        return place[1] > last[1]
-    return bool(place < last if falling else place > last)
+@dataclass(frozen=True)
+class _Falling:
+    """A place in a list that is sorted the other way round."""
 
+    place: tuple[Any, str]
 
-def _cursor(place: tuple[Any, str], sort: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([sort, *place]).encode()).decode().rstrip("=")
-
-
-def _place(cursor: str, sort: str) -> tuple[Any, str]:
-    try:
-        by, value, name = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, TypeError, RecursionError) as problem:
-        raise HubError("unknown cursor; request the first page without one") from problem
-    if by != sort or not isinstance(name, str):
-        raise HubError("unknown cursor of a list in another order; request the first page without one")
-    return tuple(value) if isinstance(value, list) else value, name
+    def __lt__(self, other: _Falling) -> bool:
+        return bool(other.place < self.place)
 
 
 def _field(name: str) -> Sort:

@@ -191,7 +191,6 @@ class HubModel:
         """Fit to all latencies of a hub.
 
         Args:
-            observations: All of them.
             before: An earlier model; what rests on the same latencies is taken from it.
 
         Raises:
@@ -248,7 +247,6 @@ class HubModel:
         """Predict networks on one platform.
 
         Args:
-            networks: What to predict.
             measured: Latencies (ms) known of that platform, by reference key.
             platform: Its id, where it is known.
 
@@ -359,7 +357,7 @@ class HubModel:
             "networks": [reference.to_json() for reference in own],
             "sums": _packed(self.networks.sums[len(self.networks.row) - len(own) :]),
             "unknown": sorted(self.networks.unknown),
-            "scales": self.scales.to_json(),
+            "scales": vars(self.scales),
         }
 
     @classmethod

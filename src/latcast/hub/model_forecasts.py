@@ -11,19 +11,18 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import DynamicShapeError, HubError, LatcastError
 from latcast.forecast import load_all, predict_many
-from latcast.graph.compact import unpack
+from latcast.graph.compact import pack, unpack, with_derived_names
 from latcast.graph.importers import IMPORTERS
 from latcast.graph.importers.onnx_file import read_without_weights
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_flops
 from latcast.hub.own_platforms import OwnPlatforms
-from latcast.hub.shared_models import packed_shapes
 from latcast.kernels.rules import unit_kind
 from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle_index import LOCAL, platforms
@@ -44,6 +43,9 @@ MAX_KERNELS = 200
 
 MAX_TEXT = DynamicShapeError.most_characters
 """Characters of a refusal."""
+
+MAX_GRAPH_BYTES = 200_000
+"""Size of shapes that are shared, in bytes; the largest that latcast ships takes 21 kB."""
 
 TOO_LARGE = "the model takes more memory to read than a file is given; export a smaller part of it"
 
@@ -179,7 +181,15 @@ def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Mod
     wanted, path = ModelRequest(**request), Path(f"/dev/fd/{content}")
     try:
         graph = _read_graph(wanted, path)
-        found = {"schema": 1, "model": _facts(graph, wanted)}
+        about = {
+            "name": wanted.name,
+            "key": graph.structure_key,
+            "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
+            "operators": len(graph.nodes),
+            "parameters": graph.parameter_count,
+            "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
+        }
+        found = {"schema": 1, "model": about}
         found |= _predictions(graph, wanted, known) if wanted.kernels is None else _kernels(graph, wanted, known)
         packed = b""
         if wanted.share:
@@ -213,15 +223,19 @@ def _read_graph(wanted: ModelRequest, path: Path) -> Graph:
     return IMPORTERS.get("onnx")().load(model, options)
 
 
-def _facts(graph: Graph, wanted: ModelRequest) -> dict[str, Any]:
-    return {
-        "name": wanted.name,
-        "key": graph.structure_key,
-        "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
-        "operators": len(graph.nodes),
-        "parameters": graph.parameter_count,
-        "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
-    }
+def packed_shapes(graph: Graph) -> bytes:
+    """Return a graph as it is shared, packed and without any name of its user.
+
+    Raises:
+        HubError: It is larger than what is kept.
+        ModelError: It cannot be packed.
+    """
+    renamed = graph.renamed({name: f"input_{index}" for index, name in enumerate(graph.inputs)})
+    nodes = tuple(replace(node, name=f"{node.op_type.lower()}_{index}") for index, node in enumerate(renamed.nodes))
+    found = pack(with_derived_names(replace(renamed, name="model", nodes=nodes)))
+    if len(found) > MAX_GRAPH_BYTES:
+        raise HubError(f"the model's shapes take {len(found)} bytes, expected at most {MAX_GRAPH_BYTES}; share a smaller model")
+    return found
 
 
 def _predictions(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:

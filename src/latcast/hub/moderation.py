@@ -1,4 +1,4 @@
-"""Acts of an administrator on what others brought: trusting, taking back, erasing; every act is in the audit log."""
+"""Acts of an administrator on what others brought: trusting, releasing, taking back, erasing; all are in the audit log."""
 
 from __future__ import annotations
 
@@ -67,9 +67,6 @@ class Affected:
     quarantined: int
     platforms: int
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class ModeratedStore(TokenStore):
     """A store whose administrator decides what is believed."""
@@ -87,6 +84,51 @@ class ModeratedStore(TokenStore):
             row.trusted = trusted
             record_action(session, "trust" if trusted else "distrust", contributor)
 
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Return records held back and not yet decided on, the newest first, each with the reason and its contributor."""
+        query = (
+            select(QuarantineRow, ContributorRow.name)
+            .join(UploadRow, UploadRow.id == QuarantineRow.upload_id)
+            .join(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
+            .where(QuarantineRow.discarded_at.is_(None))
+            .order_by(QuarantineRow.held_at.desc(), QuarantineRow.id)
+        )
+        with self._reading() as session:
+            return [
+                {
+                    "id": row.id,
+                    "platform": row.platform_id,
+                    "network": row.record["reference"]["name"],
+                    "latency_ms": row.record["latency_ms"],
+                    "reason": row.reason,
+                    "held_at": row.held_at,
+                    "contributor": name,
+                }
+                for row, name in session.execute(query)
+            ]
+
+    def release(self, record_id: str) -> None:
+        """Make a record in quarantine a measurement.
+
+        Raises:
+            HubError: There is no such record in quarantine.
+        """
+        with self._changing("release a record in") as session:
+            row = _held(session, record_id)
+            record_action(session, "release", record_id, platform=row.platform_id)
+            self._believe(session, row)
+
+    def discard(self, record_id: str) -> None:
+        """Refuse a record in quarantine for good; it stays there, so that it does not come back.
+
+        Raises:
+            HubError: There is no such record in quarantine.
+        """
+        with self._writing("discard a record in") as session:
+            row = _held(session, record_id)
+            row.discarded_at = utc_now()
+            record_action(session, "discard", record_id, platform=row.platform_id)
+
     def affected(self, scope: Scope) -> Affected:
         """Return what :meth:`undo` would take back.
 
@@ -100,10 +142,8 @@ class ModeratedStore(TokenStore):
         """Take back what was uploaded: it leaves the measurements, and does not come back when it is sent again.
 
         Args:
-            scope: Of what.
             erase: Remove it for good, where someone asks for that, and a contributor who has nothing left with it; otherwise it
                 is kept in quarantine, and :meth:`redo` makes it measurements again.
-            reason: For the audit log.
 
         Raises:
             HubError: The scope names nothing, or something that is not there.
@@ -111,7 +151,7 @@ class ModeratedStore(TokenStore):
         with self._changing("take back uploads of") as session:
             uploads = _find_uploads(session, scope)
             found = _count(session, uploads, scope)
-            details = {**found.to_json(), "reason": reason}
+            details = {**vars(found), "reason": reason}
             entry = record_action(session, "erase" if erase else "undo", str(scope)[:200], **details)
             why = f"taken back (entry {entry})" + (f": {reason}" if reason else "")
             for part in _portions(uploads):
@@ -159,6 +199,13 @@ class ModeratedStore(TokenStore):
         if new:
             session.add(ContributionRow(measurement_id=new[0], upload_id=row.upload_id))
         session.delete(row)
+
+
+def _held(session: Session, record_id: str) -> QuarantineRow:
+    row = session.get(QuarantineRow, record_id)
+    if row is None or row.discarded_at is not None:
+        raise HubError(f"no record in quarantine has the id '{record_id}'; latcast hub quarantine list shows them")
+    return row
 
 
 def _portions(listed: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -10,16 +10,15 @@ import time
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 from logging.handlers import WatchedFileHandler
-from typing import Any
 
 from fastapi import Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from latcast.environment import utc_now
 from latcast.hub.connections import Door
-from latcast.hub.limits import Application, Receive, Scope, Send
 from latcast.hub.site import Site
 from latcast.hub.workers import SHARED_FOLDER
 
@@ -71,7 +70,7 @@ class Observed:
     The line has no query, no header and no whole address: nothing that identifies a person.
     """
 
-    def __init__(self, app: Application, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
         self.metrics = metrics
 
@@ -82,7 +81,7 @@ class Observed:
         begun_s = time.monotonic()
         status, sent_bytes = 500, 0
 
-        async def watched(message: Any) -> None:
+        async def watched(message: Message) -> None:
             nonlocal status, sent_bytes
             if message["type"] == "http.response.start":
                 status = message["status"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,6 +20,9 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 
 MOST_OWN = 1000
 """Platforms of one hub that models are predicted on: those of trusted contributors and of most networks. Each takes 0.3 MB."""
+
+REST = 5
+"""Times as long as it has looked at the hub it does not look again, however much is uploaded."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +58,45 @@ class OwnPlatform:
 
 
 class OwnPlatforms:
-    """The platforms of one hub, kept from one look at its database to the next.
+    """The platforms of one hub, kept from one look at its database (``url``) to the next, which is made in steps.
 
-    Args:
-        url: Of the database.
-
-    ``left_out`` counts platforms that have no predictor yet, or are beyond :data:`MOST_OWN`.
+    Attributes:
+        platforms: By id.
+        left_out: Platforms that have no predictor yet, or are beyond :data:`MOST_OWN`.
+        changed: Whether to look again.
+        looked: Whether a look has ended.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self.platforms: Mapping[str, OwnPlatform] = {}
         self.left_out = 0
+        self.changed, self.looked = bool(url), False
+        self._looking: Iterator[None] | None = None
+        self._begun_s = self._not_before_s = 0.0
+
+    @property
+    def pause_s(self) -> float | None:
+        """Until :meth:`go_on` has something to do; None where it has not."""
+        if self._looking is not None:
+            return 0.0
+        return max(0.0, self._not_before_s - time.monotonic()) if self.changed else None
+
+    def go_on(self) -> None:
+        """Do a step of a look."""
+        try:
+            if self._looking is None:
+                self.changed, self._begun_s = False, time.monotonic()
+                self._looking = self.refresh()
+            next(self._looking)
+            return
+        except StopIteration:
+            pass
+        except Exception as problem:  # whatever the database holds, models are answered by what was there before
+            print(f"latcast: the hub's own platforms cannot be predicted on: {problem}", file=sys.stderr, flush=True)
+        now_s = time.monotonic()
+        self._looking, self._not_before_s = None, now_s + REST * (now_s - self._begun_s)
+        self.looked = True
 
     def refresh(self) -> Iterator[None]:
         """Look again, and make new predictors where latencies have changed; pauses after each, as one takes 25 ms.

@@ -7,28 +7,27 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
+import jinja2
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from latcast import records
+from latcast.errors import HubError
 from latcast.hub import browser
-from latcast.hub.api import PLATFORM_PATH, Key, PlatformId
+from latcast.hub.api import PLATFORM_PATH, CurrentSite, Key, PlatformId
 from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
 from latcast.hub.entries import elsewhere
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
-from latcast.hub.queries import YARDSTICK, NotFoundError
+from latcast.hub.queries import YARDSTICK
 from latcast.hub.site import Site, as_json
+from latcast.spaces.catalogue import FAMILY_NAMES, family
 from latcast.spaces.catalogue import model as published_model
-
-if TYPE_CHECKING:
-    import jinja2
-
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -47,7 +46,7 @@ PAGE_ROWS = 50
 Labels = Mapping[str, str]
 """Names of the fields that rows may be sorted by, by field; the first is the usual one."""
 
-_DEVICES = Listing(
+DEVICE_LIST = Listing(
     "platform",
     {
         "here": lambda row: (row["source"] != "hub", row["factor"] is None, row["factor"] or 0.0),
@@ -55,26 +54,21 @@ _DEVICES = Listing(
         "networks": lambda row: row["networks"],
     },
 )
-_DEVICE_LABELS: Labels = {
+DEVICE_LABELS: Labels = {
     "here": "measured here",
     "factor": "fastest first",
     "-factor": "slowest first",
     "platform": "by name",
     "-networks": "most networks first",
 }
-_NETWORK_LABELS: Labels = {
+NETWORK_LABELS: Labels = {
     "median_ms": "quickest first",
     "-median_ms": "slowest first",
     "name": "by name",
     "-platforms": "most platforms first",
 }
-_LATENCIES = Listing("name", {"latency_ms": lambda row: row["latency_ms"]})
-_LATENCY_LABELS: Labels = {"latency_ms": "quickest first", "-latency_ms": "slowest first", "name": "by name"}
-
-
-def milliseconds(value: float | None) -> str:
-    """Format a latency as everywhere; a dash where there is none."""
-    return "–" if value is None else records.milliseconds(value)
+LATENCY_LIST = Listing("name", {"latency_ms": lambda row: row["latency_ms"]})
+LATENCY_LABELS: Labels = {"latency_ms": "quickest first", "-latency_ms": "slowest first", "name": "by name"}
 
 
 class Asset(NamedTuple):
@@ -109,7 +103,7 @@ class Listed(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: Asked) -> Listed:
-        """Return the rows that a reader asked for: words to find, the field to sort by (the usual one where empty), and a cursor.
+        """Return the rows that a reader asked for.
 
         Raises:
             HubError: See :meth:`Listing.portion`.
@@ -123,205 +117,189 @@ class Listed(NamedTuple):
         return "?" + urlencode({"find": self.find, "sort": self.sort, "cursor": cursor})
 
 
+router = APIRouter(include_in_schema=False)
+
+
 @lru_cache(maxsize=1)
-def _published_names() -> list[str]:
-    from latcast.spaces.catalogue import FAMILY_NAMES, family
-
-    return sorted(name for each in FAMILY_NAMES for name in family(each).published)
-
-
-def _wasm(assets: browser.Assets) -> dict[str, dict[str, str]]:
-    """Return the WebAssembly that each provider runs, with its hash."""
-    names = {"wasm": browser.WASM_FILES[-1], **({"webgpu": browser.WEBGPU_FILES[-1]} if assets.webgpu else {})}
-    found = {}
-    for provider, name in names.items():
-        file = assets.file(name)
-        assert file is not None
-        found[provider] = {"name": name, "integrity": browser.integrity(file)}
-    return found
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["ms"] = lambda value: "–" if value is None else records.milliseconds(value)
+    environment.filters["decimal"] = records.decimal
+    environment.globals["asset"] = asset
+    return environment
 
 
-class Pages:
-    """The routes of one site's pages."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-
-    def router(self) -> APIRouter:
-        """Return all routes; OpenAPI does not list them."""
-        router = APIRouter(include_in_schema=False)
-        routes: tuple[tuple[str, Callable[..., Any]], ...] = (
-            ("/", self.model),
-            ("/model/{key}", self.shared_model),
-            ("/devices", self.devices),
-            ("/networks", self.networks),
-            ("/networks/{key}", self.network),
-            ("/platforms/" + PLATFORM_PATH, self.platform),
-            ("/models", self.models),
-            ("/add", self.add),
-            ("/static/{name}", self.static),
-            (f"/{browser.PACKAGE}/{browser.VERSION}/{{name}}", self.runtime_file),
-        )
-        for path, function in routes:
-            router.add_api_route(path, function, methods=["GET"])
-        return router
-
-    @cached_property
-    def _templates(self) -> jinja2.Environment:
-        import jinja2
-
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-        )
-        environment.filters["ms"] = milliseconds
-        environment.filters["decimal"] = records.decimal
-        environment.globals["asset"] = asset
-        return environment
-
-    def rendered(self, template: str, here: str, values: Mapping[str, Any]) -> bytes:
-        """Render a page; ``here`` is its place in the navigation."""
-        return self._templates.get_template(template).render(here=here, **values).encode()
-
-    async def _page(self, key: tuple[str, ...], template: str, here: str, values: Callable[[], Mapping[str, Any]]) -> Response:
-        return HTMLResponse(
-            await self.site.cache.answer(("page", template, *key), lambda: self.rendered(template, here, values()))
-        )
-
-    async def _data(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
-        """Return the data of a list, made once for all of its pages."""
-        return json.loads(await self.site.cache.answer(("data", *key), lambda: as_json(make())))
-
-    async def model(self, request: Request) -> Response:
-        base = str(request.base_url).rstrip("/")
-        return await self._page((base,), "model.html", "/", lambda: self._model("", base))
-
-    async def shared_model(self, key: Key, request: Request) -> Response:
-        if await run_in_threadpool(self.site.database.shared_model, key) is None:
-            raise NotFoundError(f"no model is shared under '{key[:40]}'; its link may have been removed")
-        base = str(request.base_url).rstrip("/")
-        return HTMLResponse(await run_in_threadpool(self.rendered, "model.html", "/", self._model(key, base)))
-
-    def _model(self, shared: str, base: str) -> dict[str, Any]:
-        own = self.site.reader.own()
-        names = {*elsewhere(), *own}
-        return {
-            "shared": shared,
-            "platforms": len(names),
-            "devices": len({name.partition("/")[0] for name in names}),
-            "own": len(own),
-            "names": [] if shared else _published_names(),
-            "base": base,
-        }
-
-    async def devices(self, asked: Asked) -> Response:
-        data = await self._data(("devices",), self._devices)
-        found = Listed.of(data["rows"], _DEVICES, _DEVICE_LABELS, asked)
-        return HTMLResponse(self.rendered("devices.html", "/devices", {**data, "axis": LogAxis(**data["axis"]), "list": found}))
-
-    def _devices(self) -> dict[str, Any]:
-        reader = self.site.reader
-        platforms = {item["id"]: item for item in reader.all_platforms()}
-        names = {key: reference.name for key, reference in reader.references().items()}
-        forecasts = {name: found for name, found in self.site.yardstick().items() if name in platforms}
-        yardstick = published_model(YARDSTICK, as_measured=True).key
-        axis, rows = strip_rows(reader.cells().by_platform(), names, forecasts, yardstick, reader.typical())
-        version = self.site.served.version
-        shown = [{**row, **platforms.pop(row["platform"])} for row in rows if row["platform"] in platforms]
-        listed = ranked([*shown, *({**NOTHING_DRAWN, "platform": name, **each} for name, each in platforms.items())])
-        return {
-            "counts": reader.counts(),
-            "axis": vars(axis),
-            "yardstick": YARDSTICK,
-            "shipped": sum(each["source"] != "hub" for each in listed),
-            "rows": listed,
-            "keys": {
-                "dots": any(each["dots"] or each["places"] for each in listed),
-                "bars": any(each["bar"] for each in listed),
-                "clusters": any(each["cluster"] for each in listed),
-            },
-            "contributors": reader.contributors()[:12],
-            "version": None if version is None else {"number": version.number, "held_out": version.held_out},
-        }
-
-    async def networks(self, asked: Asked) -> Response:
-        rows = await self._data(("networks",), self.site.reader.networks)
-        axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
-        values = {"axis": axis, "list": Listed.of(rows, NETWORKS, _NETWORK_LABELS, asked)}
-        return HTMLResponse(self.rendered("networks.html", "/networks", values))
-
-    async def network(self, key: Key, asked: Asked) -> Response:
-        found = await self._data(("network", key), lambda: self.site.reader.network(key))
-        rows = [{**row, "name": row["platform"]} for row in found["latencies"]]
-        axis = LogAxis.over([row["latency_ms"] for row in rows])
-        shown = Listed.of(rows, _LATENCIES, _LATENCY_LABELS, asked)
-        return HTMLResponse(self.rendered("network.html", "/networks", {"network": found, "axis": axis, "list": shown}))
-
-    async def platform(self, platform: PlatformId, asked: Asked) -> Response:
-        predict = self.site.forecaster.predict
-        found = await self._data(("platform", platform), lambda: self.site.reader.device_page(platform, predict))
-        axis, rows = interval_rows(found)
-        values = {
-            "page": found,
-            "axis": axis,
-            "list": Listed.of(rows, _LATENCIES, _LATENCY_LABELS, asked),
-            "version": self.site.served.version,
-        }
-        return HTMLResponse(self.rendered("platform.html", "/devices", values))
-
-    async def models(self) -> Response:
-        refit, serving = self.site.refitter.state, self.site.served.number
-        return await self._page(
-            (refit.problem, str(serving)),
-            "models.html",
-            "/models",
-            lambda: {"models": self.site.reader.models()[:PAGE_ROWS], "refit": refit, "serving": serving},
-        )
-
-    async def add(self) -> Response:
-        found = browser.find_assets()
-        return await self._page(
-            ("add", str(found)),
-            "add.html",
-            "/add",
-            lambda: {
-                "assets": found,
-                "missing": browser.MISSING,
-                "package": browser.PACKAGE,
-                "package_version": browser.VERSION,
-                "wasm": json.dumps(_wasm(found)) if found else "",
-            },
-        )
-
-    def problem(self, status: int, text: str) -> Response:
-        """Return the page of an error."""
-        heading = {404: "There is nothing here", 429: "Too often", 503: "Not now"}.get(status, "That did not work")
-        return HTMLResponse(self.rendered("problem.html", "", {"heading": heading, "text": text}), status)
-
-    async def static(self, name: Key, v: Annotated[str, Query(max_length=64)] = "") -> Response:
-        # A name without a slash, looked up among the files that are there: no path is made of what a client sent.
-        files = {file.name: file for file in STATIC.iterdir() if file.is_file() and file.suffix in _MEDIA_TYPES}
-        if name not in files:
-            raise NotFoundError(f"no file '{name}'")
-        keeps = "max-age=31536000, immutable" if v else "max-age=300"
-        return FileResponse(files[name], media_type=_MEDIA_TYPES[files[name].suffix], headers={"cache-control": keeps})
-
-    async def runtime_file(self, name: Key) -> Response:
-        found = browser.find_assets()
-        file = found.file(name) if found else None
-        if file is None:
-            raise NotFoundError(browser.MISSING if found is None else f"no file '{name}' in {browser.PACKAGE}")
-        return FileResponse(
-            file,
-            media_type=_MEDIA_TYPES["." + name.rpartition(".")[2]],
-            headers={"content-encoding": "gzip", "cache-control": "max-age=31536000, immutable"},
-        )
+def render(template: str, here: str, values: Mapping[str, Any]) -> bytes:
+    """Render a page; ``here`` is its place in the navigation."""
+    return _templates().get_template(template).render(here=here, **values).encode()
 
 
-def ranked(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return platforms' rows, without a rank where nothing connects them with most others: their scales do not compare."""
+def _page(template: str, here: str, **values: Any) -> Response:
+    return HTMLResponse(render(template, here, values))
+
+
+def problem_page(status: int, text: str) -> Response:
+    """Return the page of an error."""
+    heading = {404: "There is nothing here", 429: "Too often", 503: "Not now"}.get(status, "That did not work")
+    return HTMLResponse(render("problem.html", "", {"heading": heading, "text": text}), status)
+
+
+async def _cached_page(
+    site: Site, key: tuple[str, ...], template: str, here: str, values: Callable[[], Mapping[str, Any]]
+) -> Response:
+    content = await site.cache.answer(("page", template, *key), lambda: render(template, here, values()))
+    return HTMLResponse(content)
+
+
+async def _data(site: Site, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+    """Return the data of a list, made once for all of its pages."""
+    return json.loads(await site.cache.answer(("data", *key), lambda: as_json(make())))
+
+
+@router.get("/")
+async def model(site: CurrentSite, request: Request) -> Response:
+    base = str(request.base_url).rstrip("/")
+    names = sorted(name for each in FAMILY_NAMES for name in family(each).published)
+    return await _cached_page(site, (base,), "model.html", "/", lambda: _about_models(site, "", base) | {"names": names})
+
+
+@router.get("/model/{key}")
+async def shared_model(site: CurrentSite, key: Key, request: Request) -> Response:
+    def values() -> dict[str, Any]:
+        site.shared_model(key)
+        return _about_models(site, key, str(request.base_url).rstrip("/"))
+
+    return HTMLResponse(await run_in_threadpool(lambda: render("model.html", "/", values())))
+
+
+def _about_models(site: Site, shared: str, base: str) -> dict[str, Any]:
+    own = site.reader.own()
+    names = {*elsewhere(), *own}
+    devices = {name.partition("/")[0] for name in names}
+    return {"shared": shared, "platforms": len(names), "devices": len(devices), "own": len(own), "names": [], "base": base}
+
+
+@router.get("/devices")
+async def devices(site: CurrentSite, asked: Asked) -> Response:
+    data = await _data(site, ("devices",), lambda: _ranked_platforms(site))
+    found = Listed.of(data["rows"], DEVICE_LIST, DEVICE_LABELS, asked)
+    return _page("devices.html", "/devices", **{**data, "axis": LogAxis(**data["axis"]), "list": found})
+
+
+def _ranked_platforms(site: Site) -> dict[str, Any]:
+    reader = site.reader
+    platforms = {item["id"]: item for item in reader.all_platforms()}
+    names = {key: reference.name for key, reference in reader.references().items()}
+    forecasts = {name: found for name, found in site.yardstick().items() if name in platforms}
+    yardstick = published_model(YARDSTICK, as_measured=True).key
+    axis, drawn = strip_rows(reader.cells().by_platform(), names, forecasts, yardstick, reader.typical())
+    rows = [{**row, **platforms.pop(row["platform"])} for row in drawn if row["platform"] in platforms]
+    rows += [{**NOTHING_DRAWN, "platform": name, **each} for name, each in platforms.items()]
+    # No rank where nothing connects platforms with most others: their scales do not compare.
     groups = Counter(row["group"] for row in rows)
-    most = max(groups, key=lambda group: (groups[group], -group)) if groups else 0
-    return [dict(row) if row["group"] == most else {**row, "cluster": "", "factor": None} for row in rows]
+    most = max(groups, key=lambda group: (groups[group], -group), default=0)
+    rows = [row if row["group"] == most else {**row, "cluster": "", "factor": None} for row in rows]
+    version = site.served.version
+    return {
+        "counts": reader.counts(),
+        "axis": vars(axis),
+        "yardstick": YARDSTICK,
+        "shipped": sum(each["source"] != "hub" for each in rows),
+        "rows": rows,
+        "keys": {
+            "dots": any(each["dots"] or each["places"] for each in rows),
+            "bars": any(each["bar"] for each in rows),
+            "clusters": any(each["cluster"] for each in rows),
+        },
+        "contributors": reader.contributors()[:12],
+        "version": None if version is None else {"number": version.number, "held_out": version.held_out},
+    }
+
+
+@router.get("/networks")
+async def networks(site: CurrentSite, asked: Asked) -> Response:
+    rows = await _data(site, ("networks",), site.reader.networks)
+    axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
+    return _page("networks.html", "/networks", axis=axis, list=Listed.of(rows, NETWORKS, NETWORK_LABELS, asked))
+
+
+@router.get("/networks/{key}")
+async def network(site: CurrentSite, key: Key, asked: Asked) -> Response:
+    found = await _data(site, ("network", key), lambda: site.reader.network(key))
+    rows = [{**row, "name": row["platform"]} for row in found["latencies"]]
+    axis = LogAxis.over([row["latency_ms"] for row in rows])
+    listed = Listed.of(rows, LATENCY_LIST, LATENCY_LABELS, asked)
+    return _page("network.html", "/networks", network=found, axis=axis, list=listed)
+
+
+@router.get("/platforms/" + PLATFORM_PATH)
+async def platform(site: CurrentSite, platform: PlatformId, asked: Asked) -> Response:
+    predict = site.forecaster.predict
+    found = await _data(site, ("platform", platform), lambda: site.reader.device_page(platform, predict))
+    axis, rows = interval_rows(found)
+    listed = Listed.of(rows, LATENCY_LIST, LATENCY_LABELS, asked)
+    return _page("platform.html", "/devices", page=found, axis=axis, list=listed, version=site.served.version)
+
+
+@router.get("/models")
+async def models(site: CurrentSite) -> Response:
+    refit, serving = site.refitter.state, site.served.number
+    return await _cached_page(
+        site,
+        (refit.problem, str(serving)),
+        "models.html",
+        "/models",
+        lambda: {"models": site.reader.models()[:PAGE_ROWS], "refit": refit, "serving": serving},
+    )
+
+
+@router.get("/add")
+async def add(site: CurrentSite) -> Response:
+    assets = browser.find_assets()
+
+    def values() -> dict[str, Any]:
+        wasm = {}
+        if assets:
+            # The WebAssembly that each provider runs, with its hash.
+            names = {"wasm": browser.WASM_FILES[-1], **({"webgpu": browser.WEBGPU_FILES[-1]} if assets.webgpu else {})}
+            wasm = {
+                provider: {"name": name, "integrity": browser.integrity(assets.folder / f"{name}.gz")}
+                for provider, name in names.items()
+            }
+        return {
+            "assets": assets,
+            "missing": browser.MISSING,
+            "package": browser.PACKAGE,
+            "package_version": browser.VERSION,
+            "wasm": json.dumps(wasm) if assets else "",
+        }
+
+    return await _cached_page(site, ("add", str(assets)), "add.html", "/add", values)
+
+
+@router.get("/static/{name}")
+async def static(name: Key, v: Annotated[str, Query(max_length=64)] = "") -> Response:
+    # A name without a slash, looked up among the files that are there: no path is made of what a client sent.
+    files = {file.name: file for file in STATIC.iterdir() if file.is_file() and file.suffix in _MEDIA_TYPES}
+    if name not in files:
+        raise HubError(f"no file '{name}'", 404)
+    keeps = "max-age=31536000, immutable" if v else "max-age=300"
+    return FileResponse(files[name], media_type=_MEDIA_TYPES[files[name].suffix], headers={"cache-control": keeps})
+
+
+@router.get(f"/{browser.PACKAGE}/{browser.VERSION}/{{name}}")
+async def runtime_file(name: Key) -> Response:
+    assets = browser.find_assets()
+    file = assets.file(name) if assets else None
+    if file is None:
+        raise HubError(browser.MISSING if assets is None else f"no file '{name}' in {browser.PACKAGE}", 404)
+    return FileResponse(
+        file,
+        media_type=_MEDIA_TYPES["." + name.rpartition(".")[2]],
+        headers={"content-encoding": "gzip", "cache-control": "max-age=31536000, immutable"},
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -33,37 +33,33 @@ OUTLIER_FACTOR = 4.0
 MIN_KNOWN = 3
 """Latencies of a platform that a prediction needs before it may be held against another one."""
 
+CONTRADICTION_FACTOR = 1.5
+"""Between the medians of two contributors for a network on a platform, which differ by less, whatever the room's temperature."""
+
 
 def implausibility(measurement: Measurement, now: datetime) -> str | None:
     """Return why a record cannot be right by itself, or None."""
-    late = _clock(measurement, now)
-    if late or measurement.latency_ms is None or measurement.error is not None:
-        return late
+    if measurement.taken_at:
+        try:
+            taken = datetime.fromisoformat(measurement.taken_at.replace("Z", "+00:00"))
+        except ValueError:
+            return f"taken_at {measurement.taken_at} is not a time"
+        if taken > now + CLOCK_TOLERANCE:
+            return f"taken_at {measurement.taken_at} lies in the future; the clock of the device is wrong"
+        if taken < FIRST_DAY:
+            return f"taken_at {measurement.taken_at} lies before such networks; the clock of the device is wrong"
+    if measurement.latency_ms is None or measurement.error is not None:
+        return None
     latency_ms = measurement.latency_ms
     low, high = RANGE_MS[measurement.role]
     if not low <= latency_ms <= high:
         return f"latency_ms is {latency_ms:.4g}, outside {low:g} to {high:g} for a {measurement.role}"
-    return _runs(measurement, latency_ms)
+    return _implausible_runs(measurement, latency_ms) if measurement.runs_ms else None
 
 
-def _clock(measurement: Measurement, now: datetime) -> str | None:
-    if not measurement.taken_at:
-        return None
-    try:
-        taken = datetime.fromisoformat(measurement.taken_at.replace("Z", "+00:00"))
-    except ValueError:
-        return f"taken_at {measurement.taken_at} is not a time"
-    if taken > now + CLOCK_TOLERANCE:
-        return f"taken_at {measurement.taken_at} lies in the future; the clock of the device is wrong"
-    if taken < FIRST_DAY:
-        return f"taken_at {measurement.taken_at} lies before such networks; the clock of the device is wrong"
-    return None
-
-
-def _runs(measurement: Measurement, latency_ms: float) -> str | None:
+def _implausible_runs(measurement: Measurement, latency_ms: float) -> str | None:
+    """Return why a latency cannot follow from its runs, or None."""
     runs = np.asarray(measurement.runs_ms, dtype=np.float64)
-    if not len(runs):
-        return None
     if np.min(runs) <= 0:
         return "a run of 0 ms"
     raw_ms = float(np.median(runs))
@@ -72,112 +68,93 @@ def _runs(measurement: Measurement, latency_ms: float) -> str | None:
     if measurement.probe_ms:
         if not 1 / HOST_FACTOR <= latency_ms / raw_ms <= HOST_FACTOR:
             return f"latency_ms is {latency_ms:.4g}, its raw runs {raw_ms:.4g}: no probe corrects so much"
-    elif _differ(latency_ms, raw_ms) and all(_differ(latency_ms, expected) for expected in _statistics(measurement, runs)):
-        return f"latency_ms is {latency_ms:.4g}, the median of its runs {raw_ms:.4g}"
+    elif _differ(latency_ms, raw_ms) and _differ(latency_ms, float(np.mean(runs))):
+        rounds = round_medians(normalised_runs(measurement), measurement.rounds) if measurement.rounds else ()
+        if not len(rounds) or _differ(latency_ms, float(np.median(rounds))):
+            return f"latency_ms is {latency_ms:.4g}, the median of its runs {raw_ms:.4g}"
     if len(runs) >= IDENTICAL_RUNS and raw_ms >= IDENTICAL_FROM_MS and np.all(runs == runs[0]):
         return f"all {len(runs)} runs took {raw_ms:.6g} ms to the last digit"
     return None
-
-
-def _statistics(measurement: Measurement, runs: np.ndarray) -> list[float]:
-    """Return other statistics that a latency may be: the mean of the runs, or the median of the rounds' medians."""
-    values = [float(np.mean(runs))]
-    if measurement.rounds:
-        values.append(float(np.median(round_medians(normalised_runs(measurement), measurement.rounds))))
-    return values
 
 
 def _differ(stated: float, found: float) -> bool:
     return abs(stated / found - 1) > STATED_TOLERANCE
 
 
-def outliers(measurements: Sequence[Measurement], believed: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
-    """Find network latencies of one platform that cannot be right beside its other ones; returns the reason by index.
-
-    Args:
-        measurements: Plausible records of one platform from one upload.
-        believed: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
-        model: The model that serves; None while there is none, and nothing is an outlier then.
+def outliers(stated: Mapping[int, Measurement], believed: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+    """Find latencies that cannot be right beside the platform's other ones; returns the reason by index.
 
     A network is judged by what the hub believes of the platform. Where fewer than :data:`MIN_KNOWN` networks are believed, the
     upload's own latencies are taken along: each is judged by the others, and the model's robustness decides.
+
+    Args:
+        stated: Plausible records of networks on one platform from one upload, by index.
+        believed: Latencies (ms) that the hub believes already, by reference key.
+        model: The model that serves; None while there is none, and nothing is an outlier then.
     """
-    if model is None:
+    if model is None or not stated:
         return {}
-    indices = [index for index, item in enumerate(measurements) if item.ok and item.role == "network"]
-    if not indices:
-        return {}
-    platform = measurements[indices[0]].platform
-    stated = {index: float(measurements[index].latency_ms or 0.0) for index in indices}
-    if len(believed) >= MIN_KNOWN:
-        others = len(believed)
-        expected = model.predict([measurements[index].reference for index in indices], believed, platform)
+    known, others = dict(believed), len(believed)
+    if others >= MIN_KNOWN:
+        expected = model.predict([item.reference for item in stated.values()], known, next(iter(stated.values())).platform)
     else:
-        known = {**believed, **{measurements[index].reference.key: stated[index] for index in indices}}
+        known |= {item.reference.key: _latency_ms(item) for item in stated.values()}
         others = len(known) - 1
         if others < MIN_KNOWN:
             return {}
-        expected = model.left_out(known, platform)
+        expected = model.left_out(known, next(iter(stated.values())).platform)
     found = {}
-    for index in indices:
-        forecast = expected.get(measurements[index].reference.key)
-        if forecast is None:
-            continue
-        if not forecast.low_ms / OUTLIER_FACTOR <= stated[index] <= forecast.high_ms * OUTLIER_FACTOR:
+    for index, item in stated.items():
+        forecast = expected.get(item.reference.key)
+        if forecast and not forecast.low_ms / OUTLIER_FACTOR <= _latency_ms(item) <= forecast.high_ms * OUTLIER_FACTOR:
             found[index] = (
-                f"latency_ms is {stated[index]:.4g}; from {others} other networks on this platform "
+                f"latency_ms is {item.latency_ms:.4g}; from {others} other networks on this platform "
                 f"{forecast.low_ms:.4g} to {forecast.high_ms:.4g} was expected"
             )
     return found
 
 
-CONTRADICTION_FACTOR = 1.5
-"""Between the medians of two contributors for a network on a platform, which differ by less, whatever the room's temperature."""
-
-
-def contradictions(measurements: Sequence[Measurement], others: Mapping[str, float]) -> dict[int, str]:
-    """Find network latencies of one platform that others measured differently; returns the reason by index.
+def contradictions(stated: Mapping[int, Measurement], others: Mapping[str, float]) -> dict[int, str]:
+    """Find latencies that others measured differently; returns the reason by index.
 
     Args:
-        measurements: Records of one platform from one upload.
-        others: Latencies (ms) of that platform's networks as other contributors measured them, by reference key.
+        stated: Records of networks on one platform from one upload, by index.
+        others: Latencies (ms) as other contributors measured them, by reference key.
     """
     found = {}
-    for index, item in enumerate(measurements):
+    for index, item in stated.items():
         known_ms = others.get(item.reference.key)
-        if known_ms is None or not item.ok or item.role != "network" or item.latency_ms is None:
-            continue
-        if not 1 / CONTRADICTION_FACTOR <= item.latency_ms / known_ms <= CONTRADICTION_FACTOR:
+        factor = _latency_ms(item) / known_ms if known_ms else 1.0
+        if not 1 / CONTRADICTION_FACTOR <= factor <= CONTRADICTION_FACTOR:
             found[index] = (
                 f"latency_ms is {item.latency_ms:.4g}; others measured {known_ms:.4g} on this platform, "
-                f"a factor of {max(item.latency_ms / known_ms, known_ms / item.latency_ms):.3g} away"
+                f"a factor of {max(factor, 1 / factor):.3g} away"
             )
     return found
 
 
-def disagreement(measurements: Sequence[Measurement], trusted_ms: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
-    """Hold the network latencies of an upload on one platform where most of them disagree with trusted contributors.
+def disagreement(stated: Mapping[int, Measurement], trusted_ms: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+    """Hold all latencies of an upload on one platform where most of them disagree with trusted contributors.
 
     Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
 
     Args:
-        measurements: Records of one platform from one upload of a contributor who is not trusted.
-        trusted_ms: Latencies (ms) of that platform's networks as trusted contributors measured them, by reference key.
+        stated: Records of networks on one platform, from one upload of a contributor who is not trusted, by index.
+        trusted_ms: Latencies (ms) as trusted contributors measured them, by reference key.
         model: The model that serves, whose intervals they are held against.
 
     Returns:
-        The reason by index: of all of the network latencies, or of none.
+        The reason by index: of all records, or empty.
     """
-    stated = {index: item for index, item in enumerate(measurements) if item.ok and item.role == "network"}
     if model is None or len(trusted_ms) < MIN_KNOWN or not stated:
         return {}
-    expected = model.predict([item.reference for item in stated.values()], trusted_ms, measurements[next(iter(stated))].platform)
+    expected = model.predict([item.reference for item in stated.values()], trusted_ms, next(iter(stated.values())).platform)
     factors, outside = [], 0
     for item in stated.values():
         forecast = expected.get(item.reference.key)
-        if forecast is not None and item.latency_ms is not None:
-            factors.append(item.latency_ms / forecast.latency_ms)
-            outside += not forecast.low_ms <= item.latency_ms <= forecast.high_ms
+        if forecast is not None:
+            factors.append(_latency_ms(item) / forecast.latency_ms)
+            outside += not forecast.low_ms <= _latency_ms(item) <= forecast.high_ms
     if len(factors) < MIN_KNOWN or 2 * outside <= len(factors):
         return {}
     reason = (
@@ -185,3 +162,8 @@ def disagreement(measurements: Sequence[Measurement], trusted_ms: Mapping[str, f
         f"give for this platform, {float(np.median(factors)):.3g} times as long as expected"
     )
     return dict.fromkeys(stated, reason)
+
+
+def _latency_ms(measurement: Measurement) -> float:
+    assert measurement.latency_ms is not None, "a good record has one"
+    return measurement.latency_ms

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import IO, Annotated, Any
-from weakref import WeakValueDictionary
 
+from annotated_types import Gt, Le, Len
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -18,12 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from latcast.errors import HubError
-from latcast.hub.api import says
-from latcast.hub.isolation import USUAL_CPU_S, UnavailableError
-from latcast.hub.limits import RateLimit, TooOftenError, address_of
+from latcast.hub import browser
+from latcast.hub.api import CurrentSite, says
+from latcast.hub.entries import network_json, why_not_predicted
+from latcast.hub.limits import address_of
 from latcast.hub.model_forecasts import MAX_KERNELS, ModelRequest
-from latcast.hub.queries import NotFoundError
-from latcast.hub.site import ForecastRequest, Site, forecast
+from latcast.hub.site import Site
 from latcast.hub.uploads import unpacked
 
 MAX_MODEL_BYTES = 32_000_000
@@ -34,11 +31,17 @@ MAX_LATENCIES_BYTES = 1_000_000
 
 WITHOUT_WEIGHTS = "leave out the weights, as the page does: only shapes are looked at"
 
-PLACES, PLACES_OF_ONE = 256, 4
-"""Requests that may arrive, wait or be answered at once, and those of one address: of these a single one is being answered."""
-
 COST_OF_KERNELS = 0.25
 """Of the kernels on one platform, where a prediction on all of them costs 1."""
+
+
+@dataclass
+class ForecastRequest:
+    """Measured latencies of a device (ms, by network key), and the keys of networks to predict; all known ones where empty."""
+
+    measured: Annotated[dict[str, Annotated[float, Gt(0), Le(1e6)]], Len(1, 1000)]
+    networks: Annotated[list[str], Len(0, 1000)] = field(default_factory=list)
+
 
 _LATENCIES = TypeAdapter(ForecastRequest)
 
@@ -60,126 +63,82 @@ Kernels = Annotated[str | None, Query(max_length=200, description="The platform 
 Top = Annotated[int, Query(ge=1, le=MAX_KERNELS, description="How many kernels.")]
 Share = Annotated[bool, Query(description="Keep the shapes (no weights, no names) behind a link.")]
 
+router = APIRouter(prefix="/api")
 
-class PredictApi:
-    """The route of one site."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self._rate = RateLimit("models", site.settings.models_per_minute, burst=max(10, site.settings.models_per_minute // 3))
-        self._inside: Counter[str] = Counter()
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+@router.post(
+    "/predict",
+    summary="How long a model takes on all platforms; or networks on a device, from some of its latencies",
+    description=_DESCRIPTION,
+    responses=says(400, 404, 409, 413, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+                "application/json": {"schema": _LATENCIES.json_schema()},
+            }
+        }
+    },
+)
+async def predict(
+    site: CurrentSite,
+    request: Request,
+    name: Name = "model",
+    model: Published = None,
+    shared: Shared = None,
+    shape: Shapes = None,
+    on: On = None,
+    kernels: Kernels = None,
+    top: Top = 15,
+    share: Share = False,
+) -> Response:
+    address = address_of(request.scope)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
+        return await _predict_from_latencies(site, request, address)
+    cost = COST_OF_KERNELS if kernels is not None else 1.0
+    wanted = ModelRequest(
+        name=model or name,
+        source="name" if model else "shapes" if shared else "file",
+        shapes=tuple(shape or ()),
+        on=on or None,
+        kernels=kernels,
+        top=top,
+        share=share,
+        compressed="gzip" in request.headers.get("accept-encoding", ""),
+    )
+    with site.turns.place(address, cost), tempfile.TemporaryFile(prefix="latcast-") as file:
+        if shared:
+            file.write(await run_in_threadpool(site.shared_model, shared))
+        elif not model and not await _spool(request, file, MAX_MODEL_BYTES):
+            raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
+        file.flush()
+        async with site.turns.turn(address):
+            answer = await site.models.ask(wanted, file)
+            site.turns.charge(address, answer.cpu_s, cost)
+    if answer.packed:
+        await run_in_threadpool(site.database.share_model, answer.key, answer.packed)
+    encoded = {"content-encoding": "gzip"} if wanted.compressed and answer.status == 200 else {}
+    return Response(answer.body, answer.status, {**encoded, "vary": "accept-encoding"}, media_type="application/json")
 
-    def router(self) -> APIRouter:
-        """Return the route, below ``/api``."""
-        router = APIRouter(prefix="/api")
-        binary = {"schema": {"type": "string", "format": "binary"}}
-        latencies = {"schema": _LATENCIES.json_schema()}
-        router.add_api_route(
-            "/predict",
-            self.predict,
-            methods=["POST"],
-            summary="How long a model takes on all platforms; or networks on a device, from some of its latencies",
-            description=_DESCRIPTION,
-            responses=says(400, 404, 409, 413, 422, 503),
-            openapi_extra={"requestBody": {"content": {"application/octet-stream": binary, "application/json": latencies}}},
-        )
-        return router
 
-    async def predict(
-        self,
-        request: Request,
-        name: Name = "model",
-        model: Published = None,
-        shared: Shared = None,
-        shape: Shapes = None,
-        on: On = None,
-        kernels: Kernels = None,
-        top: Top = 15,
-        share: Share = False,
-    ) -> Response:
-        address = address_of(request.scope)
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
-            return await self._of_latencies(request, address)
-        cost = COST_OF_KERNELS if kernels is not None else 1.0
-        self._take(address, cost)
-        wanted = ModelRequest(
-            name=model or name,
-            source="name" if model else "shapes" if shared else "file",
-            shapes=tuple(shape or ()),
-            on=on or None,
-            kernels=kernels,
-            top=top,
-            share=share,
-            compressed="gzip" in request.headers.get("accept-encoding", ""),
-        )
-        with self._place(address), tempfile.TemporaryFile(prefix="latcast-") as file:
-            if shared:
-                shapes = await run_in_threadpool(self.site.database.shared_model, shared)
-                if shapes is None:
-                    raise NotFoundError(f"no model is shared under '{shared[:40]}'; its link may have been removed")
-                file.write(shapes)
-            elif not model and not await _spool(request, file, MAX_MODEL_BYTES):
-                raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
-            file.flush()
-            async with self._turn(address):
-                answer = await self.site.models.ask(wanted, file)
-                self._rate.charge(address, answer.cpu_s / USUAL_CPU_S - cost)
-        if answer.packed:
-            await run_in_threadpool(self.site.database.share_model, answer.key, answer.packed)
-        encoded = {"content-encoding": "gzip"} if wanted.compressed and answer.status == 200 else {}
-        return Response(answer.body, answer.status, {**encoded, "vary": "accept-encoding"}, media_type="application/json")
-
-    async def _of_latencies(self, request: Request, address: str) -> Response:
-        self._take(address, COST_OF_KERNELS)
-        with self._place(address), tempfile.TemporaryFile(prefix="latcast-") as file:
-            await _spool(request, file, MAX_LATENCIES_BYTES)
-            file.seek(0)
-            try:
-                wanted = _LATENCIES.validate_json(file.read())
-            except ValidationError as problem:
-                raise RequestValidationError(problem.errors()) from problem
-
-            def predict() -> tuple[dict[str, Any], float]:
-                begun_s = time.thread_time()
-                found = forecast(self.site, wanted)
-                return found, time.thread_time() - begun_s
-
-            async with self._turn(address):
-                found, cpu_s = await run_in_threadpool(predict)
-                self._rate.charge(address, cpu_s / USUAL_CPU_S - COST_OF_KERNELS)
-        return JSONResponse(found)
-
-    @contextmanager
-    def _place(self, address: str) -> Iterator[None]:
-        """Hold a place from before a body arrives until it is answered.
-
-        Raises:
-            UnavailableError: The address has too many, or all of them together have.
-        """
-        if self._inside[address] >= PLACES_OF_ONE or self._inside.total() >= PLACES:
-            raise UnavailableError("too many models are being sent or read at once; try again in a few seconds")
-        self._inside[address] += 1
+async def _predict_from_latencies(site: Site, request: Request, address: str) -> Response:
+    with site.turns.place(address, COST_OF_KERNELS), tempfile.TemporaryFile(prefix="latcast-") as file:
+        await _spool(request, file, MAX_LATENCIES_BYTES)
+        file.seek(0)
         try:
-            yield
-        finally:
-            self._inside -= Counter([address])
+            wanted = _LATENCIES.validate_json(file.read())
+        except ValidationError as problem:
+            raise RequestValidationError(problem.errors()) from problem
 
-    @asynccontextmanager
-    async def _turn(self, address: str) -> AsyncIterator[None]:
-        """Wait until no other model of the address is being read.
+        def timed() -> tuple[dict[str, Any], float]:
+            begun_s = time.thread_time()
+            found = _forecast(site, wanted)
+            return found, time.thread_time() - begun_s
 
-        Raises:
-            TooOftenError: Its other models have cost more meanwhile than it may spend.
-        """
-        async with self._turns.setdefault(address, asyncio.Lock()):
-            self._take(address, 0.0)
-            yield
-
-    def _take(self, address: str, cost: float) -> None:
-        wait_s = self._rate.wait_s(address, cost)
-        if wait_s:
-            raise TooOftenError(wait_s)
+        async with site.turns.turn(address):
+            found, cpu_s = await run_in_threadpool(timed)
+            site.turns.charge(address, cpu_s, COST_OF_KERNELS)
+    return JSONResponse(found)
 
 
 async def _spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
@@ -187,3 +146,28 @@ async def _spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
     async for portion in unpacked(request, most_bytes, WITHOUT_WEIGHTS, may_be_tflite=True):
         file.write(portion)
     return file.tell()
+
+
+def _forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
+    """Predict networks, with null figures and a reason for those that the model cannot predict; nothing is stored.
+
+    Raises:
+        HubError: There is no model (409), or a network is not known.
+    """
+    version, model = site.served.version, site.served.model
+    if version is None:
+        raise HubError("no model has been fitted yet; contribute measurements, or try again in a minute", 409)
+    known = {**browser.served_networks(), **site.reader.references()}
+    unknown = [key for key in (*wanted.measured, *wanted.networks) if key not in known]
+    if unknown:
+        raise HubError(f"no network has the key '{unknown[0][:40]}'; /api/networks lists them")
+    references = [known[key] for key in wanted.networks] or [item for key, item in known.items() if key not in wanted.measured]
+    forecasts = site.forecaster.predict(references, wanted.measured)
+    nothing = {"latency_ms": None, "low_ms": None, "high_ms": None}
+    predictions = [
+        {**network_json(item), **asdict(forecasts[item.key]), "reason": None}
+        if item.key in forecasts
+        else {**network_json(item), **nothing, "reason": why_not_predicted(model, item.key, wanted.measured)}
+        for item in references
+    ]
+    return {"model": version.number, "predictions": predictions}

@@ -49,10 +49,6 @@ TYPICAL = 50
 """Platforms of the pool, from all over it, whose median is the latency on a typical platform."""
 
 
-class NotFoundError(HubError):
-    """The hub has nothing of this name."""
-
-
 class OwnLatencies(NamedTuple):
     """The latencies (ms) that a hub has of a platform, of networks of known kernels by reference key, and whether a trusted
     contributor measured any of them."""
@@ -67,7 +63,6 @@ class HubReader:
     Results that are computed from all measurements are kept until the database changes.
 
     Args:
-        database: Open.
         served: The model that answers; None for a reader of measurements alone.
         seeded: Whether platforms that come with latcast are among those that it knows.
     """
@@ -122,34 +117,31 @@ class HubReader:
 
     def platforms(self) -> list[dict[str, Any]]:
         """Return each platform with the parts of its id, its numbers of networks and measurements, and its group."""
-        groups = self.groups().platforms
-        return [{**item, "group": groups.get(item["id"], 0)} for item in self._kept("platforms", self._platforms)]
 
-    def _platforms(self) -> list[dict[str, Any]]:
-        query = (
-            select(
-                MeasurementRow.platform_id,
-                func.count(MeasurementRow.id),
-                func.count(MeasurementRow.reference_key.distinct()),
-                func.max(MeasurementRow.taken_at),
+        def read() -> list[dict[str, Any]]:
+            row = MeasurementRow
+            query = (
+                select(row.platform_id, func.count(row.id), func.count(row.reference_key.distinct()), func.max(row.taken_at))
+                .where(row.error.is_(None), row.role == "network")
+                .group_by(row.platform_id)
+                .order_by(row.platform_id)
             )
-            .where(MeasurementRow.error.is_(None), MeasurementRow.role == "network")
-            .group_by(MeasurementRow.platform_id)
-            .order_by(MeasurementRow.platform_id)
-        )
-        trusted = self.cells().trusted_platforms()
-        with self._database._reading() as session:
-            return [
-                {
-                    "id": name,
-                    **asdict(Platform.parse(name)),
-                    "networks": networks,
-                    "measurements": count,
-                    "last_taken_at": last,
-                    "trusted": name in trusted,
-                }
-                for name, count, networks, last in session.execute(query)
-            ]
+            trusted = self.cells().trusted_platforms()
+            with self._database._reading() as session:
+                return [
+                    {
+                        "id": name,
+                        **asdict(Platform.parse(name)),
+                        "networks": networks,
+                        "measurements": count,
+                        "last_taken_at": last,
+                        "trusted": name in trusted,
+                    }
+                    for name, count, networks, last in session.execute(query)
+                ]
+
+        groups = self.groups().platforms
+        return [{**item, "group": groups.get(item["id"], 0)} for item in self._kept("platforms", read)]
 
     def all_platforms(self) -> list[dict[str, Any]]:
         """Return :meth:`platforms`, and those that come with latcast: ``source`` is "hub", "shipped" or "user"."""
@@ -207,12 +199,12 @@ class HubReader:
         """Return measured and predicted latencies of one platform.
 
         Raises:
-            NotFoundError: The hub has no good measurement of it.
+            HubError: The hub has no good measurement of it (404).
         """
         if not _storable(platform) or not (cells := self.cells(platform=platform)).platforms:
             if platform in self._shipped:
                 return self._shipped_page(platform)
-            raise NotFoundError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has")
+            raise HubError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has", 404)
         model, references = self._model, self.references()
         known = cells.by_platform()[platform]
         unknown = [reference for key, reference in references.items() if key not in known]
@@ -292,7 +284,7 @@ class HubReader:
         latcast, else from however few latencies.
 
         Raises:
-            NotFoundError: The hub knows no such platform, or nothing tells its scale.
+            HubError: The hub knows no such platform, or nothing tells its scale (404).
         """
         model = self._model
         predictor: PlatformPredictor | None = None
@@ -301,7 +293,7 @@ class HubReader:
         elif model is not None and _storable(platform) and (cells := self.cells(platform=platform)).platforms:
             predictor = model.predictor(platform, cells.by_platform()[platform])
         if predictor is None:
-            raise NotFoundError(f"the hub has no predictor of '{platform[:200]}'; /api/platforms lists what it knows")
+            raise HubError(f"the hub has no predictor of '{platform[:200]}'; /api/platforms lists what it knows", 404)
         with TemporaryDirectory(prefix="latcast-") as folder:
             return save_bundle(predictor, Path(folder) / "bundle.zip", compressed=True).read_bytes()
 
@@ -338,11 +330,11 @@ class HubReader:
         """Return a network with its latency on each platform.
 
         Raises:
-            NotFoundError: No such network.
+            HubError: No such network (404).
         """
         reference = self.all_references().get(key)
         if reference is None:
-            raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
+            raise HubError(f"no network has the key '{key[:40]}'; /api/networks lists them", 404)
         cells = self.cells(network=key)
         rows = [
             {"platform": cells.platforms[cells.platform[row]], "trusted": bool(cells.trusted[row]), **_cell_json(cells, row)}

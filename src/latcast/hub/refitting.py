@@ -10,9 +10,11 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from random import Random
 from typing import Any
 
@@ -21,9 +23,10 @@ import numpy as np
 from latcast.chips.chip_names import silicon
 from latcast.environment import utc_now
 from latcast.errors import LatcastError, TrainingError
-from latcast.hub.database import HubDatabase, ModelVersion
+from latcast.hub.database import HubDatabase
 from latcast.hub.model import NAME, HubModel
 from latcast.hub.scales import Observation
+from latcast.hub.schema import ModelVersionRow
 from latcast.predictors.metrics import judge
 from latcast.records import Platform
 
@@ -64,9 +67,7 @@ def held_out_error(observations: Sequence[Observation], model: HubModel, seed: i
     seed; the rest is predicted.
 
     Args:
-        observations: All latencies.
         model: Fitted to all of them; what rests on the same latencies is taken from it.
-        seed: Of all draws.
 
     Returns:
         The metrics, or None and the reason.
@@ -111,11 +112,10 @@ def held_out_error(observations: Sequence[Observation], model: HubModel, seed: i
     return {**judge(latency_ms, actual_ms, low_ms, high_ms).to_json(), "devices": len(devices), "not_predicted": missing}, ""
 
 
-def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> ModelVersion | None:
+def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> ModelVersionRow | None:
     """Fit to everything the database believes and keep the version; None where there is nothing to fit to.
 
     Args:
-        database: Where measurements are and versions are kept.
         before: An earlier model; what rests on the same latencies is taken from it.
 
     Raises:
@@ -127,8 +127,7 @@ def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> Model
         return None
     model = HubModel.fit(observations, before)
     held_out, note = held_out_error(observations, model)
-    version = ModelVersion(
-        number=0,
+    version = ModelVersionRow(
         fitted_at=utc_now(),
         model=NAME,
         measurements=records,
@@ -139,21 +138,22 @@ def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> Model
         note=note,
         content=model.to_json(),
     )
-    return database.keep_model(version, contents=KEPT_CONTENTS)
+    database.keep_model(version, contents=KEPT_CONTENTS)
+    return version
 
 
 class ServedModel:
     """The model that answers, with its version; both are replaced at once when a new one is ready."""
 
     def __init__(self) -> None:
-        self._now: tuple[ModelVersion, HubModel] | None = None
+        self._now: tuple[ModelVersionRow, HubModel] | None = None
 
     @property
     def model(self) -> HubModel | None:
         return self._now[1] if self._now else None
 
     @property
-    def version(self) -> ModelVersion | None:
+    def version(self) -> ModelVersionRow | None:
         return self._now[0] if self._now else None
 
     @property
@@ -161,7 +161,7 @@ class ServedModel:
         """Number of the version."""
         return self._now[0].number if self._now else None
 
-    def serve(self, version: ModelVersion) -> bool:
+    def serve(self, version: ModelVersionRow) -> bool:
         """Serve a version that is kept, and return whether that was possible; a warning says why it was not."""
         try:
             if version.model != NAME:
@@ -180,15 +180,15 @@ class ServedModel:
         """
         model = HubModel.seed()
         note = "the model of devices that comes with latcast; nothing was contributed yet"
-        self._now = (ModelVersion(0, "", NAME, 0, len(model.pool.platforms), 0, 0.0, None, note, {}), model)
+        platforms = len(model.pool.platforms)
+        figures = {"measurements": 0, "platforms": platforms, "networks": 0, "seconds": 0.0, "held_out": None}
+        self._now = (ModelVersionRow(number=0, fitted_at="", model=NAME, **figures, note=note, content={}), model)
 
 
-def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersion | None:
+def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersionRow | None:
     """Fit to everything the database believes, keep the version, and serve it; None where there is nothing to fit to.
 
     Args:
-        database: Where measurements are and versions are kept.
-        served: What answers meanwhile.
         own_process: Fit in a process of its own, which ends with this one.
 
     Raises:
@@ -200,47 +200,32 @@ def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = Fal
     return version
 
 
-def _fit_in_own_process(database: HubDatabase) -> ModelVersion | None:
-    """Have another process fit and keep a version.
+def _fit_in_own_process(database: HubDatabase) -> ModelVersionRow | None:
+    """Have a process that never outlives this one fit and keep a version.
 
     Raises:
-        TrainingError: That process failed, or was ended.
+        LatcastError: The fit failed, or the process was ended.
     """
-    context = get_context("spawn")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_fit_for_parent, args=(database.url, sending), daemon=True)
-    process.start()
-    sending.close()
-    try:
-        found: dict[str, Any] = receiving.recv()
-    except EOFError:
-        found = {}
-    process.join()
-    if "number" in found:
-        return None if found["number"] is None else database.newest_model()
-    ended = f"the process that fits it ended with code {process.exitcode}"
-    if process.exitcode == -9:
-        ended += " (killed; out of memory?)"
-    raise TrainingError(found.get("problem") or ended)
+    with ProcessPoolExecutor(1, get_context("spawn"), end_with_parent) as pool:
+        try:
+            kept = pool.submit(_fit_within_memory, database.url).result()
+        except MemoryError as problem:
+            raise TrainingError(f"it takes more than {FIT_MEMORY_BYTES / 2**30:.0f} GB of memory") from problem
+        except BrokenProcessPool as problem:
+            raise TrainingError("the process that fits it was ended; is there enough memory?") from problem
+    return database.newest_model() if kept else None
 
 
-def _fit_for_parent(url: str, answer: Connection) -> None:
-    """Run in the process of a fit, which never outlives the server and whose memory is limited: strangers name networks."""
+def _fit_within_memory(url: str) -> bool:
+    """Fit in this process, whose memory is limited, as strangers name networks; return whether there was anything to fit to."""
     import resource
 
-    end_with_parent()
     resource.setrlimit(resource.RLIMIT_DATA, (FIT_MEMORY_BYTES, FIT_MEMORY_BYTES))
-    try:
-        with HubDatabase(url) as database:
-            served = ServedModel()
-            if newest := database.newest_model():
-                served.serve(newest)
-            version = fit_and_keep(database, served.model)
-        answer.send({"number": None if version is None else version.number})
-    except MemoryError:
-        answer.send({"problem": f"it takes more than {FIT_MEMORY_BYTES / 2**30:.0f} GB of memory"})
-    except LatcastError as problem:
-        answer.send({"problem": str(problem)})
+    with HubDatabase(url) as database:
+        served = ServedModel()
+        if newest := database.newest_model():
+            served.serve(newest)
+        return fit_and_keep(database, served.model) is not None
 
 
 def end_with_parent() -> None:
@@ -271,9 +256,6 @@ class RefitState:
     failed_at: str | None = None
     retry_in_s: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class Refitter:
     """A thread that fits again some time after it was told of new measurements, and again after a fit that failed.
@@ -281,10 +263,7 @@ class Refitter:
     Of several servers of one database one fits; all serve what it fits.
 
     Args:
-        database: Where they are.
-        served: Gets the new model.
         quiet_s: Time without further news before a fit begins.
-        own_process: Whether a fit runs in a process of its own.
         first_retry_s: After a first failure.
         seed: Whether what comes with latcast serves until something was fitted.
     """

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,8 +35,6 @@ class Observation:
     """The latency that stands for a network on a platform.
 
     Attributes:
-        platform: Platform id.
-        reference: Network.
         latency_ms: The median of its contributors, of each the median of its measurements.
         weight: Beside the network's latencies on other platforms; contributors count alike, not records.
         trusted: Whether a contributor whom the administrator trusts measured it.
@@ -119,7 +116,6 @@ class ScaleFactors:
         """Predict networks on one platform; those whose scale nothing tells are missing.
 
         Args:
-            keys: Of the networks to predict.
             measured: Latencies (ms) of the platform by reference key.
             expected: Forecasts of another model for this platform, which give the scale of groups of which nothing was measured.
         """
@@ -152,9 +148,6 @@ class ScaleFactors:
         for key in measured:
             found |= self.forecasts([key], {other: value for other, value in measured.items() if other != key})
         return found
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def connected_groups(rows: np.ndarray, columns: np.ndarray, row_count: int, column_count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from latcast.errors import HubError
+from latcast.hub.client import Hub
 from latcast.hub.uploads import without_path
 from latcast.predictors.hub_bundles import refusal
 from latcast.records import Measurement, Platform, device_name
@@ -32,7 +33,6 @@ LONGEST_WAIT_S = 60.0
 TIMEOUT_S = 120.0
 
 _PATH = re.compile(r"(?<![\w.:/])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:'\",;()]+[/\\])+[^\s/\\:'\",;()]*")
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 PATH_REMOVED = "(path removed)"
 
@@ -59,7 +59,6 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
     """Return a record as strangers may see it: ``local`` becomes the device's name, and paths of this machine are gone.
 
     Args:
-        measurement: As it was taken.
         device: Name for the device of local measurements; made such as platform ids have (:func:`shared_device_name`).
 
     Raises:
@@ -140,25 +139,19 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class HubClient:
-    """Sends batches to one hub.
+class HubClient(Hub):
+    """A hub to send batches to.
 
     Args:
-        url: Its address, without ``/api``.
-        token: Permission to upload.
+        url: See :class:`Hub`.
         sleep: Waits between attempts.
         attempts: Tries of one batch.
-
-    Raises:
-        HubError: The address is not one of HTTP.
     """
 
     def __init__(self, url: str, token: str, *, sleep: Callable[[float], None] = time.sleep, attempts: int = ATTEMPTS) -> None:
+        super().__init__(url)
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise HubError(f"'{url}' is not the address of a hub; expected https://host or http://host:port")
-        self.url = url.rstrip("/")
-        self.readable_by_others = parts.scheme == "http" and parts.hostname not in _LOCAL
+        self.readable_by_others = parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1")
         self._token = token
         self._sleep = sleep
         self._attempts = attempts
@@ -168,7 +161,6 @@ class HubClient:
         """Send a batch until it is answered; sent twice it is stored once, so an answer that was lost does no harm.
 
         Args:
-            batch: JSON Lines.
             on_retry: Told why an attempt failed and how long the next one waits.
 
         Raises:

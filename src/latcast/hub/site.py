@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from annotated_types import Gt, Le, Len
-
-from latcast.errors import HubError
+from latcast.errors import HubError, LatcastError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import network_json, why_not_predicted
-from latcast.hub.isolation import IsolatedForecasts, UnavailableError
+from latcast.hub.isolation import IsolatedForecasts
+from latcast.hub.limits import ModelTurns
 from latcast.hub.model_forecasts import ModelRequest
 from latcast.hub.queries import YARDSTICK, HubReader
 from latcast.hub.refitting import Refitter, ServedModel
 from latcast.hub.scales import Forecast
 from latcast.records import Reference
+
+_LOG = logging.getLogger("latcast.hub")
+
+HEALTH_S = 1.0
+"""For which an answer about the database's health holds, as each look is a write."""
+
+KEPT_FORECASTS = 1000
 
 
 @dataclass(frozen=True)
@@ -57,31 +63,32 @@ class ServerSettings:
     snapshots: Path = Path("snapshots")
 
 
-HEALTH_S = 1.0
-
-
-@dataclass
 class Site:
     """The state that answers are made from."""
 
-    database: HubDatabase
-    settings: ServerSettings
-    served: ServedModel = field(default_factory=ServedModel)
-    cache: AnswerCache = field(default_factory=AnswerCache)
-
-    def __post_init__(self) -> None:
+    def __init__(self, database: HubDatabase, settings: ServerSettings) -> None:
+        self.database, self.settings = database, settings
+        self.served, self.cache = ServedModel(), AnswerCache()
+        self.turns = ModelTurns(settings.models_per_minute)
+        self.reader = HubReader(database, self.served, seeded=settings.seed)
+        self.forecaster = Forecaster(self.served)
+        self.models = IsolatedForecasts(most_platforms=settings.most_platforms, database=database.url)
+        self.refitter = Refitter(
+            database, self.served, quiet_s=settings.refit_quiet_s, own_process=settings.fit_in_process, seed=settings.seed
+        )
         self._yardstick: Mapping[str, Forecast] | None = None
         self._asking_health, self._health = threading.Lock(), (float("-inf"), False)
-        self.reader = HubReader(self.database, self.served, seeded=self.settings.seed)
-        self.forecaster = Forecaster(self.served)
-        self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms, database=self.database.url)
-        self.refitter = Refitter(
-            self.database,
-            self.served,
-            quiet_s=self.settings.refit_quiet_s,
-            own_process=self.settings.fit_in_process,
-            seed=self.settings.seed,
-        )
+
+    def preload(self, closing: threading.Event) -> None:
+        """Load the platforms, and write the networks that browsers fetch, so that the first device waits less."""
+        try:
+            self.models.start()
+            if browser.find_assets() is not None:
+                for reference in browser.served_networks().values():
+                    if not closing.is_set():
+                        browser.onnx_file(reference)
+        except (LatcastError, OSError) as problem:
+            _LOG.error("%s", problem)
 
     def yardstick(self) -> Mapping[str, Forecast]:
         """Return forecasts of :data:`YARDSTICK` on platforms that come with latcast, by id; asked once, as they stay the same.
@@ -89,16 +96,26 @@ class Site:
         Empty where models are not read here.
         """
         if self._yardstick is None and self.settings.seed:
-            with suppress(UnavailableError), open(os.devnull, "rb") as nothing:
+            with suppress(HubError), open(os.devnull, "rb") as nothing:
                 answer = self.models.ask_now(ModelRequest(YARDSTICK, "name"), nothing)
                 if answer.status == 200:
-                    rows = json.loads(answer.body)["predictions"]
                     self._yardstick = {
                         row["platform"]: Forecast(row["latency_ms"], row["low_ms"], row["high_ms"])
-                        for row in rows
+                        for row in json.loads(answer.body)["predictions"]
                         if row["source"] != "hub"
                     }
         return self._yardstick or {}
+
+    def shared_model(self, key: str) -> bytes:
+        """Return the shapes of a shared model.
+
+        Raises:
+            HubError: There is no such model (404).
+        """
+        found = self.database.shared_model(key)
+        if found is None:
+            raise HubError(f"no model is shared under '{key[:40]}'; its link may have been removed", 404)
+        return found
 
     def take_up(self) -> None:
         """Answer from now on by the present content of the database, whichever process changed it."""
@@ -108,7 +125,7 @@ class Site:
         self.cache.forget()
 
     def healthy(self) -> bool:
-        """Return whether the database keeps what is written; tried at most once in :data:`HEALTH_S`, as each try is a write."""
+        """Return whether the database keeps what is written; tried at most once in :data:`HEALTH_S`."""
         with self._asking_health:
             now_s = time.monotonic()
             if now_s >= self._health[0] + HEALTH_S:
@@ -119,13 +136,6 @@ class Site:
 def as_json(data: Any) -> bytes:
     """Return compact JSON."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-
-KEPT_FORECASTS = 1000
-
-
-class NoModelError(HubError):
-    """Raised where no model has been fitted yet."""
 
 
 class Forecaster:
@@ -153,37 +163,3 @@ class Forecaster:
                 while len(self._kept) > KEPT_FORECASTS:
                     self._kept.popitem(last=False)
             return found
-
-
-@dataclass
-class ForecastRequest:
-    """Measured latencies of a device (ms, by network key), and the keys of networks to predict; all known ones where empty."""
-
-    measured: Annotated[dict[str, Annotated[float, Gt(0), Le(1e6)]], Len(1, 1000)]
-    networks: Annotated[list[str], Len(0, 1000)] = field(default_factory=list)
-
-
-def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
-    """Predict networks, with null figures and a reason for those that the model cannot predict; nothing is stored.
-
-    Raises:
-        NoModelError: There is no model.
-        HubError: A network is not known.
-    """
-    version = site.served.version
-    if version is None:
-        raise NoModelError("no model has been fitted yet; contribute measurements, or try again in a minute")
-    known = {**browser.served_networks(), **site.reader.references()}
-    unknown = [key for key in (*wanted.measured, *wanted.networks) if key not in known]
-    if unknown:
-        raise HubError(f"no network has the key '{unknown[0][:40]}'; /api/networks lists them")
-    references = [known[key] for key in wanted.networks] or [item for key, item in known.items() if key not in wanted.measured]
-    forecasts = site.forecaster.predict(references, wanted.measured)
-    nothing = {"latency_ms": None, "low_ms": None, "high_ms": None}
-    predictions = [
-        {**network_json(item), **asdict(forecasts[item.key]), "reason": None}
-        if item.key in forecasts
-        else {**network_json(item), **nothing, "reason": why_not_predicted(site.served.model, item.key, wanted.measured)}
-        for item in references
-    ]
-    return {"model": version.number, "predictions": predictions}

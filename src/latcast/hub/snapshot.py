@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from latcast.datasets import jsonlines
 from latcast.environment import utc_now
 from latcast.errors import HubError
 from latcast.extras import require, unavailable
@@ -21,7 +20,7 @@ from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
 from latcast.hub.queries import HubReader
 from latcast.reading import parse_json
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Platform
 from latcast.version import VERSION
 
 DEFAULT_LICENCE = "CC-BY-4.0"
@@ -31,8 +30,13 @@ MANIFEST = "manifest.json"
 MEASUREMENTS, PARQUET = "measurements.jsonl.gz", "measurements.parquet"
 FILES = (MEASUREMENTS, PARQUET, "CITATION.cff", "README.md", MANIFEST)
 
+PARQUET_COLUMNS = (
+    "platform", "device", "runtime", "runtime_version", "unit", "precision", "network", "key", "space", "parameters", "role",
+    "latency_ms", "raw_latency_ms", "variation", "runs_ms", "statistic", "warmup_runs", "taken_at", "error", "environment",
+)  # fmt: skip
+
 PORTION = 2000
-"""Records written at once."""
+"""Records written to Parquet at once."""
 
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(?:\.\d{1,4})?")
 
@@ -60,9 +64,6 @@ class Snapshot:
     model: dict[str, Any] | None
     files: dict[str, dict[str, Any]]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def make_snapshot(
     database: HubDatabase, folder: Path, *, licence: str = DEFAULT_LICENCE, url: str = "", parquet: bool | None = None
@@ -70,9 +71,6 @@ def make_snapshot(
     """Write a new version below a folder.
 
     Args:
-        database: Open.
-        folder: Of all versions.
-        licence: SPDX identifier.
         url: Where the hub is, for the citation.
         parquet: Whether to write Parquet beside JSON Lines; where it is installed where None.
 
@@ -94,15 +92,27 @@ def make_snapshot(
         number += 1
         version = f"{made_at[:10]}.{number}"
     newest = next(iter(reader.models()), None)
-    names = [item["name"] for item in reader.contributors()]
+    contributors = [item["name"] for item in reader.contributors()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / version) as draft:
             draft.mkdir()
-            written = _write_records(database, reader.all_references(), draft, parquet)
-            (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, names), encoding="utf-8")
+            names = reader.all_references()
+            records = database.measurements(failed=True, as_taken=True)
+            # Under the names that all see; a network that was uploaded since they were read keeps its uploader's.
+            named = (replace(item, reference=names.get(item.reference.key, item.reference)) for item in records)
+            written = jsonlines.write(draft / MEASUREMENTS, named)
+            if parquet:
+                _write_parquet(draft / PARQUET, jsonlines.read(draft / MEASUREMENTS))
+            (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, contributors), encoding="utf-8")
             (draft / "README.md").write_text(_readme(version, licence, url, written, parquet), encoding="utf-8")
-            files = {file.name: {"size_bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(draft.iterdir())}
+            files = {}
+            for file in sorted(draft.iterdir()):
+                digest = hashlib.sha256()
+                with file.open("rb") as content:
+                    while block := content.read(1 << 20):
+                        digest.update(block)
+                files[file.name] = {"size_bytes": file.stat().st_size, "sha256": digest.hexdigest()}
             found = Snapshot(
                 version,
                 made_at,
@@ -110,11 +120,11 @@ def make_snapshot(
                 written,
                 counts["platforms"],
                 counts["networks"],
-                len(names),
+                len(contributors),
                 None if newest is None else {"number": newest["number"], "held_out": newest["held_out"]},
                 files,
             )
-            (draft / MANIFEST).write_text(json.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
+            (draft / MANIFEST).write_text(json.dumps(vars(found), indent=1) + "\n", encoding="utf-8")
     except OSError as problem:
         raise HubError(f"cannot write the snapshot {folder / version}: {problem.strerror or problem}") from problem
     return found
@@ -131,11 +141,11 @@ def snapshot_file(folder: Path, version: str, name: str) -> Path:
     """Return the path of a file of a version.
 
     Raises:
-        HubError: There is none of this name.
+        HubError: There is none of this name (404).
     """
     path = folder / version / name
     if not _VERSION.fullmatch(version) or name not in FILES or not path.is_file():
-        raise HubError(f"no snapshot '{version[:20]}' has a file '{name[:40]}'; /api/snapshots lists them")
+        raise HubError(f"no snapshot '{version[:20]}' has a file '{name[:40]}'; /api/snapshots lists them", 404)
     return path
 
 
@@ -149,68 +159,24 @@ def drop_snapshot(folder: Path, version: str) -> None:
     shutil.rmtree(folder / version)
 
 
-def _write_records(database: HubDatabase, names: Mapping[str, Reference], folder: Path, parquet: bool) -> int:
-    """Write all records and return their number; ``names`` are networks by key, under the names that everybody sees."""
-    records = database.measurements(failed=True, as_taken=True)
-    written = 0
-    with ExitStack() as files:
-        lines = files.enter_context(gzip.GzipFile(folder / MEASUREMENTS, "wb", mtime=0))
-        write_rows = _parquet_writer(folder / PARQUET, files) if parquet else None
-        while portion := list(islice(records, PORTION)):
-            # A network that was uploaded since the names were read keeps its uploader's.
-            portion = [replace(item, reference=names.get(item.reference.key, item.reference)) for item in portion]
-            for item in portion:
-                lines.write(json.dumps(item.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n")
-            if write_rows is not None:
-                write_rows(portion)
-            written += len(portion)
-    return written
-
-
-def _parquet_writer(path: Path, files: ExitStack) -> Callable[[Sequence[Measurement]], None]:
-    """Return a function that appends records to a file, which is closed with ``files``."""
+def _write_parquet(path: Path, measurements: Iterator[Measurement]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    columns: tuple[tuple[str, Any, Callable[[Measurement, Platform], Any]], ...] = (
-        ("platform", text, lambda item, platform: item.platform),
-        ("device", text, lambda item, platform: platform.device),
-        ("runtime", text, lambda item, platform: platform.runtime),
-        ("runtime_version", text, lambda item, platform: platform.runtime_version),
-        ("unit", text, lambda item, platform: platform.unit),
-        ("precision", text, lambda item, platform: platform.precision),
-        ("network", text, lambda item, platform: item.reference.name),
-        ("key", text, lambda item, platform: item.reference.key),
-        ("space", text, lambda item, platform: item.reference.space),
-        ("parameters", text, lambda item, platform: json.dumps(dict(item.reference.parameters), sort_keys=True)),
-        ("role", text, lambda item, platform: item.role),
-        ("latency_ms", number, lambda item, platform: item.latency_ms),
-        ("raw_latency_ms", number, lambda item, platform: item.raw_latency_ms),
-        ("variation", number, lambda item, platform: item.variation),
-        ("runs_ms", pyarrow.list_(number), lambda item, platform: list(item.runs_ms)),
-        ("statistic", text, lambda item, platform: item.statistic),
-        ("warmup_runs", whole, lambda item, platform: item.warmup_runs),
-        ("taken_at", text, lambda item, platform: item.taken_at),
-        ("error", text, lambda item, platform: item.error),
-        ("environment", text, lambda item, platform: json.dumps(dict(item.environment), sort_keys=True)),
-    )
-    schema = pyarrow.schema([(name, kind) for name, kind, _ in columns])
-    writer = files.enter_context(parquet.ParquetWriter(path, schema, compression="zstd"))
-
-    def write(portion: Sequence[Measurement]) -> None:
-        parsed = [(item, Platform.parse(item.platform)) for item in portion]
-        writer.write_table(pyarrow.table({name: [value(*each) for each in parsed] for name, _, value in columns}, schema=schema))
-
-    return write
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    kinds = dict.fromkeys(("latency_ms", "raw_latency_ms", "variation"), pyarrow.float64())
+    kinds |= {"runs_ms": pyarrow.list_(pyarrow.float64()), "warmup_runs": pyarrow.int64()}
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in PARQUET_COLUMNS])
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        while portion := list(islice(measurements, PORTION)):
+            rows = []
+            for item in portion:
+                reference = item.reference
+                row = {**vars(item), **asdict(Platform.parse(item.platform))}
+                row |= {"network": reference.name, "key": reference.key, "space": reference.space}
+                row["parameters"] = json.dumps(dict(reference.parameters), sort_keys=True)
+                row["environment"] = json.dumps(dict(item.environment), sort_keys=True)
+                rows.append({name: row[name] for name in PARQUET_COLUMNS})
+            writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
 
 
 def _citation(version: str, made_at: str, licence: str, url: str, names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -31,10 +31,6 @@ _NAMED_TOKENS = select(TokenRow, ContributorRow).join(ContributorRow, Contributo
 
 _REVISION = "revision"
 """Property of a database that grows with every change."""
-
-
-class TokenError(HubError):
-    """A token that gives no right to upload."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +62,6 @@ class Token:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def checked_name(name: str, what: str = "a contributor's name") -> str:
@@ -121,8 +114,6 @@ class TokenStore(Store):
         """Make a token for a contributor, who is made too where there is none of this name.
 
         Args:
-            contributor: Whose it is.
-            label: What it is for.
             lifetime: None for no end.
             trusted: Whether the administrator trusts the contributor; None leaves it, and a new one is not trusted.
             most_platforms: New platforms that the token may bring; None for the usual number.
@@ -164,9 +155,9 @@ class TokenStore(Store):
         """Return the number of the contributor behind a token, and the token.
 
         Raises:
-            TokenError: It is malformed, unknown, expired or revoked.
+            HubError: It is malformed, unknown, expired or revoked (401).
         """
-        unknown = TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
+        unknown = HubError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)", 401)
         parts = _TOKEN.fullmatch(text)
         if parts is None:
             raise unknown
@@ -178,7 +169,7 @@ class TokenStore(Store):
         state = token.state(utc_now())
         if state != "valid":
             when = token.revoked_at or token.expires_at
-            raise TokenError(f"this token is {state} ({when}); ask the administrator for a new one")
+            raise HubError(f"this token is {state} ({when}); ask the administrator for a new one", 401)
         return row[0].contributor_id, token
 
     def revoke_token(self, token_id: str) -> Token:

@@ -55,64 +55,48 @@ _UNSEEN = re.compile(
 """Characters without width, and those that turn the direction of writing: a name that holds one is not what it seems."""
 
 
-class MalformedUploadError(HubError):
-    """Content that is not a list of measurements; nothing of it is stored."""
-
-
-class TooLargeError(HubError):
-    """Raised for a body larger than a request may hold."""
-
-
-class UnreadableBodyError(HubError):
-    """Raised for a body that is not compressed as its header says, or cut off."""
-
-
 def parse_upload(content: bytes) -> list[Measurement]:
     """Read the measurements of a JSON Lines document; blank lines are skipped.
 
     Files are stored by the hash of their content and their name: a path that comes along is dropped, unread.
 
     Raises:
-        MalformedUploadError: There are too many lines, or one is too long or not a measurement; says which and why.
+        HubError: There are too many lines, or one is too long or not a measurement; says which and why.
     """
     lines = content.count(b"\n")
     if lines > MAX_LINES:
-        raise MalformedUploadError(
-            f"{lines} lines, expected at most {MAX_RECORDS} records, one a line; send them in several uploads"
-        )
+        raise HubError(f"{lines} lines, expected at most {MAX_RECORDS} records, one a line; send them in several uploads")
     found: list[Measurement] = []
     for number, line in enumerate(content.split(b"\n"), start=1):
         if len(line) > MAX_LINE_BYTES:
-            raise MalformedUploadError(f"line {number}: {len(line)} bytes, expected at most {MAX_LINE_BYTES}")
+            raise HubError(f"line {number}: {len(line)} bytes, expected at most {MAX_LINE_BYTES}")
         if not line.strip():
             continue
         if len(found) == MAX_RECORDS:
-            raise MalformedUploadError(f"line {number}: more than {MAX_RECORDS} records; send them in several uploads")
-        data = parse_json(line, f"line {number}", error=MalformedUploadError)
+            raise HubError(f"line {number}: more than {MAX_RECORDS} records; send them in several uploads")
+        data = parse_json(line, f"line {number}", error=HubError)
         try:
             found.append(_measurement(data))
         except (LatcastError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
             known = isinstance(problem, LatcastError)
             text = str(problem) if known else f"not a measurement ({type(problem).__name__}: {problem})"
-            raise MalformedUploadError(f"line {number}: {text}") from problem
+            raise HubError(f"line {number}: {text}") from problem
     if not found:
-        raise MalformedUploadError("no measurement in the upload; expected JSON Lines, one measurement a line")
+        raise HubError("no measurement in the upload; expected JSON Lines, one measurement a line")
     return found
 
 
 def _measurement(data: Any) -> Measurement:
     """Return a record as :meth:`Measurement.from_json` reads it, within what a stranger may send."""
     if not isinstance(data, dict):
-        raise MalformedUploadError(f"a {type(data).__name__} where a JSON object was expected")
+        raise HubError(f"a {type(data).__name__} where a JSON object was expected")
     _check_values(data)
     measurement = Measurement.from_json(data)
     platform = Platform.parse(measurement.platform)
     if platform.device == "local":
-        raise MalformedUploadError("the platform's device is 'local', which means another machine everywhere; name the device")
+        raise HubError("the platform's device is 'local', which means another machine everywhere; name the device")
     if measurement.taken_at and not _MOMENT.fullmatch(measurement.taken_at):
-        raise MalformedUploadError(
-            f"taken_at '{measurement.taken_at[:40]}', expected a time in UTC such as 2026-01-31T12:00:00.000Z"
-        )
+        raise HubError(f"taken_at '{measurement.taken_at[:40]}', expected a time in UTC such as 2026-01-31T12:00:00.000Z")
     for what, found, most in (
         ("characters of the platform", len(measurement.platform), 200),
         ("characters of the device", len(platform.device), 100),
@@ -127,23 +111,23 @@ def _measurement(data: Any) -> Measurement:
         ("bytes of the environment", len(json.dumps(dict(measurement.environment))), 60_000),
     ):
         if found > most:
-            raise MalformedUploadError(f"{found} {what}, expected at most {most}")
+            raise HubError(f"{found} {what}, expected at most {most}")
     return replace(measurement, reference=without_path(measurement.reference))
 
 
 def _check_values(value: Any, depth: int = 0) -> None:
     """Refuse values that a database or another reader could choke on, at any depth."""
     if depth > MAX_DEPTH:
-        raise MalformedUploadError(f"nested deeper than {MAX_DEPTH}")
+        raise HubError(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
         if len(value) > MAX_TEXT:
-            raise MalformedUploadError(f"a text of {len(value)} characters, expected at most {MAX_TEXT}")
+            raise HubError(f"a text of {len(value)} characters, expected at most {MAX_TEXT}")
         if _UNSTORABLE.search(value):
-            raise MalformedUploadError("a text with control characters or broken Unicode")
+            raise HubError("a text with control characters or broken Unicode")
         if _UNSEEN.search(value):
-            raise MalformedUploadError("a text with characters that have no width or turn the direction of writing")
+            raise HubError("a text with characters that have no width or turn the direction of writing")
     elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-        raise MalformedUploadError(f"an integer beyond ±{MAX_INTEGER}")
+        raise HubError(f"an integer beyond ±{MAX_INTEGER}")
     elif isinstance(value, (dict, list)):
         for item in value if isinstance(value, list) else (*value, *value.values()):
             _check_values(item, depth + 1)
@@ -153,17 +137,17 @@ def without_path(reference: Reference) -> Reference:
     """Return a network as strangers may know it: a file by its hash and name, without where it lies.
 
     Raises:
-        MalformedUploadError: A file has no hash, or the reference is malformed.
+        HubError: A file has no hash, or the reference is malformed.
     """
     if not _SPACE.fullmatch(reference.space):
-        raise MalformedUploadError(f"'{reference.space[:40]}' is not the name of a space")
+        raise HubError(f"'{reference.space[:40]}' is not the name of a space")
     parameters = dict(reference.parameters)
     if reference.space == "file":
         parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes")}
         if not _HASH.fullmatch(str(parameters.get("sha256", ""))):
-            raise MalformedUploadError("a file without the sha256 of its content")
+            raise HubError("a file without the sha256 of its content")
     if len(json.dumps(parameters)) > MAX_PARAMETERS_BYTES:
-        raise MalformedUploadError(f"parameters of more than {MAX_PARAMETERS_BYTES} bytes")
+        raise HubError(f"parameters of more than {MAX_PARAMETERS_BYTES} bytes")
     return Reference(reference.space, parameters, reference.name.rpartition("/")[2])
 
 
@@ -172,17 +156,16 @@ async def unpacked(request: Request, most_bytes: int, advice: str, *, may_be_tfl
 
     Args:
         request: Its ``Content-Encoding`` is gzip, identity or empty.
-        most_bytes: Of the whole body, uncompressed.
         advice: What to do about a body that is larger.
         may_be_tflite: Whether a TFLite file may be packed as densely as it likes.
 
     Raises:
-        TooLargeError: More than ``most_bytes``, or packed more densely than any measurement or model without weights.
-        UnreadableBodyError: Another encoding, damaged, or cut off.
+        HubError: More than ``most_bytes``, or packed more densely than any measurement or model without weights (413); another
+            encoding, damaged, or cut off (400).
     """
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise UnreadableBodyError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none")
+        raise HubError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none", 400)
     unpacker = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
     size = packed_bytes = 0
     head = b""
@@ -200,12 +183,12 @@ async def unpacked(request: Request, most_bytes: int, advice: str, *, may_be_tfl
                 portion = beginning + unpacker.decompress(portion, min(most_bytes, densest) + 1 - size)
             size += len(portion)
             if size > most_bytes:
-                raise TooLargeError(f"more than {most_bytes} bytes uncompressed; {advice}")
+                raise HubError(f"more than {most_bytes} bytes uncompressed; {advice}", 413)
             if size > densest:
                 found = f"{size} bytes packed into {packed_bytes}"
-                raise TooLargeError(f"{found}, expected at most {MOST_RATIO} times as much; {advice}")
+                raise HubError(f"{found}, expected at most {MOST_RATIO} times as much; {advice}", 413)
             yield portion
     except zlib.error as problem:
-        raise UnreadableBodyError(f"not gzip as its header says ({problem})") from problem
+        raise HubError(f"not gzip as its header says ({problem})", 400) from problem
     if unpacker is not None and (not unpacker.eof or unpacker.unused_data):
-        raise UnreadableBodyError("gzip content that is cut off or followed by something else")
+        raise HubError("gzip content that is cut off or followed by something else", 400)
