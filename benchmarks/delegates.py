@@ -67,7 +67,7 @@ def delegates(
 
 
 @dataclass(frozen=True)
-class Row:
+class DelegateRow:
     """One model on one device by one route.
 
     Attributes:
@@ -97,7 +97,7 @@ class Row:
         return self.network.partition("/")[0]
 
 
-def read_rows(folder: Path) -> list[Row]:
+def read_rows(folder: Path) -> list[DelegateRow]:
     """Read the rows of AI Hub's table.
 
     Raises:
@@ -112,7 +112,7 @@ def read_rows(folder: Path) -> list[Row]:
             platform = published_platform(cells)
             precision = "fp16" if cells["published_precision"] == "float" else platform.precision
             rows.append(
-                Row(
+                DelegateRow(
                     cells["network"],
                     cells["weights_or_input"],
                     cells["backend"],
@@ -124,7 +124,7 @@ def read_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def graphs_of(rows: Iterable[Row], models: Path | None = None) -> dict[tuple[str, str], Graph]:
+def graphs_of(rows: Iterable[DelegateRow], models: Path | None = None) -> dict[tuple[str, str], Graph]:
     """Return the graphs that there are, by name and input.
 
     Args:
@@ -153,7 +153,7 @@ class RulePredictor:
         self.known: dict[object, tuple[str, float]] = {}
         self.delegates: dict[object, tuple[Delegate, object]] = {}
 
-    def predicted(self, row: Row, rules: Collection[OperatorRule] | None = None) -> tuple[str, float]:
+    def predicted(self, row: DelegateRow, rules: Collection[OperatorRule] | None = None) -> tuple[str, float]:
         """Return the outcome, and the part of the operators that run on the NPU.
 
         Args:
@@ -208,7 +208,7 @@ def observed_rules(delegates: Iterable[str]) -> list[OperatorRule]:
     return [rule for each in found for rule in (*each.takes, *each.refuses) if rule.confidence == "observed"]
 
 
-def chosen_rules(judge: RulePredictor, rows: Sequence[Row], candidates: Sequence[OperatorRule]) -> list[OperatorRule]:
+def chosen_rules(judge: RulePredictor, rows: Sequence[DelegateRow], candidates: Sequence[OperatorRule]) -> list[OperatorRule]:
     """Choose observed rules that get rows right, the best first, until none adds any."""
     chosen: list[OperatorRule] = []
     best = right(judge, rows, chosen)
@@ -220,7 +220,7 @@ def chosen_rules(judge: RulePredictor, rows: Sequence[Row], candidates: Sequence
         chosen.append(candidates[-place])
 
 
-def right(judge: RulePredictor, rows: Iterable[Row], rules: Collection[OperatorRule] | None) -> int:
+def right(judge: RulePredictor, rows: Iterable[DelegateRow], rules: Collection[OperatorRule] | None) -> int:
     """Count the rows whose outcome is predicted right."""
     return sum(judge.predicted(row, rules)[0] == row.outcome for row in rows)
 
@@ -230,7 +230,7 @@ def in_first_half(name: str, seed: int) -> bool:
     return hashlib.sha256(f"{seed}/{name}".encode()).digest()[0] % 2 == 0
 
 
-def figures(rows: Sequence[Row], outcomes: Sequence[str]) -> dict[str, float]:
+def figures(rows: Sequence[DelegateRow], outcomes: Sequence[str]) -> dict[str, float]:
     """Return percent of rows right (all, of each outcome, mean of the three) and of models without a wrong row."""
     by_outcome: dict[str, list[bool]] = defaultdict(list)
     by_model: dict[str, list[bool]] = defaultdict(list)
@@ -259,7 +259,7 @@ class LearnedTypes:
         rows: Rows to learn from.
     """
 
-    def __init__(self, graphs: Mapping[tuple[str, str], Graph], rows: Sequence[Row]) -> None:
+    def __init__(self, graphs: Mapping[tuple[str, str], Graph], rows: Sequence[DelegateRow]) -> None:
         self.graphs = graphs
         self.refused: dict[object, set[str]] = {}
         self.nowhere: set[object] = set()
@@ -272,13 +272,13 @@ class LearnedTypes:
             if sum(row.outcome == "none" for row in listed) > len(listed) / 2:
                 self.nowhere.add(place)
 
-    def group(self, row: Row) -> tuple[str, bool]:
+    def group(self, row: DelegateRow) -> tuple[str, bool]:
         return asked_delegate(row.platform).name, row.platform.precision in QUANTISED
 
-    def types(self, row: Row) -> set[str]:
+    def types(self, row: DelegateRow) -> set[str]:
         return set(self.graphs[row.network, row.size].nodes_of_type)
 
-    def predicted(self, row: Row) -> str:
+    def predicted(self, row: DelegateRow) -> str:
         key = self.group(row)
         if (key, row.platform.device) in self.nowhere:
             return "none"
@@ -289,7 +289,7 @@ class LearnedTypes:
 
 
 def held_out_outcomes(
-    judge: RulePredictor, rows: Sequence[Row], candidates: Sequence[OperatorRule], seed: int
+    judge: RulePredictor, rows: Sequence[DelegateRow], candidates: Sequence[OperatorRule], seed: int
 ) -> tuple[list[str], list[str], Counter[str]]:  # fmt: skip
     """Predict each half of the models by what is chosen or learned on the other half.
 
@@ -355,7 +355,7 @@ def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -
     }  # fmt: skip
 
 
-def _outcomes(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+def _outcomes(rows: Iterable[DelegateRow]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for row in rows:
         counts = found.setdefault(row.route, dict.fromkeys(OUTCOMES, 0))
@@ -363,14 +363,14 @@ def _outcomes(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def _by(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = defaultdict(list)
+def _by(rows: Iterable[DelegateRow], key: Callable[[DelegateRow], Key]) -> dict[Key, list[DelegateRow]]:
+    found: dict[Key, list[DelegateRow]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
     return found
 
 
-def _share_error(judge: RulePredictor, rows: Sequence[Row]) -> dict[str, float]:
+def _share_error(judge: RulePredictor, rows: Sequence[DelegateRow]) -> dict[str, float]:
     """Return the mean error, in points, of the share of layers on the NPU in mixed rows, and of taking all to run there."""
     mixed = [row for row in rows if row.outcome == "mixed"]
     shares = [100 * row.layers[0] / sum(row.layers) for row in mixed]
@@ -383,7 +383,7 @@ def _share_error(judge: RulePredictor, rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def _on_gpu(judge: RulePredictor, rows: Iterable[Row]) -> list[dict[str, object]]:
+def _on_gpu(judge: RulePredictor, rows: Iterable[DelegateRow]) -> list[dict[str, object]]:
     """Return rows that the GPU ran instead: percent of the layers there, published and by the rules of TFLite's delegate."""
     delegate = load_delegate("tflite-gpu")
     counts = Counter((row.network, row.size, row.layers) for row in rows if row.ran_on == "gpu")
@@ -400,7 +400,7 @@ def _called(rule: OperatorRule) -> str:
     return f"{'/'.join(sorted(rule.operators))} ({conditions or 'always'})"
 
 
-def _wrong(rows: Sequence[Row], outcomes: Sequence[str]) -> list[dict[str, object]]:
+def _wrong(rows: Sequence[DelegateRow], outcomes: Sequence[str]) -> list[dict[str, object]]:
     counts = Counter(
         (row.network, row.route, row.platform.precision, found, row.outcome)
         for row, found in zip(rows, outcomes, strict=True)

@@ -71,7 +71,7 @@ def differences(
 
 
 @dataclass(frozen=True)
-class PlatformErrors:
+class PhoneErrors:
     """Networks of one platform, each predicted without its lineage.
 
     Attributes:
@@ -95,7 +95,7 @@ class _Trial:
     platform: str
 
 
-def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
+def platform_errors(path: Path, every: int) -> Iterator[PhoneErrors]:
     """Yield the errors of one CPU platform in so many, and of nine times as many GPUs; those computed before are read again."""
     with Store(path) as store:
         names = phone_platforms(store)
@@ -103,7 +103,7 @@ def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
     cpus = [name for name in names if name not in gpus]
     chosen = [name for pair in zip_longest(cpus[every // 2 :: every], gpus[:: max(every // 9, 1)]) for name in pair if name]
     folder = ResultFolder(
-        cache_folder() / "differences", files_digest([path]), source_digest(SOURCES), lambda found: PlatformErrors(**found)
+        cache_folder() / "differences", files_digest([path]), source_digest(SOURCES), lambda found: PhoneErrors(**found)
     )
     for name in chosen:
         found = folder.get(_Trial(name))
@@ -113,7 +113,7 @@ def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
         yield found
 
 
-def _errors_of(path: Path, name: str) -> PlatformErrors:
+def _errors_of(path: Path, name: str) -> PhoneErrors:
     platform = Platform.parse(name)
     rules, data = platform_rules(platform), measured(path, platform)
     unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
@@ -122,7 +122,7 @@ def _errors_of(path: Path, name: str) -> PlatformErrors:
     names, lineages, latency_ms = zip(
         *((str(sample.reference.name), sample.lineage, sample.latency_ms) for sample in data.networks), strict=True
     )
-    return PlatformErrors(
+    return PhoneErrors(
         name, list(names), list(lineages), list(latency_ms),
         unseen.latency_ms.tolist(), unseen.outside_share.tolist(), np.round(parts, 6).tolist(),
     )  # fmt: skip
@@ -157,7 +157,7 @@ class Pairs:
 
 
 def pairs_of(
-    every: Sequence[PlatformErrors],
+    every: Sequence[PhoneErrors],
     groups: Sequence[np.ndarray],
     wanted: Sequence[np.ndarray],
     calibrated_on: Sequence[np.ndarray],
@@ -197,13 +197,13 @@ def pairs_of(
     return Pairs(*(np.concatenate(column, axis=-1) for column in zip(*columns, strict=True)))
 
 
-def _interval(errors: PlatformErrors, rows: np.ndarray) -> Interval:
+def _interval(errors: PhoneErrors, rows: np.ndarray) -> Interval:
     held_out = HeldOut(np.array(errors.predicted_ms)[rows], np.array(errors.outside_share)[rows])
     lineages = [name for name, kept in zip(errors.lineages, rows, strict=True) if kept]
     return conformal_interval(np.array(errors.latency_ms)[rows], held_out, lineages)
 
 
-def _scores(errors: PlatformErrors, interval: Interval) -> tuple[np.ndarray, np.ndarray]:
+def _scores(errors: PhoneErrors, interval: Interval) -> tuple[np.ndarray, np.ndarray]:
     """Return errors in standard deviations of their intervals, and the deviations of logarithms, each (networks,)."""
     low_ms, high_ms = interval.bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
     error = np.log(np.array(errors.latency_ms) / errors.predicted_ms)
@@ -247,7 +247,7 @@ def learn(pairs: Pairs) -> Learned:
     return Learned(best, round(noise, 4))
 
 
-def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
+def judge(every: Sequence[PhoneErrors]) -> dict[str, Any]:
     """Learn from all pairs, and judge intervals of differences on pairs of lineages held out."""
     counts: dict[str, int] = {}
     for errors in every:
@@ -278,7 +278,7 @@ def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
 
 
 def _judged(
-    every: Sequence[PlatformErrors], rest: Sequence[np.ndarray], pairs: Pairs, learned: Learned, *, one_lineage: bool
+    every: Sequence[PhoneErrors], rest: Sequence[np.ndarray], pairs: Pairs, learned: Learned, *, one_lineage: bool
 ) -> Iterator[dict[str, Any]]:
     correlation = pairs.correlation(learned.shared)
     for index, errors in enumerate(every):

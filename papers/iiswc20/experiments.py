@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from papers.harness import plain
-from papers.iiswc20.known_phones import Forecasts, PhoneModel
+from papers.iiswc20.known_phones import PhoneForecasts, PhoneModel
 from papers.iiswc20.paper import FIGURE_13_PHONE
 from papers.iiswc20.protocol import (
     PhoneTrial,
@@ -232,7 +232,7 @@ def _ours(phones: NewPhones, model: PhoneModel, *, calibrated: bool = False, eff
     found = model.new_phones(phones.test, phones.signature, phones.signature_ms)
     if effects:
         known = model.network_effects(phones.train, phones.signature, phones.latency_ms[phones.train])
-        found = Forecasts(found.mean + known, found.deviation)
+        found = PhoneForecasts(found.mean + known, found.deviation)
     bounds = [part[:, phones.judged] for part in found.bounds_ms] if calibrated else []
     return metrics(found.latency_ms[:, phones.judged], phones.actual_ms, *bounds)
 
@@ -295,12 +295,12 @@ OURS_IN_TABLE_I = 5
 
 
 def sizes(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
-    """Ours with random signatures of several sizes."""
+    """Ours with random signatures of several sizes, those that leave networks to judge on."""
     train, test = split_phones(published, trial.seed)
     order = np.random.default_rng(trial.seed).permutation(published.networks)
     model = PhoneModel.fitted(published, train, published.mean_ms[train], trial.seed, calibrated=True)
     found = []
-    for size in SIZES:
+    for size in (each for each in SIZES if each < published.networks):
         phones = NewPhones(published.mean_ms, train, test, order[:size])
         found.append({"size": size, **_ours(phones, model, calibrated=True)})
     return found

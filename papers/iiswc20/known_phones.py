@@ -16,7 +16,7 @@ from papers.iiswc20.published import KIND, PublishedPhones
 
 
 @dataclass(frozen=True)
-class Forecasts:
+class PhoneForecasts:
     """Of networks on phones, each array (phones, networks).
 
     Attributes:
@@ -93,7 +93,7 @@ class PhoneModel:
 
     def new_phones(
         self, rows: Sequence[int] | np.ndarray, signature: Sequence[int] | np.ndarray, latency_ms: np.ndarray
-    ) -> Forecasts:
+    ) -> PhoneForecasts:
         """Return all networks on phones.
 
         Args:
@@ -102,7 +102,7 @@ class PhoneModel:
             latency_ms: (rows, signature).
         """
         found = [self.of(int(row), signature, values) for row, values in zip(rows, latency_ms, strict=True)]
-        return Forecasts(np.array([mean for mean, _ in found]), np.array([deviation for _, deviation in found]))
+        return PhoneForecasts(np.array([mean for mean, _ in found]), np.array([deviation for _, deviation in found]))
 
     def network_effects(
         self, rows: Sequence[int] | np.ndarray, signature: Sequence[int] | np.ndarray, latency_ms: np.ndarray

@@ -207,7 +207,7 @@ def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) ->
     server.kill()
     server.wait()
 
-    wait_for(lambda: not _alive(child))
+    assert wait_for(lambda: not _alive(child))
 
 
 def _alive(process: int) -> bool:

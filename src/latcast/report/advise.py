@@ -41,7 +41,7 @@ MOST_ON_CPU = 0.1
 
 
 @dataclass(frozen=True)
-class Choice:
+class RankedPlatform:
     """One platform of the device.
 
     Attributes:
@@ -135,7 +135,7 @@ class Advice:
     model: str
     on: tuple[str, ...]
     sure_percent: float
-    choices: tuple[Choice, ...]
+    choices: tuple[RankedPlatform, ...]
     decisions: tuple[Decision, ...]
 
     def __repr__(self) -> str:
@@ -230,7 +230,7 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
         fastest = JointPlatforms(tuple(judged)).fastest_probability().tolist()
     first_ms = ranked[0].latency_ms
     choices = [
-        Choice(
+        RankedPlatform(
             each.platform, each.latency_ms, each.low_ms, each.high_ms, each.level,
             fastest[place] if place < len(fastest) else None,
             joint.slower_probability(0, place) if place and _comparable(ranked[0], each) else None,

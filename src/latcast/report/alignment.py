@@ -77,7 +77,12 @@ def align(a: Sequence[KernelLatency], b: Sequence[KernelLatency]) -> tuple[Kerne
         if row < len(a):
             same = _same(a[row], b[column])
             found.append(
-                KernelChange(SAME if same else CHANGED, a[row], b[column], {} if same else _changed_fields(a[row], b[column]))
+                KernelChange(
+                    SAME if same else CHANGED,
+                    a[row],
+                    b[column],
+                    {} if same else {name: values for name, values in _both(a[row], b[column]).items() if values[0] != values[1]},
+                )
             )
         a_done, b_done = row + 1, column + 1
     return tuple(found)
@@ -129,10 +134,6 @@ def _both(a: KernelLatency, b: KernelLatency) -> dict[str, tuple[float, float]]:
     return {name: (value, b.configuration[name]) for name, value in a.configuration.items() if name in b.configuration}
 
 
-def _changed_fields(a: KernelLatency, b: KernelLatency) -> dict[str, tuple[float, float]]:
-    return {name: values for name, values in _both(a, b).items() if values[0] != values[1]}
-
-
 def diff_lines(changes: Sequence[KernelChange]) -> Iterator[str]:
     """Kernels as a diff shows lines: "-" of A, "+" of B, "!" changed, " " the same, a hunk's line where some are left out."""
     shown = [False] * len(changes)
@@ -148,29 +149,27 @@ def diff_lines(changes: Sequence[KernelChange]) -> Iterator[str]:
             left = changes[previous + 1 : index]
             yield f"@@ {len(left)} the same, {milliseconds(sum(each.difference_ms for each in left))} ms @@"
         previous = index
-        yield _line(change)
+        kernel = change.b or change.a
+        assert kernel is not None
+        if change.change == CHANGED and change.a is not None:
+            fused = change.a.operators != kernel.operators
+            said = [
+                f"{name} {old:g} -> {new:g}" for name, (old, new) in change.fields.items() if not (fused and _of_fusion(name))
+            ]
+            if fused:
+                said.append(f"{'+'.join(change.a.operators)} -> {'+'.join(kernel.operators)}")
+            latency = f"{milliseconds(change.a.latency_ms)} -> {milliseconds(kernel.latency_ms)} ms"
+        else:
+            numbers = {} if change.change == SAME else kernel.configuration
+            said = [f"{name} {value:g}" for name, value in numbers.items() if value not in (0, 1) and not _of_fusion(name)]
+            latency = f"{milliseconds(kernel.latency_ms)} ms"
+        yield (f"{_SIGNS[change.change]} {kernel.name}: {kernel.kernel_type}{' ' if said else ''}{', '.join(said)}: {latency}")
     left = changes[previous + 1 :]
     if left:
         yield f"@@ {len(left)} the same, {milliseconds(sum(each.difference_ms for each in left))} ms @@"
 
 
 _SIGNS = {SAME: " ", CHANGED: "!", WENT: "-", CAME: "+"}
-
-
-def _line(change: KernelChange) -> str:
-    kernel = change.b or change.a
-    assert kernel is not None
-    if change.change == CHANGED and change.a is not None:
-        fused = change.a.operators != kernel.operators
-        said = [f"{name} {old:g} -> {new:g}" for name, (old, new) in change.fields.items() if not (fused and _of_fusion(name))]
-        if fused:
-            said.append(f"{'+'.join(change.a.operators)} -> {'+'.join(kernel.operators)}")
-        latency = f"{milliseconds(change.a.latency_ms)} -> {milliseconds(kernel.latency_ms)} ms"
-    else:
-        shown = {} if change.change == SAME else kernel.configuration
-        said = [f"{name} {value:g}" for name, value in shown.items() if value not in (0, 1) and not _of_fusion(name)]
-        latency = f"{milliseconds(kernel.latency_ms)} ms"
-    return f"{_SIGNS[change.change]} {kernel.name}: {kernel.kernel_type}{' ' if said else ''}{', '.join(said)}: {latency}"
 
 
 def _of_fusion(field: str) -> bool:

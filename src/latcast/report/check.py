@@ -303,7 +303,9 @@ def check(
         try:
             graph = read_model(model, reading)
             if against is None:
-                _require_tier(graph, tiers)
+                if not any(tier.holds_for(graph.name) for tier in tiers):
+                    known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
+                    raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
         except LatcastError as problem:
             if len(listed) == 1:
                 raise
@@ -326,13 +328,6 @@ def check(
             names.append(name)
             checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above)]
     return _report(checks, used, names, fail_above, refused)
-
-
-def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
-    """Raise :class:`LatcastError` where no tier holds for a model."""
-    if not any(tier.holds_for(graph.name) for tier in tiers):
-        known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
-        raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
 
 
 def _named(tier: Tier) -> list[On]:

@@ -14,7 +14,7 @@ from latcast.extras import require
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
 from latcast.predictors.forecast import On
-from latcast.predictors.prediction import KernelLatency, Prediction
+from latcast.predictors.prediction import Prediction
 from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
 
@@ -146,7 +146,7 @@ def icicle(found: Prediction) -> Cell:
             if not (place.cells and place.cells[-1].name == part and place.cells[-1].cells):
                 place.cells.append(Cell(part))
             place = place.cells[-1]
-        place.cells.append(Cell(_short_name(kernel), kernel.latency_ms, limit=kernel.limit))
+        place.cells.append(Cell(kernel.kernel_type if kernel.module else kernel.name, kernel.latency_ms, limit=kernel.limit))
     if found.overhead_ms > 0:
         root.cells.append(Cell("overhead", found.overhead_ms, limit="overhead"))
     _sum_up(root)
@@ -154,11 +154,6 @@ def icicle(found: Prediction) -> Cell:
     _trim(root, SMALLEST_SHARE * whole_ms)
     _shares(root, whole_ms)
     return root
-
-
-def _short_name(kernel: KernelLatency) -> str:
-    """Return a kernel's label within its module: its type."""
-    return kernel.kernel_type if kernel.module else kernel.name
 
 
 def _sum_up(cell: Cell) -> None:
