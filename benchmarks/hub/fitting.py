@@ -81,19 +81,10 @@ def fitting(devices: int = 1000, networks: int = 500) -> Fitting:
         refit(database, served, own_process=True)
         held_out = version.held_out or {}
         return Fitting(
-            devices,
-            networks,
-            records,
-            fit_s,
-            memory_gb,
-            len(str(version.content)) / 1e6,
-            load_s,
-            upload_s,
-            forecast_s,
-            _children_s() - before_s,
-            float(held_out.get("mape", float("nan"))),
+            devices, networks, records, fit_s, memory_gb, len(str(version.content)) / 1e6, load_s, upload_s, forecast_s,
+            _children_s() - before_s, float(held_out.get("mape", float("nan"))),
             float(held_out.get("interval_coverage", float("nan"))),
-        )
+        )  # fmt: skip
 
 
 def _children_s() -> float:

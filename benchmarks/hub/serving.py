@@ -173,16 +173,10 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
         with HubDatabase(location) as opened:
             found = [measurement_id(replace(item)) for item in opened.measurements(as_taken=True)]
     return {
-        "uploads": uploads,
-        "clients": clients,
-        "kills": server.restarts,
-        "retries": retries[0],
-        "seconds": seconds,
-        "uploads a second": uploads / seconds,
-        "lost": len(expected - set(found)),
-        "doubled": len(found) - len(set(found)),
+        "uploads": uploads, "clients": clients, "kills": server.restarts, "retries": retries[0], "seconds": seconds,
+        "uploads a second": uploads / seconds, "lost": len(expected - set(found)), "doubled": len(found) - len(set(found)),
         "strange": len(set(found) - expected),
-    }
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -222,16 +222,10 @@ def _torchvision_recipe(name: str, detector_side: int | None) -> Recipe:
     metrics = weights.meta["_metrics"].get("ImageNet-1K", {})
     stated = detector_side is None or name.startswith("ssd")
     return Recipe(
-        name,
-        side,
-        [(1, 3, side, side)],
-        _torchvision_maker(name, detector=detector_side is not None),
-        True,
-        weights.meta["num_params"] / 1e6,
-        1000 * weights.meta["_ops"] if stated else None,
-        metrics.get("acc@1"),
+        name, side, [(1, 3, side, side)], _torchvision_maker(name, detector=detector_side is not None), True,
+        weights.meta["num_params"] / 1e6, 1000 * weights.meta["_ops"] if stated else None, metrics.get("acc@1"),
         _TORCHVISION_FIGURES,
-    )
+    )  # fmt: skip
 
 
 def _torchvision_maker(name: str, *, detector: bool) -> Callable[[], Any]:

@@ -127,15 +127,9 @@ def read_published(folder: Path) -> PublishedPhones:
     mega_macs = {item.reference.name: item.environment[MOMENT]["mega_macs"] for item in imported.measurements}
     hardware = tuple(phones[name].environment["device"] for name in table.platforms)
     return PublishedPhones(
-        table.platforms,
-        tuple(str(device["model"]) for device in hardware),
-        hardware,
-        mean_ms,
-        median_ms,
-        halves_ms,
-        layers,
+        table.platforms, tuple(str(device["model"]) for device in hardware), hardware, mean_ms, median_ms, halves_ms, layers,
         np.array([mega_macs[reference.name] for reference in table.networks]),
-    )
+    )  # fmt: skip
 
 
 def k_means(rows: np.ndarray, names: tuple[str, ...], starts: int = 20) -> np.ndarray:

@@ -15,44 +15,21 @@ CONVOLUTION, GROUPED, DEPTHWISE = "convolution", "grouped convolution", "depthwi
 LINEAR, MEAN, CONCAT, POOLING, ELEMENTWISE = "fully connected", "mean", "concat", "pooling", "element-wise"
 
 CATEGORY_OF_KIND: Mapping[str, str] = {
-    "convolution_2d": CONVOLUTION,
-    "convolution_winograd_4x4_6x6": CONVOLUTION,
-    "convolution_2d_grouped": GROUPED,
-    "depthwise_convolution": DEPTHWISE,
-    "depthwise_conv_plus_1x1_conv": DEPTHWISE,
-    "fully_connected": LINEAR,
-    "mean": MEAN,
-    "concat": CONCAT,
-    "pooling_2d": POOLING,
-    "vulkan.conv2d": GROUPED,
-    "vulkan.conv2d_pw_2x2": CONVOLUTION,
-    "vulkan.conv2d_dw": DEPTHWISE,
-    "vulkan.conv2d_dw_3x3": DEPTHWISE,
-    "vulkan.conv2d_dw_5x5": DEPTHWISE,
-    "vulkan.addmm": LINEAR,
-    "vulkan.mean": MEAN,
-    "vulkan.avg_pool2d": POOLING,
-    "vulkan.max_pool2d": POOLING,
-}
+    "convolution_2d": CONVOLUTION, "convolution_winograd_4x4_6x6": CONVOLUTION, "convolution_2d_grouped": GROUPED,
+    "depthwise_convolution": DEPTHWISE, "depthwise_conv_plus_1x1_conv": DEPTHWISE, "fully_connected": LINEAR, "mean": MEAN,
+    "concat": CONCAT, "pooling_2d": POOLING, "vulkan.conv2d": GROUPED, "vulkan.conv2d_pw_2x2": CONVOLUTION,
+    "vulkan.conv2d_dw": DEPTHWISE, "vulkan.conv2d_dw_3x3": DEPTHWISE, "vulkan.conv2d_dw_5x5": DEPTHWISE, "vulkan.addmm": LINEAR,
+    "vulkan.mean": MEAN, "vulkan.avg_pool2d": POOLING, "vulkan.max_pool2d": POOLING,
+}  # fmt: skip
 """Kind of a recorded kernel to its line in Table 2; what is not here is element-wise. PyTorch's plain convolution runs grouped
 ones too."""
 
 CATEGORY_OF_OPERATION: Mapping[str, str] = {
-    "CONV_2D": GROUPED,
-    "CONV_2D_GROUP": GROUPED,
-    "DEPTHWISE_CONV_2D": DEPTHWISE,
-    "DEPTHWISE_CONV_2D+CONV_2D": DEPTHWISE,
-    "FULLY_CONNECTED": LINEAR,
-    "MEAN": MEAN,
-    "CONCATENATION": CONCAT,
-    "AVERAGE_POOL_2D": POOLING,
-    "MAX_POOL_2D": POOLING,
-    "vulkan_prepack::run_conv2d_context": GROUPED,
-    "vulkan_prepack::run_linear_context": LINEAR,
-    "aten::adaptive_avg_pool2d": MEAN,
-    "aten::avg_pool2d": POOLING,
-    "aten::max_pool2d": POOLING,
-}
+    "CONV_2D": GROUPED, "CONV_2D_GROUP": GROUPED, "DEPTHWISE_CONV_2D": DEPTHWISE, "DEPTHWISE_CONV_2D+CONV_2D": DEPTHWISE,
+    "FULLY_CONNECTED": LINEAR, "MEAN": MEAN, "CONCATENATION": CONCAT, "AVERAGE_POOL_2D": POOLING, "MAX_POOL_2D": POOLING,
+    "vulkan_prepack::run_conv2d_context": GROUPED, "vulkan_prepack::run_linear_context": LINEAR,
+    "aten::adaptive_avg_pool2d": MEAN, "aten::avg_pool2d": POOLING, "aten::max_pool2d": POOLING,
+}  # fmt: skip
 """The same of an operation whose kernel is not known."""
 
 _WINDOW = (
@@ -73,14 +50,8 @@ FEATURES: Mapping[str, Sequence[str]] = {
 """Table 2. The table's parameter size of a fully connected layer is its kernel size here."""
 
 NN_METER_CONVOLUTION = (
-    "input height",
-    "input channels",
-    "filters",
-    "kernel height",
-    "stride",
-    "dense FLOPs",
-    "dense kernel size",
-)
+    "input height", "input channels", "filters", "kernel height", "stride", "dense FLOPs", "dense kernel size",
+)  # fmt: skip
 """What nn-Meter sees of a convolution, which knows no groups (nn-Meter §5; Li et al. §5.6.1)."""
 
 _FIELDS = (
