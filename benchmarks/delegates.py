@@ -128,7 +128,6 @@ def graphs_of(rows: Iterable[DelegateRow], models: Path | None = None) -> dict[t
     """Return the graphs that there are, by name and input.
 
     Args:
-        rows: The rows.
         models: A folder of ONNX files, ``__`` for the slash of a name, for networks that no space builds.
     """
     found = {}
@@ -157,7 +156,6 @@ class RulePredictor:
         """Return the outcome, and the part of the operators that run on the NPU.
 
         Args:
-            row: A row whose network has a graph.
             rules: The observed rules that may be used; all unless given.
         """
         chosen = None if rules is None else frozenset(map(id, rules))
@@ -308,13 +306,7 @@ def held_out_outcomes(
 
 
 def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -> dict[str, Any]:
-    """Judge the rules, shipped and chosen on other models, and the baselines.
-
-    Args:
-        folder: Of AI Hub's table.
-        models: See :func:`graphs_of`.
-        seeds: Ways to halve the models.
-    """
+    """Judge the rules, shipped and chosen on other models, and the baselines."""
     everything = read_rows(folder)
     graphs = graphs_of(everything, models)
     rows = [row for row in everything if (row.network, row.size) in graphs]

@@ -167,17 +167,18 @@ def pairs_of(
     """Draw pairs of networks.
 
     Args:
-        every: The platforms.
         groups: For each platform the group of each network, (networks,).
         wanted: For each platform which pairs may be drawn, (networks, networks).
         calibrated_on: For each platform which networks the interval is calibrated on, (networks,).
         most: Most pairs of a platform and two groups.
-        seed: Of the drawing.
     """
     random = np.random.default_rng(seed)
     columns: list[list[np.ndarray]] = []
     for index, (errors, group, mask, rows) in enumerate(zip(every, groups, wanted, calibrated_on, strict=True)):
-        score, deviation = _scores(errors, _interval(errors, rows))
+        low_ms, high_ms = _interval(errors, rows).bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
+        error = np.log(np.array(errors.latency_ms) / errors.predicted_ms)
+        reach = np.where(error < 0, -np.log(low_ms / errors.predicted_ms), np.log(high_ms / errors.predicted_ms))
+        score, deviation = LEVEL_DEVIATIONS * error / reach, reach / LEVEL_DEVIATIONS
         first, second = np.nonzero(np.triu(mask, 1))
         code = group[first] * 1000 + group[second]
         order = random.permutation(len(first))
@@ -201,14 +202,6 @@ def _interval(errors: PhoneErrors, rows: np.ndarray) -> Interval:
     held_out = HeldOut(np.array(errors.predicted_ms)[rows], np.array(errors.outside_share)[rows])
     lineages = [name for name, kept in zip(errors.lineages, rows, strict=True) if kept]
     return conformal_interval(np.array(errors.latency_ms)[rows], held_out, lineages)
-
-
-def _scores(errors: PhoneErrors, interval: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """Return errors in standard deviations of their intervals, and the deviations of logarithms, each (networks,)."""
-    low_ms, high_ms = interval.bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
-    error = np.log(np.array(errors.latency_ms) / errors.predicted_ms)
-    reach = np.where(error < 0, -np.log(low_ms / errors.predicted_ms), np.log(high_ms / errors.predicted_ms))
-    return LEVEL_DEVIATIONS * error / reach, reach / LEVEL_DEVIATIONS
 
 
 @dataclass(frozen=True)

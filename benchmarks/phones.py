@@ -123,13 +123,7 @@ def source_of(data: TrainingData) -> str:
 
 
 def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
-    """Train and write the bundle of one platform; return its figures.
-
-    Args:
-        path: SQLite file of the imported measurements.
-        platform_id: The platform.
-        folder: Where bundles go.
-    """
+    """Train and write the bundle of one platform; return its figures."""
     platform = Platform.parse(platform_id)
     rules = platform_rules(platform)
     data = learned_from(path, platform)
@@ -179,8 +173,6 @@ def build_all(
     """Yield the figures of every platform as its bundle is written; platforms whose bundle is there are left alone.
 
     Args:
-        path: SQLite file of the imported measurements.
-        folder: Where bundles go.
         jobs: Processes; 1 computes in this one.
         only: Patterns of platform ids.
     """

@@ -239,8 +239,6 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
     """Train as ``latcast device adapt`` does: transferred from a pool, or from scratch without one.
 
     Args:
-        measured: Measurements of the platform.
-        pool: Predictors of others.
         data: Part of the measurements; all by default.
     """
     rounds = fitting_rounds(measured.rules, pool)
@@ -387,9 +385,18 @@ def judge_all() -> dict[str, Any]:
                 targets[name]["curve"] = _kept(f"curve-{name}", partial(curve, measured, pool))
     if not targets:
         raise MeasurementError("no target is measured yet: python -m benchmarks platforms list")
+    names = (*CASES, AS_IT_IS, FEW_NETWORKS, ONE_FACTOR)
+    figures = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
+    means = {
+        name: {key: float(np.mean([target["cases"][name][key] for target in targets.values()])) for key in figures}
+        for name in names
+    }
+    means["measured"] = {
+        key: float(np.mean([target[key] for target in targets.values()])) for key in ("label_error", "kernels", "seconds")
+    }
     return {
         "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
-        "mean": _means(targets),
+        "mean": means,
     }  # fmt: skip
 
 
@@ -402,19 +409,6 @@ def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
         "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
         "seconds": measured.seconds, "label_error": measured.label_error, **own,
     }  # fmt: skip
-
-
-def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    names = (*CASES, AS_IT_IS, FEW_NETWORKS, ONE_FACTOR)
-    figures = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
-    means = {
-        name: {key: float(np.mean([target["cases"][name][key] for target in targets.values()])) for key in figures}
-        for name in names
-    }
-    means["measured"] = {
-        key: float(np.mean([target[key] for target in targets.values()])) for key in ("label_error", "kernels", "seconds")
-    }
-    return means
 
 
 # Tables

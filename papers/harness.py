@@ -224,12 +224,8 @@ def run_trials(
     """Compute the trials that have no result yet.
 
     Args:
-        trials: What is wanted; the same one several times is computed once.
         compute: A function at the top of a module, as other processes import it.
         data: The measurements; each process gets them once.
-        results: Takes each result as it is there.
-        jobs: Processes to compute with; 1 computes in this one.
-        watch: Told how far it is.
     """
     wanted = list(dict.fromkeys(trials))
     found = {trial: result for trial in wanted if (result := results.get(trial)) is not None}
@@ -262,8 +258,6 @@ def process_pool(jobs: int | None, begin: Callable[..., None] | None = None, *ar
 
     Args:
         jobs: How many; one a core where None.
-        begin: Called first in each.
-        arguments: Of ``begin``.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
@@ -306,14 +300,7 @@ def measure(
     """Measures the networks that the store does not hold yet; run again, it goes on where it was.
 
     Args:
-        references: The networks.
-        plan: How each is measured.
-        settings: The platform.
-        store: Keeps the measurements.
-        processes: How many see each network.
         budget_s: Seconds to measure at most, this time.
-        watch: Called at every step.
-        name: Of the stage.
 
     Returns:
         What was measured on.

@@ -70,11 +70,7 @@ def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless
     Half of the honest devices are of trusted contributors, one each.
 
     Args:
-        honest: Devices.
-        fakes: Devices.
-        networks: Of known kernels.
         nameless: Of which nothing but a name is known.
-        seed: Of all drawing.
     """
     judged = max(4, honest // 4)
     found = made_up(honest + judged, networks, nameless, seed)
@@ -237,11 +233,9 @@ def poisoned_platform(
 
     Args:
         honest: Contributors, as many as fakes or more.
-        fakes: Contributors.
         few: Honest contributors where there are few.
         networks: The first half of them is measured, the others are predicted.
         platforms: Each poisoned by itself.
-        seed: Of all drawing.
     """
     served = ServedModel()
     served.serve_seed()

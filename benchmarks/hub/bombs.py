@@ -64,7 +64,6 @@ def starve(url: str, asked: int = 7, bombs: int = BOMBS) -> Starvation:
     """Ask a server for a published network, alone and while bombs come from :data:`STRANGERS`.
 
     Args:
-        url: Of the server.
         asked: Times before, and times during the attack.
         bombs: Connections: half of them send a slow model, the others 30 MB of zeros in 29 kB.
     """

@@ -66,10 +66,8 @@ def made_up(devices: int, networks: int, without_kernels: int = 0, seed: int = 0
     """Make devices whose states are drawn from the priors of their kinds.
 
     Args:
-        devices: How many.
         networks: Networks of known kernels, drawn from those that come with latcast.
         without_kernels: Further ones of which nothing but a name is known.
-        seed: Of all drawing.
     """
     rng = np.random.default_rng(seed)
     pool = load_device_model()

@@ -42,8 +42,6 @@ def trace(make: Callable[[], torch.nn.Module], shapes: Sequence[Sequence[int]], 
 
     Args:
         make: Builds the module; what it draws is not drawn.
-        shapes: Of the inputs, float32.
-        name: Of the graph.
 
     Raises:
         Exception: Whatever the module or the exporter raises; a ModelError where the exported file cannot be read.

@@ -175,21 +175,17 @@ def static(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     latency_ms = published.mean_ms
     train, test = split_phones(published, trial.seed, by_model=trial.variant == "models apart")
     if trial.variant == "CPUs apart":
-        train, test = _cpus_apart(published, trial.seed)
+        cpus = [str(device.get("cpu_code")) for device in published.hardware]
+        names = sorted(set(cpus))
+        order = np.random.default_rng(trial.seed).permutation(len(names))
+        held_out = {names[index] for index in order[: round(0.3 * len(names))]}
+        inside = np.array([cpu in held_out for cpu in cpus])
+        train, test = np.flatnonzero(~inside), np.flatnonzero(inside)
     features = StaticFeatures.of([published.hardware[index] for index in train]).features(published.hardware)
     if trial.variant == "rows exchanged":
         features = features[np.random.default_rng(trial.seed).permutation(len(features))]
     trees = GridBoosting(features[train], published.padded_layers, latency_ms[train])
     return [metrics(trees.predict(features[test], published.padded_layers), latency_ms[test])]
-
-
-def _cpus_apart(published: PublishedPhones, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    cpus = [str(device.get("cpu_code")) for device in published.hardware]
-    names = sorted(set(cpus))
-    order = np.random.default_rng(seed).permutation(len(names))
-    held_out = {names[index] for index in order[: round(0.3 * len(names))]}
-    inside = np.array([cpu in held_out for cpu in cpus])
-    return np.flatnonzero(~inside), np.flatnonzero(inside)
 
 
 def selection(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
@@ -213,18 +209,6 @@ def _trees(phones: NewPhones, features: np.ndarray) -> Row:
     """Return the paper's protocol: the signature's networks are neither learned from nor tested on."""
     model = fit_paper_trees(phones.latency_ms[phones.train], features, phones.signature)
     return metrics(model.predict(phones.signature_ms, features[phones.judged]), phones.actual_ms)
-
-
-def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
-    """Return the same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
-    log_ms = np.log(phones.latency_ms)
-    level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
-    described = np.hstack([level, log_ms[:, phones.signature] - level])
-    target = (log_ms - level)[phones.train]
-    target[:, phones.signature] = np.nan
-    trees = GridBoosting(described[phones.train], features, target)
-    predicted = np.exp(trees.predict(described[phones.test], features[phones.judged]) + level[phones.test])
-    return metrics(predicted, phones.actual_ms)
 
 
 def _ours(phones: NewPhones, model: PhoneModel, *, calibrated: bool = False, effects: bool = False) -> Row:
@@ -280,9 +264,16 @@ def held_out_cluster(trial: PhoneTrial, published: PublishedPhones) -> list[Row]
     clusters = speed_clusters(published.mean_ms)
     split = np.flatnonzero(clusters != cluster), np.flatnonzero(clusters == cluster)
     phones = NewPhones.of(published.mean_ms, split, method, trial.size, trial.seed)
+    log_ms = np.log(phones.latency_ms)
+    level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
+    described = np.hstack([level, log_ms[:, phones.signature] - level])
+    target = (log_ms - level)[phones.train]
+    target[:, phones.signature] = np.nan
+    trees = GridBoosting(described[phones.train], published.padded_layers, target)
+    predicted = np.exp(trees.predict(described[phones.test], published.padded_layers[phones.judged]) + level[phones.test])
     found = [
         {"model": "trees", **_trees(phones, published.padded_layers)},
-        {"model": LOGARITHMIC, **_trees_of_ratios(phones, published.padded_layers)},
+        {"model": LOGARITHMIC, **metrics(predicted, phones.actual_ms)},
     ]
     if trial.seed < OURS_IN_TABLE_I:
         model = PhoneModel.fitted(published, phones.train, phones.latency_ms[phones.train], trial.seed)

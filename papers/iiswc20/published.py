@@ -138,7 +138,6 @@ def k_means(rows: np.ndarray, names: tuple[str, ...], starts: int = 20) -> np.nd
     Args:
         rows: (rows, columns).
         names: As many as there are clusters, smallest mean first.
-        starts: Of the search.
     """
     from scipy.cluster.vq import kmeans2
 

@@ -219,8 +219,6 @@ class _Splits:
         Args:
             below: (splits,) sums of residuals below each threshold.
             held: (splits,) cells below each threshold.
-            node: Of which the sums are.
-            settings: How trees are grown.
         """
         allowed = np.flatnonzero((held >= settings.fewest) & (node.cells - held >= settings.fewest))
         if not len(allowed):
@@ -376,7 +374,6 @@ def fit_paper_trees(
     Args:
         latency_ms: (devices, networks).
         network_features: (networks, features).
-        signature: Indices of the networks that describe a device.
         train: (devices, networks) which cells to learn from, the signature's among them or not; all but the signature's
             where None.
     """

@@ -54,24 +54,20 @@ def equal_cores(published: PublishedNetworks, kind: str = "real", precision: str
             (*runtime_and_soc(platform), platform.device, platform.unit, len(speedup), median_ms,
              geometric_mean(speedup), 100 * geometric_mean(speedup) / count, *quartiles(speedup))
         )  # fmt: skip
-    return PaperTable(
-        "figure 2",
-        f"Several equal cores against one of them, {precision}, {kind} networks",
-        ("runtime", "system on chip", "phone", "cores", "networks", "median ms", "speedup", "of ideal %", "lower quartile",
-         "median", "upper quartile"),
-        tuple(rows),
-        (_sublinear_sentence(rows),),
-    )  # fmt: skip
-
-
-def _sublinear_sentence(rows: Sequence[tuple[Cell, ...]]) -> str:
     several = [row for row in rows if not str(row[3]).startswith("1")]
     below = sum(1 for row in several if isinstance(row[7], float) and row[7] < 100)
     slower = [f"{row[2]} {row[3]} ({row[0]})" for row in several if isinstance(row[6], float) and row[6] < _before(rows, row)]
     text = f"sublinear on {below} of {len(several)} core sets"
     if slower:
         text += f"; slower on average than one core less: {', '.join(slower)}"
-    return text
+    return PaperTable(
+        "figure 2",
+        f"Several equal cores against one of them, {precision}, {kind} networks",
+        ("runtime", "system on chip", "phone", "cores", "networks", "median ms", "speedup", "of ideal %", "lower quartile",
+         "median", "upper quartile"),
+        tuple(rows),
+        (text,),
+    )  # fmt: skip
 
 
 def _before(rows: Sequence[tuple[Cell, ...]], row: tuple[Cell, ...]) -> float:
@@ -181,12 +177,18 @@ def by_class(published: PublishedNetworks) -> PaperTable:
             told = min(shares) >= LEAST_PERCENT
             speedup = slow[name] / fast[name] if told else None
             rows.append((*runtime_and_soc(fp32), fp32.device, name, *shares, speedup))
+    slower = ", ".join(f"{times:g} times on {soc}" for soc, times in INT8_ELEMENTWISE_SLOWER.items())
     return PaperTable(
         "figure 5",
         "Speedup of int8 by operation, one large core, from terms fitted to whole networks",
         ("runtime", "system on chip", "phone", "operation", "of fp32 %", "of int8 %", "speedup"),
         tuple(rows),
-        tuple(_sentences()),
+        (
+            "no operation of a CPU was published: these are shares that whole networks imply, not measured operations; what "
+            "occurs together cannot be told apart well",
+            f"the paper measured element-wise operations of TFLite to take longer in int8: {slower}",
+            f"and PyTorch's convolutions {INT8_PYTORCH_CONVOLUTIONS_SLOWER:g} times as long on one large core of Snapdragon 855",
+        ),
     )
 
 
@@ -213,16 +215,6 @@ def _by_operation(of_types: Mapping[str, float]) -> dict[str, float]:
     for name, latency_ms in of_types.items():
         found[OPERATION_OF_TYPE.get(name.partition(".")[0], REST)] += latency_ms
     return found
-
-
-def _sentences() -> Sequence[str]:
-    slower = ", ".join(f"{times:g} times on {soc}" for soc, times in INT8_ELEMENTWISE_SLOWER.items())
-    return (
-        "no operation of a CPU was published: these are shares that whole networks imply, not measured operations; what occurs "
-        "together cannot be told apart well",
-        f"the paper measured element-wise operations of TFLite to take longer in int8: {slower}",
-        f"and PyTorch's convolutions {INT8_PYTORCH_CONVOLUTIONS_SLOWER:g} times as long on one large core of Snapdragon 855",
-    )
 
 
 def shares(published: PublishedNetworks, platform: Platform) -> dict[str, np.ndarray]:

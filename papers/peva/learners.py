@@ -81,11 +81,7 @@ def train_on_networks(
     """Return a predictor that saw latencies of whole networks only.
 
     Args:
-        published: The measurements.
-        platform: What to predict for.
-        names: Networks to learn from.
         fused: Whether kernels are found by the runtime's fusion rules, or each operator is one.
-        seed: For every random choice.
     """
     rules = platform_rules(platform)
     rules = rules if fused else without_fusion(rules)

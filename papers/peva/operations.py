@@ -181,12 +181,8 @@ def fit_operations(
     """Trains the regressors and takes the mean difference between networks and the sums of their operations as overhead.
 
     Args:
-        networks: Recorded operations of each network.
-        latency_ms: Of each network as a whole.
-        model: One of the four regressors.
         grouping: Key of :data:`GROUPINGS`.
         with_overhead: Whether networks take longer than their operations by a constant.
-        seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation, from the 3 to 8 settings of the regressor.
 
     Raises:

@@ -302,10 +302,9 @@ def check(
     for model in listed:
         try:
             graph = read_model(model, reading)
-            if against is None:
-                if not any(tier.holds_for(graph.name) for tier in tiers):
-                    known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
-                    raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
+            if against is None and not any(tier.holds_for(graph.name) for tier in tiers):
+                known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
+                raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
         except LatcastError as problem:
             if len(listed) == 1:
                 raise

@@ -231,8 +231,17 @@ def _lanes(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _drawing(explanation: Explanation) -> dict[str, Any]:
-    """Paths of the graph's connections beside its rows."""
+def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
+    """Return what the template shows of one platform."""
+    found = explanation.prediction
+    whole_ms = found.latency_ms or 1.0
+    slowest_ms = max((kernel.latency_ms for kernel in found.kernels), default=0.0) or 1.0
+    largest_ms = max((-hint.difference_ms for hint in explanation.hints), default=0.0) or 1.0
+    modules = any(kernel.module for kernel in found.kernels)
+    counts: dict[str, int] = {}
+    for kernel in found.kernels:
+        counts[kernel.kernel_type] = counts.get(kernel.kernel_type, 0) + 1
+    cells = icicle(found)
     pairs = connections(explanation)
     skips = _lanes([(first, last) for first, last in pairs if abs(last - first) > 1])
     width = LANE_WIDTH * (2 + max((lane for _, _, lane in skips), default=0) + 1)
@@ -248,26 +257,6 @@ def _drawing(explanation: Explanation) -> dict[str, Any]:
         curved.append(f"M{right:g} {middle(first):g}C{left:g} {middle(first):g} {left:g} {middle(first):g} {left:g} "
                       f"{middle(first) + ROW_HEIGHT / 2:g}V{middle(last) - ROW_HEIGHT / 2:g}C{left:g} {middle(last):g} {left:g} "
                       f"{middle(last):g} {right:g} {middle(last):g}")  # fmt: skip
-    return {
-        "width": width,
-        "height": ROW_HEIGHT * len(explanation.prediction.kernels),
-        "right": right,
-        "straight": "".join(straight),
-        "curved": curved,
-    }
-
-
-def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
-    """Return what the template shows of one platform."""
-    found = explanation.prediction
-    whole_ms = found.latency_ms or 1.0
-    slowest_ms = max((kernel.latency_ms for kernel in found.kernels), default=0.0) or 1.0
-    largest_ms = max((-hint.difference_ms for hint in explanation.hints), default=0.0) or 1.0
-    modules = any(kernel.module for kernel in found.kernels)
-    counts: dict[str, int] = {}
-    for kernel in found.kernels:
-        counts[kernel.kernel_type] = counts.get(kernel.kernel_type, 0) + 1
-    cells = icicle(found)
     return {
         "id": found.platform,
         "found": found,
@@ -299,7 +288,13 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
             }
             for place, kernel in enumerate(found.kernels)
         ],
-        "drawing": _drawing(explanation),
+        "drawing": {
+            "width": width,
+            "height": ROW_HEIGHT * len(explanation.prediction.kernels),
+            "right": right,
+            "straight": "".join(straight),
+            "curved": curved,
+        },
     }
 
 
