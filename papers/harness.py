@@ -136,23 +136,20 @@ def files_digest(files: Iterable[Path]) -> str:
 
 
 def source_digest(modules: Iterable[str]) -> str:
-    """Return the digest of the source of modules, and of all source and JSON of packages (``latcast.kernels``)."""
-    return _digest((f"{name}/{file}", place / file) for name in modules for place, file in _source_files(name))
-
-
-def _source_files(name: str) -> list[tuple[Path, Path]]:
-    """Return the source files of a module or package: folder, and file in it.
+    """Return the digest of the source of modules, and of all source and JSON of packages (``latcast.kernels``).
 
     Raises:
-        LatcastError: No such module.
+        LatcastError: There is no such module.
     """
-    spec = find_spec(name)
-    if spec is None or spec.origin is None:
-        raise LatcastError(f"no module '{name}', whose source results depend on")
-    folder = Path(spec.origin).parent
-    if spec.submodule_search_locations is None:
-        return [(folder, Path(Path(spec.origin).name))]
-    return [(folder, file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.suffix in (".py", ".json")]
+    named: list[tuple[str, Path]] = []
+    for name in modules:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise LatcastError(f"no module '{name}', whose source results depend on")
+        folder = Path(spec.origin).parent
+        files = [Path(spec.origin)] if spec.submodule_search_locations is None else sorted(folder.rglob("*"))
+        named += [(f"{name}/{file.relative_to(folder)}", file) for file in files if file.suffix in (".py", ".json")]
+    return _digest(named)
 
 
 def _digest(named: Iterable[tuple[str, Path]]) -> str:

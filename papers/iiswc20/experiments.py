@@ -19,7 +19,7 @@ from papers.iiswc20.protocol import (
     split_phones,
 )
 from papers.iiswc20.published import PublishedPhones, speed_clusters
-from papers.iiswc20.trees import GridBoosting, StaticFeatures, fit_paper_trees
+from papers.iiswc20.trees import GridBoosting, fit_paper_trees, static_features
 
 DEVICES = 50
 STEPS = (2, 5, 10, 20, 30, 40, 50)
@@ -181,7 +181,7 @@ def static(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
         held_out = {names[index] for index in order[: round(0.3 * len(names))]}
         inside = np.array([cpu in held_out for cpu in cpus])
         train, test = np.flatnonzero(~inside), np.flatnonzero(inside)
-    features = StaticFeatures.of([published.hardware[index] for index in train]).features(published.hardware)
+    features = static_features([published.hardware[index] for index in train], published.hardware)
     if trial.variant == "rows exchanged":
         features = features[np.random.default_rng(trial.seed).permutation(len(features))]
     trees = GridBoosting(features[train], published.padded_layers, latency_ms[train])

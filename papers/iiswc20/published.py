@@ -23,7 +23,7 @@ from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Platform
 from latcast.spaces.iiswc20 import graph_of_layers, layers_of, short_layers
 from papers.iiswc20.paper import CLUSTERS
-from papers.iiswc20.trees import PaddedLayers
+from papers.iiswc20.trees import padded
 
 FEWEST_PHONES = 20
 
@@ -89,7 +89,7 @@ class PublishedPhones:
     @cached_property
     def padded_layers(self) -> np.ndarray:
         """(networks, features): the paper's representation."""
-        return PaddedLayers.of(self.layers).features(self.layers)
+        return padded(self.layers)
 
     @property
     def networks(self) -> int:
