@@ -159,6 +159,11 @@ class Measured:
         inside = tuple(each for each in self.profiled if each.network in keys)
         return TrainingData(isolated=self.isolated[:kernels], profiled=inside, networks=self.training_networks)
 
+    def judge(self, predictor: PlatformPredictor) -> dict[str, Any]:
+        """Return the figures of a predictor, perhaps of another platform, on the test networks."""
+        kernels = [_kernels_of(sample.reference, predictor.platform) for sample in self.tests]
+        return figures(predictor.estimate(kernels).latency_ms, np.array([sample.latency_ms for sample in self.tests]))
+
     def actual(self, keys: Sequence[str]) -> np.ndarray:
         """Return the measured milliseconds of test networks or of networks learned from, (networks,)."""
         known = {sample.reference.key: sample.latency_ms for sample in (*self.training_networks, *self.tests)}
@@ -247,35 +252,24 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
     return transferred_predictor(data, measured.platform, measured.rules, rounds), rounds
 
 
-def _predicted(predictor: PlatformPredictor, references: Sequence[Reference]) -> np.ndarray:
-    return predictor.estimate([_kernels_of(reference, predictor.platform) for reference in references]).latency_ms
-
-
 def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict[str, Any]:
     """Judge all cases and rivals on one target."""
-    references = [sample.reference for sample in measured.tests]
-    actual = np.array([sample.latency_ms for sample in measured.tests])
     same_runtime_left_out = pool.without(lambda platform: platform.runtime == measured.platform.runtime)
     pools = {"whole pool": pool, "other runtimes": same_runtime_left_out, "from scratch": Pool.of([])}
     cases: dict[str, Any] = {}
     for case, sources in pools.items():
         predictor, rounds = trained(measured, sources)
-        cases[case] = {
-            **figures(_predicted(predictor, references), actual),
-            "unlike": rounds.unlike and len(sources) > 0,
-            "transfer": predictor.card["transfer"],
-        }
+        unlike = rounds.unlike and len(sources) > 0
+        cases[case] = {**measured.judge(predictor), "unlike": unlike, "transfer": predictor.card["transfer"]}
         if case == "whole pool":
             nearest = pool.predictors[rounds.similar["conv"][0].platform]
-            cases[AS_IT_IS] = {
-                **figures(_predicted(nearest, references), actual), "source": nearest.platform.id,
-            }  # fmt: skip
+            cases[AS_IT_IS] = {**measured.judge(nearest), "source": nearest.platform.id}
     cases |= _from_few_networks(measured, warm_ups)
     families = {sample.family for sample in measured.tests}
     return {
         "platform": measured.platform.id, "label_error": measured.label_error, "kernels": measured.kernels,
         "profiled_networks": measured.runs_of_networks, "timed_alone": len(measured.isolated),
-        "training_networks": len(measured.training_networks), "seconds": measured.seconds, "networks": len(references),
+        "training_networks": len(measured.training_networks), "seconds": measured.seconds, "networks": len(measured.tests),
         "families": len(families - set(SPACES)), "spaces": len(families & set(SPACES)), "cases": cases,
         "measured_ms": {sample.reference.name: sample.latency_ms for sample in measured.tests},
     }  # fmt: skip
@@ -301,16 +295,13 @@ def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict
 
 def curve(measured: Measured, pool: Pool) -> list[dict[str, Any]]:
     """Return errors by the share of kernels that was measured; whole networks are all in each part."""
-    references = [sample.reference for sample in measured.tests]
-    actual = np.array([sample.latency_ms for sample in measured.tests])
     found = []
     for share in CURVE_SHARES:
         data = measured.first(round(share * measured.runs_of_networks), round(share * len(measured.isolated)))
         kernels = len({each.kernel.key for each in (*data.isolated, *data.profiled)})
         point: dict[str, Any] = {"share": share, "kernels": kernels}
         for case, sources in (("whole pool", pool), ("from scratch", Pool.of([]))):
-            predictor, _ = trained(measured, sources, data)
-            point[case] = figures(_predicted(predictor, references), actual)
+            point[case] = measured.judge(trained(measured, sources, data)[0])
         found.append(point)
     return found
 
@@ -402,12 +393,9 @@ def judge_all() -> dict[str, Any]:
 
 def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
     """Describe a warm-up platform, with the figures of its own predictor."""
-    references = [sample.reference for sample in measured.tests]
-    actual = np.array([sample.latency_ms for sample in measured.tests])
-    own = figures(_predicted(pool.predictors[measured.platform.id], references), actual)
     return {
         "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
-        "seconds": measured.seconds, "label_error": measured.label_error, **own,
+        "seconds": measured.seconds, "label_error": measured.label_error, **measured.judge(pool.predictors[measured.platform.id]),
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -59,9 +59,6 @@ class Attack:
     def moved_points(self) -> float:
         """Points by which the others' MAPE moved."""
         return abs(self.mape_after - self.mape_before)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "moved_points": self.moved_points}
 
 
 def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless: int = 20, seed: int = 0) -> list[Attack]:
@@ -153,9 +150,6 @@ class Shown:
     believed: int
     factor: float
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def few_records(honest: int = 6, networks: int = 20, seed: int = 0) -> list[Shown]:
     """Send three records by which a stranger tries to move what is shown for one network by a factor of four, either way."""
@@ -217,9 +211,6 @@ class Poisoning:
     median_coverage: float
     shown_coverage: float
     agreeing: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 NOISE = 0.03

@@ -8,8 +8,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -45,9 +44,6 @@ class Starvation:
     def ratio(self) -> float:
         """Factor by which the user waits longer."""
         return self.attacked_ms / self.quiet_ms
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratio": self.ratio}
 
 
 def slow_model(operators: int = CHAIN) -> bytes:

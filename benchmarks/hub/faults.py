@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +56,6 @@ class Fault:
         """True if nothing was lost or doubled, reads went on, no answer was a surprise, and the hub recovered."""
         expected = all(status in ("200", "503") for status in self.answers)
         return expected and not (self.lost or self.doubled or self.reads_refused) and self.after == 200
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "passed": self.passed}
 
 
 @contextmanager

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from benchmarks.hub.made_up import content, fill, made_up
 from latcast.hub.database import HubDatabase
@@ -44,9 +43,6 @@ class Fitting:
     refit_s: float
     mape: float
     interval_coverage: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def fitting(devices: int = 1000, networks: int = 500) -> Fitting:

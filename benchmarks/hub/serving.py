@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -199,9 +199,6 @@ class Reads:
     reads_a_cpu_second: float
     p50_ms: float
     p99_ms: float
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def read_rates(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,14 +40,13 @@ def equal_cores(published: PublishedNetworks, kind: str = "real", precision: str
     """Speedup of several equal cores over one of them."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, precision=precision, compute="cpu")
-    known = {each.id: each for each in platforms}
     for platform in platforms:
         cores = cores_of(platform.unit)
         if len(cores) != 1:
             continue
         cluster, count = next(iter(cores.items()))
-        one = known.get(_with_unit(platform, f"1{cluster}").id)
-        if one is None:
+        one = replace(platform, unit=f"1{cluster}")
+        if one not in platforms:
             continue
         speedup = paired_ratio(published, one, platform, kind)
         median_ms = float(np.median(list(published.latency_ms(platform, kind).values())))
@@ -82,14 +82,12 @@ def mixed_cores(published: PublishedNetworks, kind: str = "real") -> PaperTable:
     """Compare sets of unequal cores against the best of their parts."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, compute="cpu")
-    known = {each.id for each in platforms}
     for platform in platforms:
         cores = cores_of(platform.unit)
         if len(cores) < 2:
             continue
-        parts = [_with_unit(platform, f"{count}{cluster}") for cluster, count in cores.items()]
-        for part in parts:
-            if part.id in known:
+        for part in (replace(platform, unit=f"{count}{cluster}") for cluster, count in cores.items()):
+            if part in platforms:
                 ratio = paired_ratio(published, platform, part, kind)
                 rows.append(
                     (*runtime_and_soc(platform), platform.unit, platform.precision, part.unit, len(ratio),
@@ -105,19 +103,11 @@ def mixed_cores(published: PublishedNetworks, kind: str = "real") -> PaperTable:
     )  # fmt: skip
 
 
-def _with_unit(platform: Platform, unit: str) -> Platform:
-    return Platform(platform.device, platform.runtime, platform.runtime_version, unit, platform.precision)
-
-
-def _in_int8(platform: Platform) -> Platform:
-    return Platform(platform.device, platform.runtime, platform.runtime_version, platform.unit, "int8")
-
-
 def pairs(published: PublishedNetworks, kind: str = "real", **chosen: str) -> list[tuple[Platform, Platform]]:
     """Platforms measured in fp32 and in int8."""
-    int8 = {each.id for each in published.platforms(kind, precision="int8", **chosen)}
-    found = published.platforms(kind, precision="fp32", **chosen)
-    return [(each, _in_int8(each)) for each in found if _in_int8(each).id in int8]
+    int8 = set(published.platforms(kind, precision="int8", **chosen))
+    found = [(each, replace(each, precision="int8")) for each in published.platforms(kind, precision="fp32", **chosen)]
+    return [pair for pair in found if pair[1] in int8]
 
 
 def by_scenario(published: PublishedNetworks, kind: str = "real") -> PaperTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -93,30 +94,18 @@ def category_of(kernel: ExecutedKernel) -> str:
     return CATEGORY_OF_KIND.get(kernel.kind, ELEMENTWISE)
 
 
-def operation_of(kernel: ExecutedKernel) -> str:
-    """Return the operation as its framework calls it."""
-    return str(kernel.configuration.get("operation", kernel.kind))
-
-
-def _by_kernel(kernel: ExecutedKernel) -> tuple[str, Sequence[str]]:
-    return kernel.kind, FEATURES[category_of(kernel)]
-
-
-def _by_operation(kernel: ExecutedKernel) -> tuple[str, Sequence[str]]:
-    operation = operation_of(kernel)
+def by_operation(kernel: ExecutedKernel, *, of_convolutions: Sequence[str] = FEATURES[GROUPED]) -> tuple[str, Sequence[str]]:
+    """Return the operation as its framework calls it, all plain and grouped convolutions as one, and its features."""
+    operation = str(kernel.configuration.get("operation", kernel.kind))
     category = CATEGORY_OF_OPERATION.get(operation, ELEMENTWISE)
-    return ("convolution" if category == GROUPED else operation), FEATURES[category]
-
-
-def _as_nn_meter(kernel: ExecutedKernel) -> tuple[str, Sequence[str]]:
-    operation = operation_of(kernel)
-    category = CATEGORY_OF_OPERATION.get(operation, ELEMENTWISE)
-    return ("convolution", NN_METER_CONVOLUTION) if category == GROUPED else (operation, FEATURES[category])
+    return ("convolution", of_convolutions) if category == GROUPED else (operation, FEATURES[category])
 
 
 GROUPINGS: Mapping[str, Callable[[ExecutedKernel], tuple[str, Sequence[str]]]] = {
-    "kernels": _by_kernel, "operations": _by_operation, "nn-meter": _as_nn_meter,
-}  # fmt: skip
+    "kernels": lambda kernel: (kernel.kind, FEATURES[category_of(kernel)]),
+    "operations": by_operation,
+    "nn-meter": partial(by_operation, of_convolutions=NN_METER_CONVOLUTION),
+}
 """How operations are told apart, to (group, features): each selected kernel a regressor; each operation of the framework, as
 without knowing the kernel selection; as nn-Meter does."""
 
