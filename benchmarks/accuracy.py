@@ -67,6 +67,11 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
         "drawn variants": lambda reference: not is_published(reference),
         "lineages not trained on": lambda reference: lineage_of(reference) not in known,
     }
+    parts = {}
+    for name, belongs in kinds.items():
+        names = {reference.name for reference in test_networks() if belongs(reference)}
+        part = [row for row in found["per_network"] if row["model"] in names]
+        parts[name] = figures_of_rows(part) if part else None
     document = {
         **{key: value for key, value in found.items() if key != "schema"},
         "interval": shown["interval"],
@@ -80,18 +85,11 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
             "networks": len(seen.labels), "processes": min(label.processes for label in seen.labels),
             "rounds": min(label.rounds for label in seen.labels), "longest_ms": max(label.latency_ms for label in seen.labels),
         },
-        "kinds": {name: _part(found["per_network"], belongs) for name, belongs in kinds.items()},
+        "kinds": parts,
         "without": {name: _without(bench, profiled, choose(trained), seen.evaluate) for name, choose in WITHOUT.items()},
     }  # fmt: skip
     keep(f"accuracy/{bench.name}", document)
     return document
-
-
-def _part(rows: Sequence[Mapping[str, Any]], belongs: Callable[[Reference], bool]) -> dict[str, Any] | None:
-    """Return the figures of the test networks that belong to a part; None without any."""
-    names = {reference.name for reference in test_networks() if belongs(reference)}
-    part = [row for row in rows if row["model"] in names]
-    return figures_of_rows(part) if part else None
 
 
 def _without(

@@ -163,7 +163,11 @@ class RulePredictor:
         if given not in self.delegates:
             delegate = asked_delegate(row.platform) if rules is None else with_observed(asked_delegate(row.platform), rules)
             # Devices differ in a few rules alone, so that many of them share what is worked out for the rules left.
-            left = frozenset(id(rule) for rule in (*delegate.takes, *delegate.refuses) if _may_hold(rule, delegate))
+            left = frozenset(
+                id(rule)
+                for rule in (*delegate.takes, *delegate.refuses)
+                if any(fnmatchcase(delegate.device, pattern) for pattern in rule.when.get("devices", ["*"]))
+            )
             self.delegates[given] = (delegate, (delegate.name, delegate.precision, left))
         delegate, same = self.delegates[given]
         key = (row.network, row.size, same)
@@ -172,10 +176,6 @@ class RulePredictor:
             outcome = "none" if not found.partitions else "mixed" if found.on_cpu else "all"
             self.known[key] = (outcome, 1 - len(found.on_cpu) / max(found.operators, 1))
         return self.known[key]
-
-
-def _may_hold(rule: OperatorRule, delegate: Delegate) -> bool:
-    return any(fnmatchcase(delegate.device, pattern) for pattern in rule.when.get("devices", ["*"]))
 
 
 @cache
@@ -319,6 +319,11 @@ def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -
     by_rules, by_types, chosen = zip(*(held_out_outcomes(judge, rows, candidates, seed) for seed in range(seeds)), strict=True)
     held_out, learned = ([figures(rows, each) for each in outcomes] for outcomes in (by_rules, by_types))
     kept_rules = sum(chosen, Counter[str]())
+    wrong = Counter(
+        (row.network, row.route, row.platform.precision, found, row.outcome)
+        for row, found in zip(rows, shipped, strict=True)
+        if found != row.outcome
+    )
     on_npu = ["all"] * len(rows)
     return {
         "rows": len(everything), "outcomes": _outcomes(everything), "rows_with_graph": len(rows),
@@ -343,7 +348,10 @@ def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -
         "share_error": _share_error(judge, rows),
         "on_gpu": _on_gpu(judge, rows),
         "kept": {_called(rule): kept_rules[_called(rule)] / (2 * seeds) for rule in candidates},
-        "wrong": _wrong(rows, shipped),
+        "wrong": [
+            {**dict(zip(("network", "route", "precision", "predicted", "ran"), key, strict=True)), "rows": count}
+            for key, count in wrong.most_common()
+        ],
     }  # fmt: skip
 
 
@@ -390,16 +398,6 @@ def _on_gpu(judge: RulePredictor, rows: Iterable[DelegateRow]) -> list[dict[str,
 def _called(rule: OperatorRule) -> str:
     conditions = ", ".join(f"{name} {value}" for name, value in sorted(rule.when.items()))
     return f"{'/'.join(sorted(rule.operators))} ({conditions or 'always'})"
-
-
-def _wrong(rows: Sequence[DelegateRow], outcomes: Sequence[str]) -> list[dict[str, object]]:
-    counts = Counter(
-        (row.network, row.route, row.platform.precision, found, row.outcome)
-        for row, found in zip(rows, outcomes, strict=True)
-        if found != row.outcome
-    )
-    names = ("network", "route", "precision", "predicted", "ran")
-    return [{**dict(zip(names, key, strict=True)), "rows": count} for key, count in counts.most_common()]
 
 
 # Tables

@@ -108,24 +108,18 @@ def platform_errors(path: Path, every: int) -> Iterator[PhoneErrors]:
     for name in chosen:
         found = folder.get(_Trial(name))
         if found is None:
-            found = _errors_of(path, name)
+            platform = Platform.parse(name)
+            rules, data = platform_rules(platform), measured(path, platform)
+            unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
+            whole = fit_predictor(data, platform, rules, learn_from=source_of(data))
+            parts = shared_parts(whole.estimate([sample.kernels for sample in data.networks]), whole.network.constant_ms)
+            found = PhoneErrors(
+                name, [str(sample.reference.name) for sample in data.networks], [sample.lineage for sample in data.networks],
+                [sample.latency_ms for sample in data.networks],
+                unseen.latency_ms.tolist(), unseen.outside_share.tolist(), np.round(parts, 6).tolist(),
+            )  # fmt: skip
             folder.put(_Trial(name), found)
         yield found
-
-
-def _errors_of(path: Path, name: str) -> PhoneErrors:
-    platform = Platform.parse(name)
-    rules, data = platform_rules(platform), measured(path, platform)
-    unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
-    whole = fit_predictor(data, platform, rules, learn_from=source_of(data))
-    parts = shared_parts(whole.estimate([sample.kernels for sample in data.networks]), whole.network.constant_ms)
-    names, lineages, latency_ms = zip(
-        *((str(sample.reference.name), sample.lineage, sample.latency_ms) for sample in data.networks), strict=True
-    )
-    return PhoneErrors(
-        name, list(names), list(lineages), list(latency_ms),
-        unseen.latency_ms.tolist(), unseen.outside_share.tolist(), np.round(parts, 6).tolist(),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ of each target is kept in its own file, so that judging goes on where it was, as
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated, Any
@@ -334,23 +335,6 @@ def _kept(name: str, make: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
-def _own_predictor(measured: Measured) -> PlatformPredictor:
-    """Return a warm-up platform's predictor, trained once."""
-    path = JUDGED / f"{measured.bench.name}.bundle"
-    if not path.exists():
-        JUDGED.mkdir(parents=True, exist_ok=True)
-        save_bundle(trained(measured, Pool.of([]))[0], path)
-    return load_bundle(path)
-
-
-def _measured_platforms() -> Iterator[Measured]:
-    for bench in PLATFORMS:
-        try:
-            yield load(bench)
-        except MeasurementError:
-            continue
-
-
 def judge_all() -> dict[str, Any]:
     """Judge every target that is measured.
 
@@ -359,11 +343,19 @@ def judge_all() -> dict[str, Any]:
     Raises:
         MeasurementError: A warm-up platform is not measured yet.
     """
-    everything = list(_measured_platforms())
+    everything = []
+    for bench in PLATFORMS:
+        with suppress(MeasurementError):
+            everything.append(load(bench))
     warm_ups = [measured for measured in everything if measured.bench.warm_up]
     if len(warm_ups) < sum(bench.warm_up for bench in PLATFORMS):
         raise MeasurementError("a warm-up platform is not measured yet: python -m benchmarks platforms list")
-    pool = Pool.of([_own_predictor(measured) for measured in warm_ups])
+    bundles = [JUDGED / f"{measured.bench.name}.bundle" for measured in warm_ups]
+    for measured, path in zip(warm_ups, bundles, strict=True):
+        if not path.exists():
+            JUDGED.mkdir(parents=True, exist_ok=True)
+            save_bundle(trained(measured, Pool.of([]))[0], path)
+    pool = Pool.of([load_bundle(path) for path in bundles])
     targets: dict[str, Any] = {}
     for measured in everything:
         if not measured.bench.warm_up:
@@ -385,18 +377,14 @@ def judge_all() -> dict[str, Any]:
     means["measured"] = {
         key: float(np.mean([target[key] for target in targets.values()])) for key in ("label_error", "kernels", "seconds")
     }
-    return {
-        "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
-        "mean": means,
+    own = {
+        each.bench.name: {
+            "platform": each.platform.id, "kernels": each.kernels, "training_networks": len(each.training_networks),
+            "seconds": each.seconds, "label_error": each.label_error, **each.judge(pool.predictors[each.platform.id]),
+        }
+        for each in warm_ups
     }  # fmt: skip
-
-
-def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
-    """Describe a warm-up platform, with the figures of its own predictor."""
-    return {
-        "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
-        "seconds": measured.seconds, "label_error": measured.label_error, **measured.judge(pool.predictors[measured.platform.id]),
-    }  # fmt: skip
+    return {"warm_ups": own, "targets": targets, "mean": means}
 
 
 # Tables

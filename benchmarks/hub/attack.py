@@ -87,17 +87,15 @@ def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless
                 factor = np.ones(len(found.references))
                 if index % 2:
                     factor[rng.permutation(len(factor))[: len(factor) // 2]] = FACTOR
-                copied = found.records(index % honest, range(len(found.references)), factor)
-                records = [_moved(item, f"fake-{index}") for item in copied]
+                records = [
+                    record(f"fake-{index}/{item.platform.partition('/')[2]}", item.reference, float(item.latency_ms or 0.0))
+                    for item in found.records(index % honest, range(len(found.references)), factor)
+                ]
                 _send(database, f"attacker {index // per_token}", records, served.model, trusted)
             after = _judged(database, served, found, honest)
             accepted = sum(1 for each in HubReader(database).platforms() if each["device"].startswith("fake-"))
         attacks.append(Attack(name, fakes, accepted, *(value for pair in zip(before, after, strict=True) for value in pair)))
     return attacks
-
-
-def _moved(item: Measurement, device: str) -> Measurement:
-    return record(f"{device}/{item.platform.partition('/')[2]}", item.reference, float(item.latency_ms or 0.0))
 
 
 def _send(

@@ -104,16 +104,8 @@ def fill(database: HubDatabase, found: MadeUp) -> int:
         session.add(EnvironmentRow(id="made-up", content={}))
         for name in found.platforms:
             parts = Platform.parse(name)
-            session.add(
-                PlatformRow(
-                    id=name,
-                    device=parts.device,
-                    runtime=parts.runtime,
-                    runtime_version=parts.runtime_version,
-                    unit=parts.unit,
-                    precision=parts.precision,
-                )
-            )
+            names = ("device", "runtime", "runtime_version", "unit", "precision")
+            session.add(PlatformRow(id=name, **{each: getattr(parts, each) for each in names}))
         session.flush()
         for row, name in enumerate(found.platforms):
             session.execute(insert(tables[MeasurementRow.__tablename__]), list(_rows(found, row, name)))

@@ -321,20 +321,16 @@ def check(
     checks, used, names = [], [], []
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
-        for name in _named(tier) if held else ():
+        try:
+            platforms = resolve_platforms(tier.platforms, unmeasured_platform) if held else []
+        except LatcastError as problem:
+            raise type(problem)(f"tier {tier.name}: {problem}") from problem
+        for name in platforms:
             [predictor] = load_all([name])
             used.append(predictor)
             names.append(name)
             checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above)]
     return _report(checks, used, names, fail_above, refused)
-
-
-def _named(tier: Tier) -> list[On]:
-    """Return the platforms of a tier, each once."""
-    try:
-        return resolve_platforms(tier.platforms, unmeasured_platform)
-    except LatcastError as problem:
-        raise type(problem)(f"tier {tier.name}: {problem}") from problem
 
 
 def _of_tier(graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float) -> Iterable[Check]:

@@ -241,7 +241,7 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
     counts: dict[str, int] = {}
     for kernel in found.kernels:
         counts[kernel.kernel_type] = counts.get(kernel.kernel_type, 0) + 1
-    cells = icicle(found)
+    by_limit, cells = found.by_limit(), icicle(found)
     pairs = connections(explanation)
     skips = _lanes([(first, last) for first, last in pairs if abs(last - first) > 1])
     width = LANE_WIDTH * (2 + max((lane for _, _, lane in skips), default=0) + 1)
@@ -268,7 +268,7 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
             "low": 100 * found.low_ms / longest_ms,
             "width": 100 * (found.high_ms - found.low_ms) / longest_ms,
         },
-        "limits": [(name, spent_ms, 100 * spent_ms / whole_ms) for name, spent_ms in _in_order(found.by_limit()).items()],
+        "limits": [(name, by_limit[name], 100 * by_limit[name] / whole_ms) for name in LIMITS if name in by_limit],
         "types": [(name, counts[name], spent_ms, 100 * spent_ms / whole_ms) for name, spent_ms in found.by_type().items()],
         "overhead": 100 * found.overhead_ms / whole_ms,
         "modules": modules,
@@ -296,7 +296,3 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
             "curved": curved,
         },
     }
-
-
-def _in_order(by_limit: dict[str, float]) -> dict[str, float]:
-    return {name: by_limit[name] for name in LIMITS if name in by_limit}
