@@ -22,7 +22,6 @@ from benchmarks.command import Cpu, Judge, Minutes, Processes, Rounds, print_cam
 from benchmarks.judge import Columns, Row, figures_of_rows, markdown_table, table, verdict, with_interval
 from benchmarks.result_files import keep, kept_parts
 from latcast.cli.output import console
-from latcast.measure.labels import Label
 from latcast.records import Reference, signed
 from latcast.spaces.lineages import lineage_of
 from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks
@@ -62,11 +61,17 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
     profiled, trained = seen.profiled, seen.trained
     found = seen.evaluate(profiled["platform"])
     [shown] = bench.latcast("platforms", "show", profiled["platform"])["platforms"]
+    known = {lineage_of(reference) for reference in trained}
     kinds: Mapping[str, Callable[[Reference], bool]] = {
         "published members": is_published,
         "drawn variants": lambda reference: not is_published(reference),
-        "lineages not trained on": _is_of_new_lineage(trained),
+        "lineages not trained on": lambda reference: lineage_of(reference) not in known,
     }
+    parts = {}
+    for name, belongs in kinds.items():
+        names = {reference.name for reference in test_networks() if belongs(reference)}
+        part = [row for row in found["per_network"] if row["model"] in names]
+        parts[name] = figures_of_rows(part) if part else None
     document = {
         **{key: value for key, value in found.items() if key != "schema"},
         "interval": shown["interval"],
@@ -76,33 +81,15 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
             "families_tested": len({label.reference.space for label in seen.labels}),
             "card": {key: shown["card"].get(key) for key in CARD_FIGURES},
         },
-        "labels": _about_labels(seen.labels),
-        "kinds": {name: _part(found["per_network"], belongs) for name, belongs in kinds.items()},
+        "labels": {
+            "networks": len(seen.labels), "processes": min(label.processes for label in seen.labels),
+            "rounds": min(label.rounds for label in seen.labels), "longest_ms": max(label.latency_ms for label in seen.labels),
+        },
+        "kinds": parts,
         "without": {name: _without(bench, profiled, choose(trained), seen.evaluate) for name, choose in WITHOUT.items()},
     }  # fmt: skip
     keep(f"accuracy/{bench.name}", document)
     return document
-
-
-def _is_of_new_lineage(trained: Sequence[Reference]) -> Callable[[Reference], bool]:
-    known = {lineage_of(reference) for reference in trained}
-    return lambda reference: lineage_of(reference) not in known
-
-
-def _about_labels(found: Sequence[Label]) -> dict[str, Any]:
-    return {
-        "networks": len(found),
-        "processes": min(label.processes for label in found),
-        "rounds": min(label.rounds for label in found),
-        "longest_ms": max(label.latency_ms for label in found),
-    }
-
-
-def _part(rows: Sequence[Mapping[str, Any]], belongs: Callable[[Reference], bool]) -> dict[str, Any] | None:
-    """Return the figures of the test networks that belong to a part; None without any."""
-    names = {reference.name for reference in test_networks() if belongs(reference)}
-    part = [row for row in rows if row["model"] in names]
-    return figures_of_rows(part) if part else None
 
 
 def _without(

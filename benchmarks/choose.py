@@ -22,7 +22,7 @@ import numpy as np
 import typer
 
 from benchmarks.command import PUBLISHED, Data, Seed, print_stages
-from benchmarks.judge import Row, interval_of_mean, table, target_cell
+from benchmarks.judge import interval_of_mean, table, target_cell
 from benchmarks.result_files import keep, kept
 from benchmarks.shipped_kernels import ship_kernel_tables
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, MemberForecasts, mixed_by_others, try_pool
@@ -215,11 +215,10 @@ def choose_table() -> str:
             "by": "{quality}", "held out besides chips": "{held_out}", "unit": "{kind}", "picked": "{method}",
             "platforms": "{platforms}", "budgets": "{budgets}", "a pick %": "{picked:.0f}", "fits %": "{within:.0f}",
             "fits, mean of platforms %": "{within_by_platform:.0f}", "within 1.1 budgets %": "{within_110:.0f}",
-            "regret, mean (median)": "{regret:.2f} ({median_regret:.2f})", "target: fits %": _target,
+            "regret, mean (median)": "{regret:.2f} ({median_regret:.2f})",
+            "target: fits %": lambda row: target_cell(
+                100 * CERTAINTY if row["method"] == PICKED and row["within"] is not None else None,
+                row["within"] or 0.0, least=True,
+            ),
         },
     )  # fmt: skip
-
-
-def _target(row: Row) -> str:
-    aim = 100 * CERTAINTY if row["method"] == PICKED and row["within"] is not None else None
-    return target_cell(aim, row["within"] or 0.0, least=True)

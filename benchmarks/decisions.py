@@ -280,7 +280,6 @@ def phone_forecasts(store: Path, names: Sequence[str] = PHONES) -> Iterator[Fore
 
     Args:
         store: A store written by ``latcast data import usc DIR --store``.
-        names: Platform ids.
     """
     places: dict[str, int] = {}
     for name in names:

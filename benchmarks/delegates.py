@@ -67,7 +67,7 @@ def delegates(
 
 
 @dataclass(frozen=True)
-class Row:
+class DelegateRow:
     """One model on one device by one route.
 
     Attributes:
@@ -97,7 +97,7 @@ class Row:
         return self.network.partition("/")[0]
 
 
-def read_rows(folder: Path) -> list[Row]:
+def read_rows(folder: Path) -> list[DelegateRow]:
     """Read the rows of AI Hub's table.
 
     Raises:
@@ -112,7 +112,7 @@ def read_rows(folder: Path) -> list[Row]:
             platform = published_platform(cells)
             precision = "fp16" if cells["published_precision"] == "float" else platform.precision
             rows.append(
-                Row(
+                DelegateRow(
                     cells["network"],
                     cells["weights_or_input"],
                     cells["backend"],
@@ -124,11 +124,10 @@ def read_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def graphs_of(rows: Iterable[Row], models: Path | None = None) -> dict[tuple[str, str], Graph]:
+def graphs_of(rows: Iterable[DelegateRow], models: Path | None = None) -> dict[tuple[str, str], Graph]:
     """Return the graphs that there are, by name and input.
 
     Args:
-        rows: The rows.
         models: A folder of ONNX files, ``__`` for the slash of a name, for networks that no space builds.
     """
     found = {}
@@ -153,11 +152,10 @@ class RulePredictor:
         self.known: dict[object, tuple[str, float]] = {}
         self.delegates: dict[object, tuple[Delegate, object]] = {}
 
-    def predicted(self, row: Row, rules: Collection[OperatorRule] | None = None) -> tuple[str, float]:
+    def predicted(self, row: DelegateRow, rules: Collection[OperatorRule] | None = None) -> tuple[str, float]:
         """Return the outcome, and the part of the operators that run on the NPU.
 
         Args:
-            row: A row whose network has a graph.
             rules: The observed rules that may be used; all unless given.
         """
         chosen = None if rules is None else frozenset(map(id, rules))
@@ -165,7 +163,11 @@ class RulePredictor:
         if given not in self.delegates:
             delegate = asked_delegate(row.platform) if rules is None else with_observed(asked_delegate(row.platform), rules)
             # Devices differ in a few rules alone, so that many of them share what is worked out for the rules left.
-            left = frozenset(id(rule) for rule in (*delegate.takes, *delegate.refuses) if _may_hold(rule, delegate))
+            left = frozenset(
+                id(rule)
+                for rule in (*delegate.takes, *delegate.refuses)
+                if any(fnmatchcase(delegate.device, pattern) for pattern in rule.when.get("devices", ["*"]))
+            )
             self.delegates[given] = (delegate, (delegate.name, delegate.precision, left))
         delegate, same = self.delegates[given]
         key = (row.network, row.size, same)
@@ -174,10 +176,6 @@ class RulePredictor:
             outcome = "none" if not found.partitions else "mixed" if found.on_cpu else "all"
             self.known[key] = (outcome, 1 - len(found.on_cpu) / max(found.operators, 1))
         return self.known[key]
-
-
-def _may_hold(rule: OperatorRule, delegate: Delegate) -> bool:
-    return any(fnmatchcase(delegate.device, pattern) for pattern in rule.when.get("devices", ["*"]))
 
 
 @cache
@@ -208,7 +206,7 @@ def observed_rules(delegates: Iterable[str]) -> list[OperatorRule]:
     return [rule for each in found for rule in (*each.takes, *each.refuses) if rule.confidence == "observed"]
 
 
-def chosen_rules(judge: RulePredictor, rows: Sequence[Row], candidates: Sequence[OperatorRule]) -> list[OperatorRule]:
+def chosen_rules(judge: RulePredictor, rows: Sequence[DelegateRow], candidates: Sequence[OperatorRule]) -> list[OperatorRule]:
     """Choose observed rules that get rows right, the best first, until none adds any."""
     chosen: list[OperatorRule] = []
     best = right(judge, rows, chosen)
@@ -220,7 +218,7 @@ def chosen_rules(judge: RulePredictor, rows: Sequence[Row], candidates: Sequence
         chosen.append(candidates[-place])
 
 
-def right(judge: RulePredictor, rows: Iterable[Row], rules: Collection[OperatorRule] | None) -> int:
+def right(judge: RulePredictor, rows: Iterable[DelegateRow], rules: Collection[OperatorRule] | None) -> int:
     """Count the rows whose outcome is predicted right."""
     return sum(judge.predicted(row, rules)[0] == row.outcome for row in rows)
 
@@ -230,7 +228,7 @@ def in_first_half(name: str, seed: int) -> bool:
     return hashlib.sha256(f"{seed}/{name}".encode()).digest()[0] % 2 == 0
 
 
-def figures(rows: Sequence[Row], outcomes: Sequence[str]) -> dict[str, float]:
+def figures(rows: Sequence[DelegateRow], outcomes: Sequence[str]) -> dict[str, float]:
     """Return percent of rows right (all, of each outcome, mean of the three) and of models without a wrong row."""
     by_outcome: dict[str, list[bool]] = defaultdict(list)
     by_model: dict[str, list[bool]] = defaultdict(list)
@@ -259,7 +257,7 @@ class LearnedTypes:
         rows: Rows to learn from.
     """
 
-    def __init__(self, graphs: Mapping[tuple[str, str], Graph], rows: Sequence[Row]) -> None:
+    def __init__(self, graphs: Mapping[tuple[str, str], Graph], rows: Sequence[DelegateRow]) -> None:
         self.graphs = graphs
         self.refused: dict[object, set[str]] = {}
         self.nowhere: set[object] = set()
@@ -272,13 +270,13 @@ class LearnedTypes:
             if sum(row.outcome == "none" for row in listed) > len(listed) / 2:
                 self.nowhere.add(place)
 
-    def group(self, row: Row) -> tuple[str, bool]:
+    def group(self, row: DelegateRow) -> tuple[str, bool]:
         return asked_delegate(row.platform).name, row.platform.precision in QUANTISED
 
-    def types(self, row: Row) -> set[str]:
+    def types(self, row: DelegateRow) -> set[str]:
         return set(self.graphs[row.network, row.size].nodes_of_type)
 
-    def predicted(self, row: Row) -> str:
+    def predicted(self, row: DelegateRow) -> str:
         key = self.group(row)
         if (key, row.platform.device) in self.nowhere:
             return "none"
@@ -289,7 +287,7 @@ class LearnedTypes:
 
 
 def held_out_outcomes(
-    judge: RulePredictor, rows: Sequence[Row], candidates: Sequence[OperatorRule], seed: int
+    judge: RulePredictor, rows: Sequence[DelegateRow], candidates: Sequence[OperatorRule], seed: int
 ) -> tuple[list[str], list[str], Counter[str]]:  # fmt: skip
     """Predict each half of the models by what is chosen or learned on the other half.
 
@@ -308,13 +306,7 @@ def held_out_outcomes(
 
 
 def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -> dict[str, Any]:
-    """Judge the rules, shipped and chosen on other models, and the baselines.
-
-    Args:
-        folder: Of AI Hub's table.
-        models: See :func:`graphs_of`.
-        seeds: Ways to halve the models.
-    """
+    """Judge the rules, shipped and chosen on other models, and the baselines."""
     everything = read_rows(folder)
     graphs = graphs_of(everything, models)
     rows = [row for row in everything if (row.network, row.size) in graphs]
@@ -327,6 +319,11 @@ def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -
     by_rules, by_types, chosen = zip(*(held_out_outcomes(judge, rows, candidates, seed) for seed in range(seeds)), strict=True)
     held_out, learned = ([figures(rows, each) for each in outcomes] for outcomes in (by_rules, by_types))
     kept_rules = sum(chosen, Counter[str]())
+    wrong = Counter(
+        (row.network, row.route, row.platform.precision, found, row.outcome)
+        for row, found in zip(rows, shipped, strict=True)
+        if found != row.outcome
+    )
     on_npu = ["all"] * len(rows)
     return {
         "rows": len(everything), "outcomes": _outcomes(everything), "rows_with_graph": len(rows),
@@ -351,11 +348,14 @@ def judge_delegates(folder: Path, models: Path | None = None, seeds: int = 20) -
         "share_error": _share_error(judge, rows),
         "on_gpu": _on_gpu(judge, rows),
         "kept": {_called(rule): kept_rules[_called(rule)] / (2 * seeds) for rule in candidates},
-        "wrong": _wrong(rows, shipped),
+        "wrong": [
+            {**dict(zip(("network", "route", "precision", "predicted", "ran"), key, strict=True)), "rows": count}
+            for key, count in wrong.most_common()
+        ],
     }  # fmt: skip
 
 
-def _outcomes(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+def _outcomes(rows: Iterable[DelegateRow]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for row in rows:
         counts = found.setdefault(row.route, dict.fromkeys(OUTCOMES, 0))
@@ -363,14 +363,14 @@ def _outcomes(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def _by(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = defaultdict(list)
+def _by(rows: Iterable[DelegateRow], key: Callable[[DelegateRow], Key]) -> dict[Key, list[DelegateRow]]:
+    found: dict[Key, list[DelegateRow]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
     return found
 
 
-def _share_error(judge: RulePredictor, rows: Sequence[Row]) -> dict[str, float]:
+def _share_error(judge: RulePredictor, rows: Sequence[DelegateRow]) -> dict[str, float]:
     """Return the mean error, in points, of the share of layers on the NPU in mixed rows, and of taking all to run there."""
     mixed = [row for row in rows if row.outcome == "mixed"]
     shares = [100 * row.layers[0] / sum(row.layers) for row in mixed]
@@ -383,7 +383,7 @@ def _share_error(judge: RulePredictor, rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def _on_gpu(judge: RulePredictor, rows: Iterable[Row]) -> list[dict[str, object]]:
+def _on_gpu(judge: RulePredictor, rows: Iterable[DelegateRow]) -> list[dict[str, object]]:
     """Return rows that the GPU ran instead: percent of the layers there, published and by the rules of TFLite's delegate."""
     delegate = load_delegate("tflite-gpu")
     counts = Counter((row.network, row.size, row.layers) for row in rows if row.ran_on == "gpu")
@@ -400,27 +400,13 @@ def _called(rule: OperatorRule) -> str:
     return f"{'/'.join(sorted(rule.operators))} ({conditions or 'always'})"
 
 
-def _wrong(rows: Sequence[Row], outcomes: Sequence[str]) -> list[dict[str, object]]:
-    counts = Counter(
-        (row.network, row.route, row.platform.precision, found, row.outcome)
-        for row, found in zip(rows, outcomes, strict=True)
-        if found != row.outcome
-    )
-    names = ("network", "route", "precision", "predicted", "ran")
-    return [{**dict(zip(names, key, strict=True)), "rows": count} for key, count in counts.most_common()]
-
-
 # Tables
 
 TITLES: Mapping[str, str] = {
-    "baseline": "everything runs on the NPU",
-    "devices": "the same, but for devices without the route",
-    "learned_types": "operator types refused, learned on other models",
-    "documented": "rules without the observed ones",
-    "held_out": "observed rules chosen on other models",
-    "held_out_worst": "the worst halving",
-    "shipped": "rules as shipped",
-}
+    "baseline": "everything runs on the NPU", "devices": "the same, but for devices without the route",
+    "learned_types": "operator types refused, learned on other models", "documented": "rules without the observed ones",
+    "held_out": "observed rules chosen on other models", "held_out_worst": "the worst halving", "shipped": "rules as shipped",
+}  # fmt: skip
 
 
 def delegates_table() -> str:

@@ -71,7 +71,7 @@ def differences(
 
 
 @dataclass(frozen=True)
-class PlatformErrors:
+class PhoneErrors:
     """Networks of one platform, each predicted without its lineage.
 
     Attributes:
@@ -95,7 +95,7 @@ class _Trial:
     platform: str
 
 
-def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
+def platform_errors(path: Path, every: int) -> Iterator[PhoneErrors]:
     """Yield the errors of one CPU platform in so many, and of nine times as many GPUs; those computed before are read again."""
     with Store(path) as store:
         names = phone_platforms(store)
@@ -103,29 +103,23 @@ def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
     cpus = [name for name in names if name not in gpus]
     chosen = [name for pair in zip_longest(cpus[every // 2 :: every], gpus[:: max(every // 9, 1)]) for name in pair if name]
     folder = ResultFolder(
-        cache_folder() / "differences", files_digest([path]), source_digest(SOURCES), lambda found: PlatformErrors(**found)
+        cache_folder() / "differences", files_digest([path]), source_digest(SOURCES), lambda found: PhoneErrors(**found)
     )
     for name in chosen:
         found = folder.get(_Trial(name))
         if found is None:
-            found = _errors_of(path, name)
+            platform = Platform.parse(name)
+            rules, data = platform_rules(platform), measured(path, platform)
+            unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
+            whole = fit_predictor(data, platform, rules, learn_from=source_of(data))
+            parts = shared_parts(whole.estimate([sample.kernels for sample in data.networks]), whole.network.constant_ms)
+            found = PhoneErrors(
+                name, [str(sample.reference.name) for sample in data.networks], [sample.lineage for sample in data.networks],
+                [sample.latency_ms for sample in data.networks],
+                unseen.latency_ms.tolist(), unseen.outside_share.tolist(), np.round(parts, 6).tolist(),
+            )  # fmt: skip
             folder.put(_Trial(name), found)
         yield found
-
-
-def _errors_of(path: Path, name: str) -> PlatformErrors:
-    platform = Platform.parse(name)
-    rules, data = platform_rules(platform), measured(path, platform)
-    unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
-    whole = fit_predictor(data, platform, rules, learn_from=source_of(data))
-    parts = shared_parts(whole.estimate([sample.kernels for sample in data.networks]), whole.network.constant_ms)
-    names, lineages, latency_ms = zip(
-        *((str(sample.reference.name), sample.lineage, sample.latency_ms) for sample in data.networks), strict=True
-    )
-    return PlatformErrors(
-        name, list(names), list(lineages), list(latency_ms),
-        unseen.latency_ms.tolist(), unseen.outside_share.tolist(), np.round(parts, 6).tolist(),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,7 +151,7 @@ class Pairs:
 
 
 def pairs_of(
-    every: Sequence[PlatformErrors],
+    every: Sequence[PhoneErrors],
     groups: Sequence[np.ndarray],
     wanted: Sequence[np.ndarray],
     calibrated_on: Sequence[np.ndarray],
@@ -167,17 +161,18 @@ def pairs_of(
     """Draw pairs of networks.
 
     Args:
-        every: The platforms.
         groups: For each platform the group of each network, (networks,).
         wanted: For each platform which pairs may be drawn, (networks, networks).
         calibrated_on: For each platform which networks the interval is calibrated on, (networks,).
         most: Most pairs of a platform and two groups.
-        seed: Of the drawing.
     """
     random = np.random.default_rng(seed)
     columns: list[list[np.ndarray]] = []
     for index, (errors, group, mask, rows) in enumerate(zip(every, groups, wanted, calibrated_on, strict=True)):
-        score, deviation = _scores(errors, _interval(errors, rows))
+        low_ms, high_ms = _interval(errors, rows).bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
+        error = np.log(np.array(errors.latency_ms) / errors.predicted_ms)
+        reach = np.where(error < 0, -np.log(low_ms / errors.predicted_ms), np.log(high_ms / errors.predicted_ms))
+        score, deviation = LEVEL_DEVIATIONS * error / reach, reach / LEVEL_DEVIATIONS
         first, second = np.nonzero(np.triu(mask, 1))
         code = group[first] * 1000 + group[second]
         order = random.permutation(len(first))
@@ -197,18 +192,10 @@ def pairs_of(
     return Pairs(*(np.concatenate(column, axis=-1) for column in zip(*columns, strict=True)))
 
 
-def _interval(errors: PlatformErrors, rows: np.ndarray) -> Interval:
+def _interval(errors: PhoneErrors, rows: np.ndarray) -> Interval:
     held_out = HeldOut(np.array(errors.predicted_ms)[rows], np.array(errors.outside_share)[rows])
     lineages = [name for name, kept in zip(errors.lineages, rows, strict=True) if kept]
     return conformal_interval(np.array(errors.latency_ms)[rows], held_out, lineages)
-
-
-def _scores(errors: PlatformErrors, interval: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """Return errors in standard deviations of their intervals, and the deviations of logarithms, each (networks,)."""
-    low_ms, high_ms = interval.bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
-    error = np.log(np.array(errors.latency_ms) / errors.predicted_ms)
-    reach = np.where(error < 0, -np.log(low_ms / errors.predicted_ms), np.log(high_ms / errors.predicted_ms))
-    return LEVEL_DEVIATIONS * error / reach, reach / LEVEL_DEVIATIONS
 
 
 @dataclass(frozen=True)
@@ -247,7 +234,7 @@ def learn(pairs: Pairs) -> Learned:
     return Learned(best, round(noise, 4))
 
 
-def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
+def judge(every: Sequence[PhoneErrors]) -> dict[str, Any]:
     """Learn from all pairs, and judge intervals of differences on pairs of lineages held out."""
     counts: dict[str, int] = {}
     for errors in every:
@@ -278,7 +265,7 @@ def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
 
 
 def _judged(
-    every: Sequence[PlatformErrors], rest: Sequence[np.ndarray], pairs: Pairs, learned: Learned, *, one_lineage: bool
+    every: Sequence[PhoneErrors], rest: Sequence[np.ndarray], pairs: Pairs, learned: Learned, *, one_lineage: bool
 ) -> Iterator[dict[str, Any]]:
     correlation = pairs.correlation(learned.shared)
     for index, errors in enumerate(every):

@@ -187,10 +187,6 @@ def _list_by_kind(missed: Sequence[str]) -> str:
     return "\n".join(f"- {kind.upper()}: {'; '.join(each)}." for kind, each in found.items()) or "None."
 
 
-def _phones_of(group: str) -> Row:
-    return next(row for row in phones.summary() if row["group"] == group)
-
-
 MADE: Mapping[str, Callable[[], str]] = {
     "overview": overview_table,
     "platforms": platforms_table,
@@ -200,7 +196,9 @@ MADE: Mapping[str, Callable[[], str]] = {
     "facts": devices.facts_table,
     "phones": phones.phones_table,
     "phone-lineages": phones.lineages_table,
-    "pytorch-int8-transformers-mape": lambda: f"{_phones_of('pytorch cpu int8')['transformer_mape']:.1f}",
+    "pytorch-int8-transformers-mape": lambda: next(
+        f"{row['transformer_mape']:.1f}" for row in phones.summary() if row["group"] == "pytorch cpu int8"
+    ),
     "choose": choose.choose_table,
     "memory": memory.memory_table,
     "decisions": decisions.decisions_table,

@@ -86,7 +86,6 @@ def mean_over_platforms(members: Sequence[Mapping[str, float]], chips: Sequence[
 
     Args:
         members: (platforms,) figures with the same names.
-        chips: (platforms,) names.
     """
     columns = {name: np.array([each[name] for each in members], dtype=float) for name in members[0]}
     found: dict[str, Any] = {
@@ -102,7 +101,6 @@ def interval_of_mean(values: np.ndarray, groups: Sequence[str] | None = None, se
     Args:
         values: (n,).
         groups: (n,) what is drawn together, such as the chip; each value alone by default.
-        seed: Of the drawing.
     """
     _, group = np.unique(range(len(values)) if groups is None else groups, return_inverse=True)
     sums, counts = np.bincount(group, values), np.bincount(group)

@@ -100,7 +100,6 @@ def predict_platform(known: KnownRows, similarity: np.ndarray, measured: np.ndar
     """Predict all networks on a new platform.
 
     Args:
-        known: The known platforms.
         similarity: (platforms,) of the new one to them, by kind.
         measured: (measured,) columns of the measured networks.
         log_ms: (measured,) their measured logarithms.

@@ -229,7 +229,6 @@ def figures_with_label_error(
     """Return the figures of networks with their label error and the width of the median network's interval.
 
     Args:
-        rows: As ``latcast evaluate`` prints them.
         halves_ms: Network to its latency by each half of its rounds, or None.
     """
     halves = [found for row in rows if (found := halves_ms.get(row["model"])) is not None]

@@ -162,9 +162,12 @@ def peer_table() -> str:
     document = kept("peer")
     rows = [{"name": name, "ours": row["latcast"], "theirs": row["nn-meter"]} for name, row in document["networks"].items()]
     columns: Columns = {
-        "network": "{name}", "latcast ms": lambda row: _milliseconds(row["ours"]), "nn-Meter ms": _their_milliseconds,
+        "network": "{name}", "latcast ms": lambda row: _milliseconds(row["ours"]),
+        "nn-Meter ms": lambda row: "fails" if row["theirs"].get("error") else _milliseconds(row["theirs"]),
         "latcast kernels": "{ours[kernels]}", "nn-Meter kernels": "{theirs[kernels]}",
-        "dropped by nn-Meter without a word": lambda row: row["theirs"].get("error") or _dropped(row["theirs"]),
+        "dropped by nn-Meter without a word": lambda row: row["theirs"].get("error")
+        or ", ".join(f"{count} {kind}" for kind, count in row["theirs"].get("dropped", {}).items())
+        or "-",
         "named as uncovered by latcast": lambda row: ", ".join(row["ours"]["named_uncovered"]) or "-",
     }  # fmt: skip
     told = {name: "none" if value is None else f"{value:.1f}" for name, value in document["models_per_second"].items()}
@@ -173,14 +176,6 @@ def peer_table() -> str:
 
 def _milliseconds(row: Row) -> str:
     return f"{1e3 * (row['analysis_s'] + row['prediction_s']):.1f}"
-
-
-def _their_milliseconds(row: Row) -> str:
-    return "fails" if row["theirs"].get("error") else _milliseconds(row["theirs"])
-
-
-def _dropped(row: Row) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in row.get("dropped", {}).items()) or "-"
 
 
 def main() -> None:

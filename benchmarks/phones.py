@@ -29,7 +29,6 @@ from latcast.graph.ir import Graph
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, scan_bundles
-from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
 from latcast.training.fitting import cross_predict
@@ -123,19 +122,17 @@ def source_of(data: TrainingData) -> str:
 
 
 def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
-    """Train and write the bundle of one platform; return its figures.
-
-    Args:
-        path: SQLite file of the imported measurements.
-        platform_id: The platform.
-        folder: Where bundles go.
-    """
+    """Train and write the bundle of one platform; return its figures."""
     platform = Platform.parse(platform_id)
     rules = platform_rules(platform)
     data = learned_from(path, platform)
     learn_from = source_of(data)
     predictor = trained_with_card(data, platform, rules, learn_from=learn_from)
-    at_random = predictor.card.get("random_networks") or _held_out_at_random(predictor, data, learn_from)
+    at_random = predictor.card.get("random_networks")
+    if not at_random:
+        keys = [sample.reference.key for sample in data.networks]
+        predicted = cross_predict(data, platform, predictor.rules, learn_from=learn_from, groups=keys)
+        at_random = judged_at_random(predictor, data.networks, predicted)
     beside = transformer_platform(platform)
     learns = any(sample.reference.space == TRANSFORMERS for sample in data.networks)
     elsewhere = f"{beside.runtime}-{beside.runtime_version}" if learns and beside != platform else None
@@ -166,21 +163,12 @@ KINDS_FIGURES = ("mape", "within_10", "interval_coverage")
 _FIGURES = ("networks", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
 
 
-def _held_out_at_random(predictor: PlatformPredictor, data: TrainingData, learn_from: str) -> dict[str, float | None]:
-    """Return figures with random networks held out, a fifth at a time."""
-    keys = [sample.reference.key for sample in data.networks]
-    predicted = cross_predict(data, predictor.platform, predictor.rules, learn_from=learn_from, groups=keys)
-    return judged_at_random(predictor, data.networks, predicted)
-
-
 def build_all(
     path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None, only: Sequence[str] = ("*",)
 ) -> Iterator[dict[str, Any]]:
     """Yield the figures of every platform as its bundle is written; platforms whose bundle is there are left alone.
 
     Args:
-        path: SQLite file of the imported measurements.
-        folder: Where bundles go.
         jobs: Processes; 1 computes in this one.
         only: Patterns of platform ids.
     """

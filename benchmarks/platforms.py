@@ -14,7 +14,8 @@ of each target is kept in its own file, so that judging goes on where it was, as
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated, Any
@@ -159,6 +160,11 @@ class Measured:
         inside = tuple(each for each in self.profiled if each.network in keys)
         return TrainingData(isolated=self.isolated[:kernels], profiled=inside, networks=self.training_networks)
 
+    def judge(self, predictor: PlatformPredictor) -> dict[str, Any]:
+        """Return the figures of a predictor, perhaps of another platform, on the test networks."""
+        kernels = [_kernels_of(sample.reference, predictor.platform) for sample in self.tests]
+        return figures(predictor.estimate(kernels).latency_ms, np.array([sample.latency_ms for sample in self.tests]))
+
     def actual(self, keys: Sequence[str]) -> np.ndarray:
         """Return the measured milliseconds of test networks or of networks learned from, (networks,)."""
         known = {sample.reference.key: sample.latency_ms for sample in (*self.training_networks, *self.tests)}
@@ -239,8 +245,6 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
     """Train as ``latcast device adapt`` does: transferred from a pool, or from scratch without one.
 
     Args:
-        measured: Measurements of the platform.
-        pool: Predictors of others.
         data: Part of the measurements; all by default.
     """
     rounds = fitting_rounds(measured.rules, pool)
@@ -249,35 +253,24 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
     return transferred_predictor(data, measured.platform, measured.rules, rounds), rounds
 
 
-def _predicted(predictor: PlatformPredictor, references: Sequence[Reference]) -> np.ndarray:
-    return predictor.estimate([_kernels_of(reference, predictor.platform) for reference in references]).latency_ms
-
-
 def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict[str, Any]:
     """Judge all cases and rivals on one target."""
-    references = [sample.reference for sample in measured.tests]
-    actual = np.array([sample.latency_ms for sample in measured.tests])
     same_runtime_left_out = pool.without(lambda platform: platform.runtime == measured.platform.runtime)
     pools = {"whole pool": pool, "other runtimes": same_runtime_left_out, "from scratch": Pool.of([])}
     cases: dict[str, Any] = {}
     for case, sources in pools.items():
         predictor, rounds = trained(measured, sources)
-        cases[case] = {
-            **figures(_predicted(predictor, references), actual),
-            "unlike": rounds.unlike and len(sources) > 0,
-            "transfer": predictor.card["transfer"],
-        }
+        unlike = rounds.unlike and len(sources) > 0
+        cases[case] = {**measured.judge(predictor), "unlike": unlike, "transfer": predictor.card["transfer"]}
         if case == "whole pool":
             nearest = pool.predictors[rounds.similar["conv"][0].platform]
-            cases[AS_IT_IS] = {
-                **figures(_predicted(nearest, references), actual), "source": nearest.platform.id,
-            }  # fmt: skip
+            cases[AS_IT_IS] = {**measured.judge(nearest), "source": nearest.platform.id}
     cases |= _from_few_networks(measured, warm_ups)
     families = {sample.family for sample in measured.tests}
     return {
         "platform": measured.platform.id, "label_error": measured.label_error, "kernels": measured.kernels,
         "profiled_networks": measured.runs_of_networks, "timed_alone": len(measured.isolated),
-        "training_networks": len(measured.training_networks), "seconds": measured.seconds, "networks": len(references),
+        "training_networks": len(measured.training_networks), "seconds": measured.seconds, "networks": len(measured.tests),
         "families": len(families - set(SPACES)), "spaces": len(families & set(SPACES)), "cases": cases,
         "measured_ms": {sample.reference.name: sample.latency_ms for sample in measured.tests},
     }  # fmt: skip
@@ -303,16 +296,13 @@ def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict
 
 def curve(measured: Measured, pool: Pool) -> list[dict[str, Any]]:
     """Return errors by the share of kernels that was measured; whole networks are all in each part."""
-    references = [sample.reference for sample in measured.tests]
-    actual = np.array([sample.latency_ms for sample in measured.tests])
     found = []
     for share in CURVE_SHARES:
         data = measured.first(round(share * measured.runs_of_networks), round(share * len(measured.isolated)))
         kernels = len({each.kernel.key for each in (*data.isolated, *data.profiled)})
         point: dict[str, Any] = {"share": share, "kernels": kernels}
         for case, sources in (("whole pool", pool), ("from scratch", Pool.of([]))):
-            predictor, _ = trained(measured, sources, data)
-            point[case] = figures(_predicted(predictor, references), actual)
+            point[case] = measured.judge(trained(measured, sources, data)[0])
         found.append(point)
     return found
 
@@ -345,23 +335,6 @@ def _kept(name: str, make: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
-def _own_predictor(measured: Measured) -> PlatformPredictor:
-    """Return a warm-up platform's predictor, trained once."""
-    path = JUDGED / f"{measured.bench.name}.bundle"
-    if not path.exists():
-        JUDGED.mkdir(parents=True, exist_ok=True)
-        save_bundle(trained(measured, Pool.of([]))[0], path)
-    return load_bundle(path)
-
-
-def _measured_platforms() -> Iterator[Measured]:
-    for bench in PLATFORMS:
-        try:
-            yield load(bench)
-        except MeasurementError:
-            continue
-
-
 def judge_all() -> dict[str, Any]:
     """Judge every target that is measured.
 
@@ -370,11 +343,19 @@ def judge_all() -> dict[str, Any]:
     Raises:
         MeasurementError: A warm-up platform is not measured yet.
     """
-    everything = list(_measured_platforms())
+    everything = []
+    for bench in PLATFORMS:
+        with suppress(MeasurementError):
+            everything.append(load(bench))
     warm_ups = [measured for measured in everything if measured.bench.warm_up]
     if len(warm_ups) < sum(bench.warm_up for bench in PLATFORMS):
         raise MeasurementError("a warm-up platform is not measured yet: python -m benchmarks platforms list")
-    pool = Pool.of([_own_predictor(measured) for measured in warm_ups])
+    bundles = [JUDGED / f"{measured.bench.name}.bundle" for measured in warm_ups]
+    for measured, path in zip(warm_ups, bundles, strict=True):
+        if not path.exists():
+            JUDGED.mkdir(parents=True, exist_ok=True)
+            save_bundle(trained(measured, Pool.of([]))[0], path)
+    pool = Pool.of([load_bundle(path) for path in bundles])
     targets: dict[str, Any] = {}
     for measured in everything:
         if not measured.bench.warm_up:
@@ -387,24 +368,6 @@ def judge_all() -> dict[str, Any]:
                 targets[name]["curve"] = _kept(f"curve-{name}", partial(curve, measured, pool))
     if not targets:
         raise MeasurementError("no target is measured yet: python -m benchmarks platforms list")
-    return {
-        "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
-        "mean": _means(targets),
-    }  # fmt: skip
-
-
-def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
-    """Describe a warm-up platform, with the figures of its own predictor."""
-    references = [sample.reference for sample in measured.tests]
-    actual = np.array([sample.latency_ms for sample in measured.tests])
-    own = figures(_predicted(pool.predictors[measured.platform.id], references), actual)
-    return {
-        "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
-        "seconds": measured.seconds, "label_error": measured.label_error, **own,
-    }  # fmt: skip
-
-
-def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     names = (*CASES, AS_IT_IS, FEW_NETWORKS, ONE_FACTOR)
     figures = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
     means = {
@@ -414,7 +377,14 @@ def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     means["measured"] = {
         key: float(np.mean([target[key] for target in targets.values()])) for key in ("label_error", "kernels", "seconds")
     }
-    return means
+    own = {
+        each.bench.name: {
+            "platform": each.platform.id, "kernels": each.kernels, "training_networks": len(each.training_networks),
+            "seconds": each.seconds, "label_error": each.label_error, **each.judge(pool.predictors[each.platform.id]),
+        }
+        for each in warm_ups
+    }  # fmt: skip
+    return {"warm_ups": own, "targets": targets, "mean": means}
 
 
 # Tables

@@ -309,14 +309,20 @@ def measure(platform: BenchPlatform, cpu: int | None, watch: Callable[[Progress]
         # A worker finds this package wherever it was started from.
         paths = [settings.library_path, str(REPOSITORY)]
         settings = replace(settings, variables={**settings.variables, "PYTHONPATH": ":".join(path for path in paths if path)})
+    planned: Mapping[str, Callable[[], list[CampaignItem]]] = {
+        "kernels": lambda: [CampaignItem(reference, "kernel", KERNEL_PLAN) for reference in kernels(platform)],
+        "operators": lambda: [CampaignItem(reference, plan=PROFILED_PLAN) for reference in profiled_networks(platform)],
+        "networks": lambda: [CampaignItem(reference, plan=TRAINING_PLAN) for reference in training_networks()],
+    }
     finished = progress_of(platform)
     for piece, budget_s in pieces(platform):
         if piece in finished:
             continue
+        items = planned.get(piece, lambda: [CampaignItem(reference, plan=LABEL_PLAN) for reference in test_networks()])()
         start = time.monotonic()
         with platform.store() as store:
             report = Campaign(
-                store, settings, _items(platform, piece), budget_s=budget_s, processes=2 if piece == "labels2" else 1,
+                store, settings, items, budget_s=budget_s, processes=2 if piece == "labels2" else 1,
                 progress=watch,
             ).run()  # fmt: skip
         finished[piece] = {
@@ -324,13 +330,3 @@ def measure(platform: BenchPlatform, cpu: int | None, watch: Callable[[Progress]
             "missing": report.missing,
         }  # fmt: skip
         write_json(_pieces_path(platform), finished)
-
-
-def _items(platform: BenchPlatform, piece: str) -> list[CampaignItem]:
-    if piece == "kernels":
-        return [CampaignItem(reference, "kernel", KERNEL_PLAN) for reference in kernels(platform)]
-    if piece == "operators":
-        return [CampaignItem(reference, plan=PROFILED_PLAN) for reference in profiled_networks(platform)]
-    if piece == "networks":
-        return [CampaignItem(reference, plan=TRAINING_PLAN) for reference in training_networks()]
-    return [CampaignItem(reference, plan=LABEL_PLAN) for reference in test_networks()]

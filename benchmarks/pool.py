@@ -115,7 +115,12 @@ def read_pool(
     """Return the pool, facts about its platforms, the platforms to ship, and why how many others are left out."""
     about = about_platforms(measurements)
     pool = known_platforms(measurements, watch)
-    bundles = {name for entry in scan_bundles([SHIPPED_FOLDER]).entries for name in _learned_by_bundle(entry.platform)}
+    bundles = set()
+    for entry in scan_bundles([SHIPPED_FOLDER]).entries:
+        bundles.add(entry.platform)
+        platform = Platform.parse(entry.platform)
+        if learns_from_transformers(platform):
+            bundles.add(transformer_platform(platform).id)
     reasons = {"fewer than four networks with a graph": 0, "unstable": 0, "a bundle of its own": 0}
     wanted = set()
     for each in pool.platforms:
@@ -130,12 +135,6 @@ def read_pool(
     # Others do not learn from an unstable platform either.
     stable = tuple(each for each in pool.platforms if each.name in bundles or not about[each.name].unstable)
     return replace(pool, platforms=stable), about, frozenset(wanted), reasons
-
-
-def _learned_by_bundle(name: str) -> tuple[str, ...]:
-    """Return the platform of a shipped bundle, and the one at another version whose transformers the bundle learned from."""
-    platform = Platform.parse(name)
-    return (name, transformer_platform(platform).id) if learns_from_transformers(platform) else (name,)
 
 
 # Judging

@@ -27,7 +27,6 @@ def keep(name: str, data: Any) -> Path:
 
     Args:
         name: Of the file under :data:`RESULTS`, without suffix; a part of a benchmark is "benchmark/part".
-        data: Anything that JSON holds.
     """
     path = RESULTS / f"{name}.json"
     cpu = cpu_description()

@@ -34,9 +34,6 @@ Draw = Callable[[Path], Sequence[Path]]
 def working(plot: Path | None = None) -> Iterator[StageProgress]:
     """Show stages; an interruption says that finished work is kept.
 
-    Args:
-        plot: As for :func:`report`.
-
     Raises:
         MissingExtraError: What measures and trains is not installed, or there is something to draw and nothing to draw with.
         Interrupted: By Ctrl-C.
@@ -62,11 +59,7 @@ def report(
     """Print comparisons as tables, or one JSON document.
 
     Args:
-        found: Tables and figures.
         document: What else the document says; "notes" are for people too.
-        as_json: Whether to print the document.
-        plot: Folder to draw into.
-        draw: Draws the figures.
     """
     files = [] if plot is None else draw(plot)
     if as_json:

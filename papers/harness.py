@@ -136,23 +136,20 @@ def files_digest(files: Iterable[Path]) -> str:
 
 
 def source_digest(modules: Iterable[str]) -> str:
-    """Return the digest of the source of modules, and of all source and JSON of packages (``latcast.kernels``)."""
-    return _digest((f"{name}/{file}", place / file) for name in modules for place, file in _source_files(name))
-
-
-def _source_files(name: str) -> list[tuple[Path, Path]]:
-    """Return the source files of a module or package: folder, and file in it.
+    """Return the digest of the source of modules, and of all source and JSON of packages (``latcast.kernels``).
 
     Raises:
-        LatcastError: No such module.
+        LatcastError: There is no such module.
     """
-    spec = find_spec(name)
-    if spec is None or spec.origin is None:
-        raise LatcastError(f"no module '{name}', whose source results depend on")
-    folder = Path(spec.origin).parent
-    if spec.submodule_search_locations is None:
-        return [(folder, Path(Path(spec.origin).name))]
-    return [(folder, file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.suffix in (".py", ".json")]
+    named: list[tuple[str, Path]] = []
+    for name in modules:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise LatcastError(f"no module '{name}', whose source results depend on")
+        folder = Path(spec.origin).parent
+        files = [Path(spec.origin)] if spec.submodule_search_locations is None else sorted(folder.rglob("*"))
+        named += [(f"{name}/{file.relative_to(folder)}", file) for file in files if file.suffix in (".py", ".json")]
+    return _digest(named)
 
 
 def _digest(named: Iterable[tuple[str, Path]]) -> str:
@@ -224,12 +221,8 @@ def run_trials(
     """Compute the trials that have no result yet.
 
     Args:
-        trials: What is wanted; the same one several times is computed once.
         compute: A function at the top of a module, as other processes import it.
         data: The measurements; each process gets them once.
-        results: Takes each result as it is there.
-        jobs: Processes to compute with; 1 computes in this one.
-        watch: Told how far it is.
     """
     wanted = list(dict.fromkeys(trials))
     found = {trial: result for trial in wanted if (result := results.get(trial)) is not None}
@@ -262,8 +255,6 @@ def process_pool(jobs: int | None, begin: Callable[..., None] | None = None, *ar
 
     Args:
         jobs: How many; one a core where None.
-        begin: Called first in each.
-        arguments: Of ``begin``.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
@@ -306,14 +297,7 @@ def measure(
     """Measures the networks that the store does not hold yet; run again, it goes on where it was.
 
     Args:
-        references: The networks.
-        plan: How each is measured.
-        settings: The platform.
-        store: Keeps the measurements.
-        processes: How many see each network.
         budget_s: Seconds to measure at most, this time.
-        watch: Called at every step.
-        name: Of the stage.
 
     Returns:
         What was measured on.

@@ -87,11 +87,6 @@ Figure = Dots | Bars
 def draw_tables(figures: Mapping[str, Figure], comparisons: Iterable[PaperTable], folder: Path) -> list[Path]:
     """Draw what can be drawn into a folder, which is made where there is none; returns the files.
 
-    Args:
-        figures: Table or figure to how it is drawn.
-        comparisons: Our tables.
-        folder: Where the files go.
-
     Raises:
         MissingExtraError: Matplotlib is not installed.
         LatcastError: The folder cannot be written to.
@@ -116,7 +111,11 @@ def _figure(comparison: PaperTable, spec: Figure) -> Any:
     panels: dict[str, list[Record]] = {}
     for record in records:
         panels.setdefault(_label(record, apart), []).append(record)
-    panels = {name: found for name, found in panels.items() if isinstance(spec, Dots) or _any_value(found, spec)}
+    panels = {
+        name: found
+        for name, found in panels.items()
+        if isinstance(spec, Dots) or any(np.isfinite(_number(record.get(column))) for record in found for column in spec.values)
+    }
     if not panels:
         return None
     slots = (
@@ -153,10 +152,6 @@ def _number(cell: Cell) -> float:
     return float(cell) if isinstance(cell, (int, float)) else np.nan
 
 
-def _any_value(records: Sequence[Record], spec: Bars) -> bool:
-    return any(np.isfinite(_number(record.get(column))) for record in records for column in spec.values)
-
-
 def _ticks(axes: Any, labels: Sequence[str]) -> None:
     """Labels below; broken, slanted or upright where there is no room."""
     room = axes.figure.get_figwidth() / max(len(labels), 1)
@@ -188,10 +183,6 @@ def _dots(axes: Any, records: Sequence[Record], spec: Dots) -> None:
 def _names(records: Sequence[Record], spec: Bars) -> list[str]:
     """Values of the series' column, in their order."""
     return list(dict.fromkeys(str(record[spec.series]) for record in records)) if spec.series else [""]
-
-
-def _is_of(record: Record, spec: Bars, name: str) -> bool:
-    return not spec.series or str(record[spec.series]) == name
 
 
 def _series(records: Sequence[Record], spec: Bars) -> list[tuple[str, str]]:
@@ -231,7 +222,7 @@ def _bars(axes: Any, records: Sequence[Record], spec: Bars, names: Sequence[str]
     for place, (name, column) in enumerate(series):
         values = np.full(len(groups), np.nan)
         for record in records:
-            if _label(record, spec.group) in groups and _is_of(record, spec, name):
+            if _label(record, spec.group) in groups and (not spec.series or str(record[spec.series]) == name):
                 values[groups.index(_label(record, spec.group))] = _number(record.get(column))
         shift = 0.0 if spec.stacked else (place - (len(series) - 1) / 2) * width
         own = names.index(name) if spec.series else place

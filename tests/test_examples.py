@@ -81,4 +81,4 @@ def test_a_notebook_runs_on_what_is_shipped(notebook: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("torch")
 
-    runpy.run_path(str(notebook))
+    assert runpy.run_path(str(notebook))["latcast"] is latcast

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -16,16 +17,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Url = Annotated[str, typer.Option("--database", help="URL of an empty PostgreSQL database; a SQLite file of its own otherwise.")]
 
 
-def _show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+def _row(found: Any) -> dict[str, Any]:
+    """Return the fields and properties of figures."""
+    if isinstance(found, dict):
+        return found
+    derived = [name for name, each in vars(type(found)).items() if isinstance(each, property)]
+    return {**asdict(found), **{name: getattr(found, name) for name in derived}}
+
+
+def _show(found: Sequence[Any], as_json: bool) -> None:
+    rows = [_row(each) for each in found]
     if as_json:
-        print(json.dumps(list(rows), indent=1))
+        print(json.dumps(rows, indent=1))
         return
     names = list(rows[0])
-    print_table("", names, [[_text(row[name]) for name in names] for row in rows])
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    cells = [[f"{row[name]:.4g}" if isinstance(row[name], float) else str(row[name]) for name in names] for row in rows]
+    print_table("", names, cells)
 
 
 @app.command()
@@ -41,7 +48,7 @@ def reads(database: Url = "", workers: int = 1, count: int = 3000, as_json: AsJs
     """Measure reads a CPU-second at 1, 16 and 64 connections, with one upload in between."""
     from benchmarks.hub.serving import read_rates
 
-    _show([each.to_json() for each in read_rates(reads=count, database=database or None, workers=workers)], as_json)
+    _show(read_rates(reads=count, database=database or None, workers=workers), as_json)
 
 
 @app.command()
@@ -49,7 +56,7 @@ def fit(devices: int = 1000, networks: int = 500, as_json: AsJson = False) -> No
     """Measure time and memory of a fit, of a new device's upload afterwards, and of the next fit."""
     from benchmarks.hub.fitting import fitting
 
-    _show([fitting(devices, networks).to_json()], as_json)
+    _show([fitting(devices, networks)], as_json)
 
 
 @app.command()
@@ -59,12 +66,10 @@ def attack(honest: int = 66, fakes: int = 66, as_json: AsJson = False) -> None:
 
     devices, shown = fake_devices(honest, fakes), few_records()
     if as_json:
-        print(
-            json.dumps({"devices": [each.to_json() for each in devices], "shown": [each.to_json() for each in shown]}, indent=1)
-        )
+        print(json.dumps({"devices": [*map(_row, devices)], "shown": [*map(_row, shown)]}, indent=1))
         return
-    _show([each.to_json() for each in devices], False)
-    _show([each.to_json() for each in shown], False)
+    _show(devices, False)
+    _show(shown, False)
 
 
 @app.command()
@@ -72,7 +77,7 @@ def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
     """Measure how contributors whose latencies are all 1.3 times too long change what is shown and predicted of a platform."""
     from benchmarks.hub.attack import poisoned_platform
 
-    _show([each.to_json() for each in poisoned_platform(honest, fakes)], as_json)
+    _show(poisoned_platform(honest, fakes), as_json)
 
 
 @app.command()
@@ -86,7 +91,7 @@ def starve(as_json: AsJson = False) -> None:
         server.start()
         try:
             server.wait()
-            _show([starve(server.url).to_json()], as_json)
+            _show([starve(server.url)], as_json)
         finally:
             server.stop()
 
@@ -99,9 +104,9 @@ def faults(as_json: AsJson = False) -> None:
     found = [disk_full(), locked(), clocks()]
     left = orphans()
     if as_json:
-        print(json.dumps([*(each.to_json() for each in found), left], indent=1))
+        _show([*found, left], True)
     else:
-        _show([each.to_json() for each in found], False)
+        _show(found, False)
         _show([left], False)
     if left["left"] or not all(each.passed for each in found):
         raise typer.Exit(1)

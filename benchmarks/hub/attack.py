@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -60,9 +60,6 @@ class Attack:
         """Points by which the others' MAPE moved."""
         return abs(self.mape_after - self.mape_before)
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "moved_points": self.moved_points}
-
 
 def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless: int = 20, seed: int = 0) -> list[Attack]:
     """Send fake devices: copies of honest ones, half of them with half of their latencies 1.3 times too long.
@@ -70,11 +67,7 @@ def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless
     Half of the honest devices are of trusted contributors, one each.
 
     Args:
-        honest: Devices.
-        fakes: Devices.
-        networks: Of known kernels.
         nameless: Of which nothing but a name is known.
-        seed: Of all drawing.
     """
     judged = max(4, honest // 4)
     found = made_up(honest + judged, networks, nameless, seed)
@@ -94,17 +87,15 @@ def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless
                 factor = np.ones(len(found.references))
                 if index % 2:
                     factor[rng.permutation(len(factor))[: len(factor) // 2]] = FACTOR
-                copied = found.records(index % honest, range(len(found.references)), factor)
-                records = [_moved(item, f"fake-{index}") for item in copied]
+                records = [
+                    record(f"fake-{index}/{item.platform.partition('/')[2]}", item.reference, float(item.latency_ms or 0.0))
+                    for item in found.records(index % honest, range(len(found.references)), factor)
+                ]
                 _send(database, f"attacker {index // per_token}", records, served.model, trusted)
             after = _judged(database, served, found, honest)
             accepted = sum(1 for each in HubReader(database).platforms() if each["device"].startswith("fake-"))
         attacks.append(Attack(name, fakes, accepted, *(value for pair in zip(before, after, strict=True) for value in pair)))
     return attacks
-
-
-def _moved(item: Measurement, device: str) -> Measurement:
-    return record(f"{device}/{item.platform.partition('/')[2]}", item.reference, float(item.latency_ms or 0.0))
 
 
 def _send(
@@ -156,9 +147,6 @@ class Shown:
     records: int
     believed: int
     factor: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def few_records(honest: int = 6, networks: int = 20, seed: int = 0) -> list[Shown]:
@@ -222,9 +210,6 @@ class Poisoning:
     shown_coverage: float
     agreeing: float
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 NOISE = 0.03
 """Standard deviation between contributors who measure the same, as a logarithm."""
@@ -237,11 +222,9 @@ def poisoned_platform(
 
     Args:
         honest: Contributors, as many as fakes or more.
-        fakes: Contributors.
         few: Honest contributors where there are few.
         networks: The first half of them is measured, the others are predicted.
         platforms: Each poisoned by itself.
-        seed: Of all drawing.
     """
     served = ServedModel()
     served.serve_seed()

@@ -8,8 +8,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -46,9 +45,6 @@ class Starvation:
         """Factor by which the user waits longer."""
         return self.attacked_ms / self.quiet_ms
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratio": self.ratio}
-
 
 def slow_model(operators: int = CHAIN) -> bytes:
     """Return a valid ONNX file of a chain of random operators, which compresses badly and takes long to predict."""
@@ -64,7 +60,6 @@ def starve(url: str, asked: int = 7, bombs: int = BOMBS) -> Starvation:
     """Ask a server for a published network, alone and while bombs come from :data:`STRANGERS`.
 
     Args:
-        url: Of the server.
         asked: Times before, and times during the attack.
         bombs: Connections: half of them send a slow model, the others 30 MB of zeros in 29 kB.
     """

@@ -10,9 +10,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,142 +58,125 @@ class Fault:
         expected = all(status in ("200", "503") for status in self.answers)
         return expected and not (self.lost or self.doubled or self.reads_refused) and self.after == 200
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "passed": self.passed}
+
+class _Trial:
+    """A server with a contributor, whose answers are counted."""
+
+    def __init__(self, location: str, folder: Path, options: Sequence[str] = ()) -> None:
+        self.location = location
+        with HubDatabase(location) as opened:
+            self.token, _ = opened.issue_token("Ann", trusted=True)
+        self.server = Server(location, free_port(), folder / "server.log", options=options)
+        self.server.start()
+        assert self.server.process is not None
+        self.process = self.server.process.pid
+        self.answers: Counter[str] = Counter()
+        self.reads: Counter[bool] = Counter()
+        self.accepted = 0
+
+    def send(self, measurements: Sequence[Measurement]) -> tuple[int, dict[str, Any]]:
+        request = urllib.request.Request(
+            f"{self.server.url}/api/measurements",
+            data=b"".join(map(json_line, measurements)),
+            headers={"authorization": f"Bearer {self.token}", "content-type": "application/x-ndjson"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                status, found = answer.status, json.load(answer)
+        except urllib.error.HTTPError as problem:
+            with problem:
+                status, found = problem.code, {}
+        self.accepted += 0 if found.get("repeated") else found.get("accepted", 0)
+        return status, found
+
+    def upload(self, measurements: Sequence[Measurement]) -> None:
+        """Send while the fault lasts."""
+        self.answers[str(self.send(measurements)[0])] += 1
+
+    def read(self) -> None:
+        self.reads[fetch(self.server.port, "/api/devices")[0].startswith(b"HTTP/1.1 200")] += 1
+
+    def fault(self, name: str, after: int) -> Fault:
+        with HubDatabase(self.location) as opened:
+            found, held = len(opened), len(opened.quarantine())
+        lost = self.accepted - found
+        return Fault(
+            name, dict(self.answers), self.reads[True], self.reads[False], after, max(0, lost), max(0, -lost), held
+        )  # fmt: skip
 
 
 @contextmanager
-def _running() -> Iterator[tuple[Server, str, str]]:
-    """Start a server without fits; yield it, a token, and where its database is."""
+def _running() -> Iterator[_Trial]:
+    """Start a server without fits."""
     with hub_location(None) as (location, folder):
-        with HubDatabase(location) as opened:
-            token, _ = opened.issue_token("Ann", trusted=True)
-        server = Server(location, free_port(), folder / "server.log", options=["--no-refit"])
-        server.start()
+        trial = _Trial(location, folder, ["--no-refit"])
         try:
-            server.wait()
-            yield server, token, location
+            trial.server.wait()
+            yield trial
         finally:
-            server.stop()
-
-
-def _send(server: Server, token: str, measurements: list[Measurement]) -> tuple[int, dict[str, Any]]:
-    request = urllib.request.Request(
-        f"{server.url}/api/measurements",
-        data=b"".join(map(json_line, measurements)),
-        headers={"authorization": f"Bearer {token}", "content-type": "application/x-ndjson"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as problem:
-        with problem:
-            return problem.code, {}
-
-
-def _read(server: Server) -> bool:
-    return fetch(server.port, "/api/devices")[0].startswith(b"HTTP/1.1 200")
-
-
-def _stored(location: str) -> tuple[int, int]:
-    with HubDatabase(location) as opened:
-        return len(opened), len(opened.quarantine())
+            trial.server.stop()
 
 
 def disk_full() -> Fault:
     """Upload while the server's files cannot grow, as on a full disk."""
-    answers: dict[str, int] = {}
-    accepted = reads = refused = 0
-    with _running() as (server, token, location):
-        assert server.process is not None
-        accepted += _send(server, token, records(0, 20))[1]["accepted"]
-        size = max(os.path.getsize(location + end) for end in ("", "-wal") if Path(location + end).exists())
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + ROOM_BYTES, resource.RLIM_INFINITY))
+    with _running() as trial:
+        trial.send(records(0, 20))
+        size = max(os.path.getsize(trial.location + end) for end in ("", "-wal") if Path(trial.location + end).exists())
+        resource.prlimit(trial.process, resource.RLIMIT_FSIZE, (size + ROOM_BYTES, resource.RLIM_INFINITY))
         for upload in range(1, 40):
-            status, answer = _send(server, token, records(upload, 100))
-            answers[str(status)] = answers.get(str(status), 0) + 1
-            accepted += answer.get("accepted", 0)
-            reads, refused = (reads + 1, refused) if _read(server) else (reads, refused + 1)
-            if answers.get("503", 0) >= 5:
+            trial.upload(records(upload, 100))
+            trial.read()
+            if trial.answers["503"] >= 5:
                 break
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        after, answer = _send(server, token, records(50, 20))
-        accepted += answer.get("accepted", 0)
-        found, _ = _stored(location)
-    return Fault("disk full", answers, reads, refused, after, max(0, accepted - found), max(0, found - accepted))
+        resource.prlimit(trial.process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return trial.fault("disk full", trial.send(records(50, 20))[0])
 
 
 def locked(seconds: float = LOCKED_S) -> Fault:
     """Upload while another program holds the database's write lock."""
-    answers: dict[str, int] = {}
-    accepted = [0]
-    reads = refused = 0
-    with _running() as (server, token, location):
-        accepted[0] += _send(server, token, records(0, 20))[1]["accepted"]
-        _read(server)  # the first one loads what others use
-        other = sqlite3.connect(location, isolation_level=None)
+    with _running() as trial:
+        trial.send(records(0, 20))
+        trial.read()  # the first one loads what others use
+        other = sqlite3.connect(trial.location, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-
-        def upload(number: int) -> None:
-            status, answer = _send(server, token, records(number, 20))
-            answers[str(status)] = answers.get(str(status), 0) + 1
-            accepted[0] += answer.get("accepted", 0)
-
-        threads = [threading.Thread(target=upload, args=(number,)) for number in range(1, 5)]
+        threads = [threading.Thread(target=trial.upload, args=(records(number, 20),)) for number in range(1, 5)]
         for thread in threads:
             thread.start()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            reads, refused = (reads + 1, refused) if _read(server) else (reads, refused + 1)
+            trial.read()
             time.sleep(0.05)
         other.execute("ROLLBACK")
         other.close()
         for thread in threads:
             thread.join()
-        after, answer = _send(server, token, records(50, 20))
-        found, _ = _stored(location)
-        total = accepted[0] + answer.get("accepted", 0)
-    return Fault("database locked", answers, reads, refused, after, max(0, total - found), max(0, found - total))
+        return trial.fault("database locked", trial.send(records(50, 20))[0])
 
 
 def clocks() -> Fault:
     """Upload from devices whose clocks are fast, slow or not set, and send records again with another time."""
-    answers: dict[str, int] = {}
-    accepted = held = 0
-    with _running() as (server, token, location):
+    with _running() as trial:
         right = records(0, 20)
-        moments = ("2096-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "2026-02-30T00:00:00.000Z", "")
-        for moment in moments:
-            wrong = [replace(item, taken_at=moment, platform=item.platform.replace("device-0", "clock")) for item in right]
-            status, answer = _send(server, token, wrong)
-            answers[str(status)] = answers.get(str(status), 0) + 1
-            accepted += answer.get("accepted", 0)
-            held += len(answer.get("quarantined", ()))
-        status, answer = _send(server, token, right)
-        answers[str(status)] = answers.get(str(status), 0) + 1
-        accepted += answer["accepted"]
-        after, answer = _send(server, token, right)
-        found, quarantined = _stored(location)
-    assert answer["repeated"], "the same content was not recognised"
-    return Fault("clocks", answers, 1, 0, after, max(0, accepted - found), max(0, found - accepted), quarantined)
+        for moment in ("2096-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "2026-02-30T00:00:00.000Z", ""):
+            trial.upload([replace(item, taken_at=moment, platform=item.platform.replace("device-0", "clock")) for item in right])
+        trial.upload(right)
+        after, answer = trial.send(right)
+        assert answer["repeated"], "the same content was not recognised"
+        return trial.fault("clocks", after)
 
 
 def orphans() -> dict[str, Any]:
     """Kill a server while its model is fitted, and count the processes that it leaves."""
     with hub_location(None) as (location, folder):
-        with HubDatabase(location) as opened:
-            token, _ = opened.issue_token("Ann", trusted=True)
-        server = Server(location, free_port(), folder / "server.log")
-        server.start()
-        server.wait()
-        _send(server, token, records(0, 100))
-        assert server.process is not None
+        trial = _Trial(location, folder)
+        trial.server.wait()
+        trial.send(records(0, 100))
         children: list[int] = []
         end = time.monotonic() + 60
         while time.monotonic() < end and len(children) < 2:
-            children = _descendants(server.process.pid)
+            children = _descendants(trial.process)
             time.sleep(0.05)
-        server.kill()
+        trial.server.kill()
         end = time.monotonic() + 20
         while time.monotonic() < end and any(_alive(child) for child in children):
             time.sleep(0.1)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from benchmarks.hub.made_up import content, fill, made_up
 from latcast.hub.database import HubDatabase
@@ -45,9 +44,6 @@ class Fitting:
     mape: float
     interval_coverage: float
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def fitting(devices: int = 1000, networks: int = 500) -> Fitting:
     """Fit, add a device, and fit again."""
@@ -81,19 +77,10 @@ def fitting(devices: int = 1000, networks: int = 500) -> Fitting:
         refit(database, served, own_process=True)
         held_out = version.held_out or {}
         return Fitting(
-            devices,
-            networks,
-            records,
-            fit_s,
-            memory_gb,
-            len(str(version.content)) / 1e6,
-            load_s,
-            upload_s,
-            forecast_s,
-            _children_s() - before_s,
-            float(held_out.get("mape", float("nan"))),
+            devices, networks, records, fit_s, memory_gb, len(str(version.content)) / 1e6, load_s, upload_s, forecast_s,
+            _children_s() - before_s, float(held_out.get("mape", float("nan"))),
             float(held_out.get("interval_coverage", float("nan"))),
-        )
+        )  # fmt: skip
 
 
 def _children_s() -> float:

@@ -51,17 +51,10 @@ def record(platform: str, reference: Reference, latency_ms: float, day: int = 1)
     """Return a measurement of ten runs."""
     runs_ms = tuple(latency_ms * (1 + 0.01 * step) for step in (-2, -1, 0, 0.5, 1.5))
     return Measurement(
-        platform,
-        reference,
-        runs_ms=runs_ms,
-        rounds=(0,) * len(runs_ms),
-        latency_ms=latency_ms,
-        raw_latency_ms=latency_ms,
-        variation=0.02,
-        statistic="median of runs",
-        taken_at=f"2026-01-{day:02d}T12:00:00.000Z",
+        platform, reference, runs_ms=runs_ms, rounds=(0,) * len(runs_ms), latency_ms=latency_ms, raw_latency_ms=latency_ms,
+        variation=0.02, statistic="median of runs", taken_at=f"2026-01-{day:02d}T12:00:00.000Z",
         environment={"host": {"cpu": {"model": "Made up"}}, "moment": {"worker": f"{platform}-{day}"}},
-    )
+    )  # fmt: skip
 
 
 def content(records: Sequence[Measurement]) -> bytes:
@@ -73,10 +66,8 @@ def made_up(devices: int, networks: int, without_kernels: int = 0, seed: int = 0
     """Make devices whose states are drawn from the priors of their kinds.
 
     Args:
-        devices: How many.
         networks: Networks of known kernels, drawn from those that come with latcast.
         without_kernels: Further ones of which nothing but a name is known.
-        seed: Of all drawing.
     """
     rng = np.random.default_rng(seed)
     pool = load_device_model()
@@ -113,16 +104,8 @@ def fill(database: HubDatabase, found: MadeUp) -> int:
         session.add(EnvironmentRow(id="made-up", content={}))
         for name in found.platforms:
             parts = Platform.parse(name)
-            session.add(
-                PlatformRow(
-                    id=name,
-                    device=parts.device,
-                    runtime=parts.runtime,
-                    runtime_version=parts.runtime_version,
-                    unit=parts.unit,
-                    precision=parts.precision,
-                )
-            )
+            names = ("device", "runtime", "runtime_version", "unit", "precision")
+            session.add(PlatformRow(id=name, **{each: getattr(parts, each) for each in names}))
         session.flush()
         for row, name in enumerate(found.platforms):
             session.execute(insert(tables[MeasurementRow.__tablename__]), list(_rows(found, row, name)))
@@ -133,19 +116,8 @@ def _rows(found: MadeUp, row: int, name: str) -> Iterator[dict[str, object]]:
     for place, reference in enumerate(found.references):
         latency_ms = float(found.latency_ms[row, place])
         yield {
-            "id": f"{row:016x}{place:016x}",
-            "platform_id": name,
-            "reference_key": reference.key,
-            "environment_id": "made-up",
-            "role": "network",
-            "taken_at": "2026-01-01T12:00:00.000Z",
-            "latency_ms": latency_ms,
-            "raw_latency_ms": latency_ms,
-            "variation": 0.02,
-            "statistic": "median of runs",
-            "warmup_runs": 2,
-            "error": None,
-            "runs": {"runs_ms": [latency_ms], "probe_ms": [], "probe_parts_ms": {}, "rounds": [0]},
-            "executed": [],
-            "moment": {},
-        }
+            "id": f"{row:016x}{place:016x}", "platform_id": name, "reference_key": reference.key, "environment_id": "made-up",
+            "role": "network", "taken_at": "2026-01-01T12:00:00.000Z", "latency_ms": latency_ms, "raw_latency_ms": latency_ms,
+            "variation": 0.02, "statistic": "median of runs", "warmup_runs": 2, "error": None,
+            "runs": {"runs_ms": [latency_ms], "probe_ms": [], "probe_parts_ms": {}, "rounds": [0]}, "executed": [], "moment": {},
+        }  # fmt: skip

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -173,16 +173,10 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
         with HubDatabase(location) as opened:
             found = [measurement_id(replace(item)) for item in opened.measurements(as_taken=True)]
     return {
-        "uploads": uploads,
-        "clients": clients,
-        "kills": server.restarts,
-        "retries": retries[0],
-        "seconds": seconds,
-        "uploads a second": uploads / seconds,
-        "lost": len(expected - set(found)),
-        "doubled": len(found) - len(set(found)),
+        "uploads": uploads, "clients": clients, "kills": server.restarts, "retries": retries[0], "seconds": seconds,
+        "uploads a second": uploads / seconds, "lost": len(expected - set(found)), "doubled": len(found) - len(set(found)),
         "strange": len(set(found) - expected),
-    }
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -206,9 +200,6 @@ class Reads:
     p50_ms: float
     p99_ms: float
 
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
-
 
 def read_rates(
     connections: Sequence[int] = (1, 16, 64),
@@ -221,11 +212,7 @@ def read_rates(
     """Read a filled hub, half of the reads before an upload, so that every answer becomes stale once.
 
     Args:
-        connections: Numbers of connections.
-        reads: For each page and number.
-        devices, networks: In the hub.
         database: URL of a PostgreSQL database, which several workers need; a SQLite file of its own where None.
-        workers: Processes of the server.
     """
     found = made_up(devices, networks)
     name = found.platforms[0]
@@ -242,7 +229,25 @@ def read_rates(
             until_ready(server.port, f"/api/platforms/{name}")
             for path in ("/api/devices?limit=50", f"/api/platforms/{name}", "/api/networks?limit=50"):
                 for count in connections:
-                    rates.append(_reads(server, path, count, reads, HubClient(server.url, token)))
+                    size = len(fetch(server.port, path)[1])
+                    times: list[list[float]] = [[] for _ in range(count)]
+                    cpu_s = server.cpu_seconds()
+                    end = time.perf_counter() + LONGEST_READING_S
+                    threads = [
+                        threading.Thread(target=_read, args=(server.port, path, reads // count, end, each)) for each in times
+                    ]
+                    for thread in threads:
+                        thread.start()
+                    while any(thread.is_alive() for thread in threads) and sum(map(len, times)) < reads / 2:
+                        time.sleep(0.01)
+                    batch = records(1000 + count, 1)
+                    HubClient(server.url, token).send(b"".join(map(json_line, batch)))
+                    for thread in threads:
+                        thread.join()
+                    cpu_s = server.cpu_seconds() - cpu_s
+                    all_ms = 1000 * np.concatenate(times)
+                    p50_ms, p99_ms = np.percentile(all_ms, [50, 99]).tolist()
+                    rates.append(Reads(path, count, size, len(all_ms), len(all_ms) / cpu_s, p50_ms, p99_ms))
         finally:
             server.stop()
     return rates
@@ -257,26 +262,6 @@ def until_ready(port: int, path: str, limit_s: float = 300.0) -> None:
             return
         time.sleep(0.5)
     raise RuntimeError("the hub has no predictions")
-
-
-def _reads(server: Server, path: str, connections: int, reads: int, client: HubClient) -> Reads:
-    size = len(fetch(server.port, path)[1])
-    times: list[list[float]] = [[] for _ in range(connections)]
-    cpu_s = server.cpu_seconds()
-    end = time.perf_counter() + LONGEST_READING_S
-    threads = [threading.Thread(target=_read, args=(server.port, path, reads // connections, end, each)) for each in times]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads) and sum(map(len, times)) < reads / 2:
-        time.sleep(0.01)
-    batch = records(1000 + connections, 1)
-    client.send(b"".join(map(json_line, batch)))
-    for thread in threads:
-        thread.join()
-    cpu_s = server.cpu_seconds() - cpu_s
-    all_ms = 1000 * np.concatenate(times)
-    p50_ms, p99_ms = np.percentile(all_ms, [50, 99]).tolist()
-    return Reads(path, connections, size, len(all_ms), len(all_ms) / cpu_s, p50_ms, p99_ms)
 
 
 def _request(path: str) -> bytes:

@@ -126,17 +126,10 @@ def build(
                 try:
                     graph, parameters = resized(recipe) or built(recipe)
                     network = NamedGraph(
-                        recipe.name,
-                        recipe.input,
-                        parameters,
-                        graph_macs(graph),
-                        recipe.origin or origin,
-                        recipe.million_parameters,
-                        recipe.million_macs,
-                        recipe.top1_percent,
-                        recipe.figures,
+                        recipe.name, recipe.input, parameters, graph_macs(graph), recipe.origin or origin,
+                        recipe.million_parameters, recipe.million_macs, recipe.top1_percent, recipe.figures,
                         collection.counted(graph) if collection.counted else None,
-                    )
+                    )  # fmt: skip
                     known[network.key] = (network, pack(graph))
                     failures.pop(label, None)
                 except Exception as problem:  # code of the collection and of the exporter, which may raise anything

@@ -90,7 +90,8 @@ def _timm_recipes(data: Path | None) -> list[Recipe]:
     import timm
     from timm.models._registry import _model_entrypoints
 
-    figures = _timm_figures(data / "timm") if data else {}
+    on_cpus = _measured(data / "timm" / "latency_ms.csv") if data else {}
+    figures = {**_measured(data / "timm" / "gpu_ms.csv"), **on_cpus} if data else {}
     top1 = _timm_top1(data / "timm") if data else {}
     sizes: dict[str, list[int]] = defaultdict(list)
     for name, side in figures:
@@ -107,19 +108,11 @@ def _timm_recipes(data: Path | None) -> list[Recipe]:
             parameters, macs = figures.get((name, given), (None, None))
             found[_model_entrypoints[name].__module__].append(
                 Recipe(
-                    name,
-                    given,
-                    [(1, *image)],
-                    _timm_maker(name, image),
-                    index == 0,
-                    parameters,
-                    macs,
-                    top1.get((name, given)),
+                    name, given, [(1, *image)], _timm_maker(name, image), index == 0, parameters, macs, top1.get((name, given)),
                     _TIMM_FIGURES if parameters or (name, given) in top1 else "",
                 )
-            )
+            )  # fmt: skip
     wanted_elsewhere = {name for names in MEMBERS.values() for name in names.values()}
-    on_cpus = set(_measured(data / "timm" / "latency_ms.csv")) if data else set()
 
     def rank(recipe: Recipe) -> int:
         """Return the rank: networks of other data sets, then measured on CPUs, on GPUs, at other inputs, and not measured."""
@@ -156,12 +149,8 @@ def _timm_maker(name: str, image: Sequence[int]) -> Callable[[], Any]:
     return make
 
 
-def _timm_figures(folder: Path) -> dict[tuple[str, int], tuple[float, float]]:
-    """Return million parameters and MACs by name and side of the image."""
-    return {**_measured(folder / "gpu_ms.csv"), **_measured(folder / "latency_ms.csv")}
-
-
 def _measured(file: Path) -> dict[tuple[str, int], tuple[float, float]]:
+    """Return million parameters and MACs by name and side of the image."""
     with file.open(newline="") as lines:
         return {
             (row["network"], int(row["weights_or_input"])): (float(row["params_m"]), 1000 * float(row["gmacs"]))
@@ -184,12 +173,9 @@ def _timm_top1(folder: Path) -> dict[tuple[str, int], float]:
 _TORCHVISION_FIGURES = "the metadata of torchvision's weights"
 
 _DETECTORS = {
-    "ssd300_vgg16": 300,
-    "ssdlite320_mobilenet_v3_large": 320,
-    "retinanet_resnet50_fpn": 800,
-    "retinanet_resnet50_fpn_v2": 800,
+    "ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320, "retinanet_resnet50_fpn": 800, "retinanet_resnet50_fpn_v2": 800,
     "fcos_resnet50_fpn": 800,
-}
+}  # fmt: skip
 """Detectors of one stage, and their images: built up to what their heads return, before boxes are sorted and suppressed."""
 
 
@@ -205,33 +191,23 @@ def _torchvision_recipes(data: Path | None) -> list[Recipe]:
     from torchvision.models import detection, segmentation
 
     found = []
-    for module in (models, segmentation, detection):
-        for name in models.list_models(module):
-            if module is not detection or name in _DETECTORS:
-                found.append(_torchvision_recipe(name, _DETECTORS.get(name)))
+    for name in (name for module in (models, segmentation, detection) for name in models.list_models(module)):
+        is_detector = name in models.list_models(detection)
+        if is_detector and name not in _DETECTORS:
+            continue
+        weights = models.get_model_weights(name).DEFAULT
+        transforms = weights.transforms()
+        crop = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or [224]
+        side = _DETECTORS.get(name) or crop[-1]
+        metrics = weights.meta["_metrics"].get("ImageNet-1K", {})
+        macs = 1000 * weights.meta["_ops"] if not is_detector or name.startswith("ssd") else None
+        found.append(
+            Recipe(
+                name, side, [(1, 3, side, side)], _torchvision_maker(name, detector=is_detector), True,
+                weights.meta["num_params"] / 1e6, macs, metrics.get("acc@1"), _TORCHVISION_FIGURES,
+            )
+        )  # fmt: skip
     return sorted(found, key=lambda each: each.million_macs or 1e9)
-
-
-def _torchvision_recipe(name: str, detector_side: int | None) -> Recipe:
-    from torchvision import models
-
-    weights = models.get_model_weights(name).DEFAULT
-    transforms = weights.transforms()
-    crop = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or [224]
-    side = detector_side or crop[-1]
-    metrics = weights.meta["_metrics"].get("ImageNet-1K", {})
-    stated = detector_side is None or name.startswith("ssd")
-    return Recipe(
-        name,
-        side,
-        [(1, 3, side, side)],
-        _torchvision_maker(name, detector=detector_side is not None),
-        True,
-        weights.meta["num_params"] / 1e6,
-        1000 * weights.meta["_ops"] if stated else None,
-        metrics.get("acc@1"),
-        _TORCHVISION_FIGURES,
-    )
 
 
 def _torchvision_maker(name: str, *, detector: bool) -> Callable[[], Any]:
@@ -283,16 +259,11 @@ def _hailo_recipes(data: Path | None) -> list[Recipe]:
     figures = {"repvgg_a1": (12.79, 2350.0), "repvgg_a2": (25.5, 5100.0)}
     return [
         Recipe(
-            name,
-            "224x224x3",
-            [(1, 3, 224, 224)],
-            _timm_variant(name, fold=True),
-            True,
-            *stated,
+            name, "224x224x3", [(1, 3, 224, 224)], _timm_variant(name, fold=True), True, *stated,
             figures="hailo_model_zoo c83fc03, which counts two operations each",
         )
         for name, stated in figures.items()
-    ]
+    ]  # fmt: skip
 
 
 def _timm_variant(name: str, *, classes: int = 1000, fold: bool = False) -> Callable[[], Any]:

@@ -42,8 +42,6 @@ def trace(make: Callable[[], torch.nn.Module], shapes: Sequence[Sequence[int]], 
 
     Args:
         make: Builds the module; what it draws is not drawn.
-        shapes: Of the inputs, float32.
-        name: Of the graph.
 
     Raises:
         Exception: Whatever the module or the exporter raises; a ModelError where the exported file cannot be read.
@@ -82,15 +80,9 @@ def _export(
         if not infer_shapes:
             patches.enter_context(mock.patch.object(torch._C, "_jit_pass_onnx_graph_shape_type_inference"))
         torch.onnx.export(
-            module,
-            inputs,
-            file,
-            dynamo=False,
-            opset_version=OPSET,
-            input_names=list(names),
-            export_params=False,
+            module, inputs, file, dynamo=False, opset_version=OPSET, input_names=list(names), export_params=False,
             do_constant_folding=False,
-        )
+        )  # fmt: skip
 
 
 def _make_weights(model: onnx.ModelProto, module: torch.nn.Module, inputs: Sequence[str]) -> None:
@@ -203,14 +195,10 @@ def _normalised(x: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tenso
 _SHAPED: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("gelu", "silu", "relu", "hardswish", "_softmax"), _alike),
     **dict.fromkeys(("silu_", "relu_", "hardswish_"), _itself),
-    **dict.fromkeys(("native_batch_norm", "native_layer_norm"), _normalised),
-    "_convolution": _convolution,
-    "addmm": _sum_with_product,
-    "mm": _product,
-    "bmm": _product,
-    "baddbmm": _sum_with_product,
+    **dict.fromkeys(("native_batch_norm", "native_layer_norm"), _normalised), "_convolution": _convolution,
+    "addmm": _sum_with_product, "mm": _product, "bmm": _product, "baddbmm": _sum_with_product,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
-}
+}  # fmt: skip
 
 
 @contextmanager

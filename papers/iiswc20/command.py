@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,43 +27,26 @@ def command(
 
     With --analyse: Figs. 2 to 6, clusters of phones and networks and latency against frequency.
     """
-    if analyse:
-        _analyse(data, only, plot, as_json)
-    else:
-        _reproduce(data, only, splits, jobs or os.cpu_count() or 1, fresh, plot, as_json)
-
-
-def _analyse(data: Path, only: str, plot: Path | None, as_json: bool) -> None:
-    from latcast.training.profiling import Stage
-    from papers.harness import chosen_items, make_tables
-    from papers.iiswc20.analysis import FIGURES
-    from papers.iiswc20.plots import draw_measurements
-    from papers.iiswc20.published import read_published
-
-    chosen = chosen_items(only, FIGURES)
-    with working(plot) as progress:
-        progress(Stage("reading the dataset", 0.1))
-        published = read_published(data)
-        found = make_tables({name: partial(make, published) for name, make in FIGURES.items()}, chosen, progress)
-    report(found, {"data": str(data)}, as_json=as_json, plot=plot, draw=partial(draw_measurements, published, chosen))
-
-
-def _reproduce(data: Path, only: str, splits: int, jobs: int, fresh: bool, plot: Path | None, as_json: bool) -> None:
     from latcast.folders import cache_folder
     from latcast.measure.labels import label_error_to_json
     from latcast.training.profiling import Stage
-    from papers.harness import chosen_items, files_digest
-    from papers.iiswc20.plots import draw
-    from papers.iiswc20.protocol import result_folder
+    from papers.harness import chosen_items, files_digest, make_tables
+    from papers.iiswc20 import analysis, plots, protocol, tables
     from papers.iiswc20.published import read_published
-    from papers.iiswc20.tables import ITEMS, reproduce
 
-    chosen = chosen_items(only, ITEMS)
+    chosen = chosen_items(only, analysis.FIGURES if analyse else tables.ITEMS)
+    document: dict[str, object] = {"data": str(data)}
     with working(plot) as progress:
         progress(Stage("reading the dataset", 0.0))
         published = read_published(data)
-        digest = files_digest(data.iterdir())
-        results = result_folder(cache_folder() / "papers-iiswc20", digest, fresh=fresh)
-        found = reproduce(published, results, chosen, splits=splits, jobs=jobs, watch=progress)
-    document = {"data": str(data), "splits": splits, **label_error_to_json(published.label_error())}
-    report(found, document, as_json=as_json, plot=plot, draw=partial(draw, found))
+        if analyse:
+            makers = {name: partial(make, published) for name, make in analysis.FIGURES.items()}
+            found, draw = make_tables(makers, chosen, progress), partial(plots.draw_measurements, published, chosen)
+        else:
+            digest = files_digest(data.iterdir())
+            results = protocol.result_folder(cache_folder() / "papers-iiswc20", digest, fresh=fresh)
+            workers = jobs or os.cpu_count() or 1
+            found = tables.reproduce(published, results, chosen, splits=splits, jobs=workers, watch=progress)
+            draw = partial(plots.draw, found)
+            document |= {"splits": splits, **label_error_to_json(published.label_error())}
+    report(found, document, as_json=as_json, plot=plot, draw=draw)

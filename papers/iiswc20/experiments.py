@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from papers.harness import plain
-from papers.iiswc20.known_phones import Forecasts, PhoneModel
+from papers.iiswc20.known_phones import PhoneForecasts, PhoneModel
 from papers.iiswc20.paper import FIGURE_13_PHONE
 from papers.iiswc20.protocol import (
     PhoneTrial,
@@ -19,7 +19,7 @@ from papers.iiswc20.protocol import (
     split_phones,
 )
 from papers.iiswc20.published import PublishedPhones, speed_clusters
-from papers.iiswc20.trees import GridBoosting, StaticFeatures, fit_paper_trees
+from papers.iiswc20.trees import GridBoosting, fit_paper_trees, static_features
 
 DEVICES = 50
 STEPS = (2, 5, 10, 20, 30, 40, 50)
@@ -175,21 +175,17 @@ def static(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
     latency_ms = published.mean_ms
     train, test = split_phones(published, trial.seed, by_model=trial.variant == "models apart")
     if trial.variant == "CPUs apart":
-        train, test = _cpus_apart(published, trial.seed)
-    features = StaticFeatures.of([published.hardware[index] for index in train]).features(published.hardware)
+        cpus = [str(device.get("cpu_code")) for device in published.hardware]
+        names = sorted(set(cpus))
+        order = np.random.default_rng(trial.seed).permutation(len(names))
+        held_out = {names[index] for index in order[: round(0.3 * len(names))]}
+        inside = np.array([cpu in held_out for cpu in cpus])
+        train, test = np.flatnonzero(~inside), np.flatnonzero(inside)
+    features = static_features([published.hardware[index] for index in train], published.hardware)
     if trial.variant == "rows exchanged":
         features = features[np.random.default_rng(trial.seed).permutation(len(features))]
     trees = GridBoosting(features[train], published.padded_layers, latency_ms[train])
     return [metrics(trees.predict(features[test], published.padded_layers), latency_ms[test])]
-
-
-def _cpus_apart(published: PublishedPhones, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    cpus = [str(device.get("cpu_code")) for device in published.hardware]
-    names = sorted(set(cpus))
-    order = np.random.default_rng(seed).permutation(len(names))
-    held_out = {names[index] for index in order[: round(0.3 * len(names))]}
-    inside = np.array([cpu in held_out for cpu in cpus])
-    return np.flatnonzero(~inside), np.flatnonzero(inside)
 
 
 def selection(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
@@ -215,24 +211,12 @@ def _trees(phones: NewPhones, features: np.ndarray) -> Row:
     return metrics(model.predict(phones.signature_ms, features[phones.judged]), phones.actual_ms)
 
 
-def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
-    """Return the same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
-    log_ms = np.log(phones.latency_ms)
-    level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
-    described = np.hstack([level, log_ms[:, phones.signature] - level])
-    target = (log_ms - level)[phones.train]
-    target[:, phones.signature] = np.nan
-    trees = GridBoosting(described[phones.train], features, target)
-    predicted = np.exp(trees.predict(described[phones.test], features[phones.judged]) + level[phones.test])
-    return metrics(predicted, phones.actual_ms)
-
-
 def _ours(phones: NewPhones, model: PhoneModel, *, calibrated: bool = False, effects: bool = False) -> Row:
     """Ours on the networks that were not measured; with what known phones say of each network beside it where asked."""
     found = model.new_phones(phones.test, phones.signature, phones.signature_ms)
     if effects:
         known = model.network_effects(phones.train, phones.signature, phones.latency_ms[phones.train])
-        found = Forecasts(found.mean + known, found.deviation)
+        found = PhoneForecasts(found.mean + known, found.deviation)
     bounds = [part[:, phones.judged] for part in found.bounds_ms] if calibrated else []
     return metrics(found.latency_ms[:, phones.judged], phones.actual_ms, *bounds)
 
@@ -280,9 +264,16 @@ def held_out_cluster(trial: PhoneTrial, published: PublishedPhones) -> list[Row]
     clusters = speed_clusters(published.mean_ms)
     split = np.flatnonzero(clusters != cluster), np.flatnonzero(clusters == cluster)
     phones = NewPhones.of(published.mean_ms, split, method, trial.size, trial.seed)
+    log_ms = np.log(phones.latency_ms)
+    level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
+    described = np.hstack([level, log_ms[:, phones.signature] - level])
+    target = (log_ms - level)[phones.train]
+    target[:, phones.signature] = np.nan
+    trees = GridBoosting(described[phones.train], published.padded_layers, target)
+    predicted = np.exp(trees.predict(described[phones.test], published.padded_layers[phones.judged]) + level[phones.test])
     found = [
         {"model": "trees", **_trees(phones, published.padded_layers)},
-        {"model": LOGARITHMIC, **_trees_of_ratios(phones, published.padded_layers)},
+        {"model": LOGARITHMIC, **metrics(predicted, phones.actual_ms)},
     ]
     if trial.seed < OURS_IN_TABLE_I:
         model = PhoneModel.fitted(published, phones.train, phones.latency_ms[phones.train], trial.seed)
@@ -295,12 +286,12 @@ OURS_IN_TABLE_I = 5
 
 
 def sizes(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
-    """Ours with random signatures of several sizes."""
+    """Ours with random signatures of several sizes, those that leave networks to judge on."""
     train, test = split_phones(published, trial.seed)
     order = np.random.default_rng(trial.seed).permutation(published.networks)
     model = PhoneModel.fitted(published, train, published.mean_ms[train], trial.seed, calibrated=True)
     found = []
-    for size in SIZES:
+    for size in (each for each in SIZES if each < published.networks):
         phones = NewPhones(published.mean_ms, train, test, order[:size])
         found.append({"size": size, **_ours(phones, model, calibrated=True)})
     return found

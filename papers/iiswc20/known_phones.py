@@ -16,7 +16,7 @@ from papers.iiswc20.published import KIND, PublishedPhones
 
 
 @dataclass(frozen=True)
-class Forecasts:
+class PhoneForecasts:
     """Of networks on phones, each array (phones, networks).
 
     Attributes:
@@ -63,10 +63,7 @@ class PhoneModel:
         """Fitted to some phones.
 
         Args:
-            published: Where the phones and networks are from.
-            rows: The phones.
             latency_ms: (rows, all networks) NaN where it is not known.
-            seed: Of what is random in the fit.
             calibrated: Whether weights of members and widths of intervals are learned; every member weighs the same where not.
         """
         features = published.features
@@ -93,16 +90,14 @@ class PhoneModel:
 
     def new_phones(
         self, rows: Sequence[int] | np.ndarray, signature: Sequence[int] | np.ndarray, latency_ms: np.ndarray
-    ) -> Forecasts:
+    ) -> PhoneForecasts:
         """Return all networks on phones.
 
         Args:
-            rows: The phones.
-            signature: The networks measured on each.
             latency_ms: (rows, signature).
         """
         found = [self.of(int(row), signature, values) for row, values in zip(rows, latency_ms, strict=True)]
-        return Forecasts(np.array([mean for mean, _ in found]), np.array([deviation for _, deviation in found]))
+        return PhoneForecasts(np.array([mean for mean, _ in found]), np.array([deviation for _, deviation in found]))
 
     def network_effects(
         self, rows: Sequence[int] | np.ndarray, signature: Sequence[int] | np.ndarray, latency_ms: np.ndarray
@@ -111,8 +106,6 @@ class PhoneModel:
         phones. It is no part of `latcast device add`, which recalls the networks of its pool in another way.
 
         Args:
-            rows: The known phones.
-            signature: The networks measured on a new one.
             latency_ms: (rows, all networks).
         """
         found = self.new_phones(rows, signature, latency_ms[:, signature])

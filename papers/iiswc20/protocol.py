@@ -89,8 +89,6 @@ def split_phones(published: PublishedPhones, seed: int, *, by_model: bool = Fals
     """Return rows of the phones to learn from, and of those to test on: 30 %.
 
     Args:
-        published: The measurements.
-        seed: Of the split.
         by_model: Whether phones of one model stay on one side.
     """
     place = {name: index for index, name in enumerate(published.phones)}

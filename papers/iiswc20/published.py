@@ -23,7 +23,7 @@ from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Platform
 from latcast.spaces.iiswc20 import graph_of_layers, layers_of, short_layers
 from papers.iiswc20.paper import CLUSTERS
-from papers.iiswc20.trees import PaddedLayers
+from papers.iiswc20.trees import padded
 
 FEWEST_PHONES = 20
 
@@ -89,7 +89,7 @@ class PublishedPhones:
     @cached_property
     def padded_layers(self) -> np.ndarray:
         """(networks, features): the paper's representation."""
-        return PaddedLayers.of(self.layers).features(self.layers)
+        return padded(self.layers)
 
     @property
     def networks(self) -> int:
@@ -127,15 +127,9 @@ def read_published(folder: Path) -> PublishedPhones:
     mega_macs = {item.reference.name: item.environment[MOMENT]["mega_macs"] for item in imported.measurements}
     hardware = tuple(phones[name].environment["device"] for name in table.platforms)
     return PublishedPhones(
-        table.platforms,
-        tuple(str(device["model"]) for device in hardware),
-        hardware,
-        mean_ms,
-        median_ms,
-        halves_ms,
-        layers,
+        table.platforms, tuple(str(device["model"]) for device in hardware), hardware, mean_ms, median_ms, halves_ms, layers,
         np.array([mega_macs[reference.name] for reference in table.networks]),
-    )
+    )  # fmt: skip
 
 
 def k_means(rows: np.ndarray, names: tuple[str, ...], starts: int = 20) -> np.ndarray:
@@ -144,7 +138,6 @@ def k_means(rows: np.ndarray, names: tuple[str, ...], starts: int = 20) -> np.nd
     Args:
         rows: (rows, columns).
         names: As many as there are clusters, smallest mean first.
-        starts: Of the search.
     """
     from scipy.cluster.vq import kmeans2
 

@@ -329,16 +329,7 @@ def reproduce(
     jobs: int = 1,
     watch: Watch = unwatched,
 ) -> list[PaperTable]:
-    """Return tables and figures, in the paper's order.
-
-    Args:
-        published: The measurements.
-        results: Keeps finished trials.
-        chosen: Which of :data:`ITEMS`.
-        splits: Device splits that each figure is the mean of.
-        jobs: Processes to compute with.
-        watch: Called as work goes on.
-    """
+    """Return tables and figures, in the paper's order."""
     wanted = wanted_trials(published, chosen, splits)
     trials = (trial for each in wanted.values() for trial in each)
     found = run_trials(trials, compute, published, results, jobs=jobs, watch=watch)

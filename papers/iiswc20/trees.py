@@ -33,43 +33,26 @@ _ACTIVATIONS = frozenset(ACTIVATIONS)
 _POOLS = frozenset({"max_pool", "average_pool", "global_average_pool", "global_max_pool", "reduce_mean"})
 
 
-@dataclass(frozen=True)
-class StaticFeatures:
-    """CPU model, frequency and memory.
+def static_features(known: Sequence[Mapping[str, Any]], devices: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Return CPU model, frequency and memory of devices, (devices, CPU models of the known ones + 2).
 
-    Attributes:
-        cpus: The known CPU models; a device with another one has none.
+    Args:
+        known: Devices to learn from; another CPU model than theirs is not described.
+        devices: Facts of each: ``cpu`` or ``cpu_code``, ``ghz``, ``ram_gb``.
+
+    Raises:
+        TrainingError: A device's frequency or memory is not known.
     """
-
-    cpus: tuple[str, ...]
-
-    @classmethod
-    def of(cls, devices: Sequence[Mapping[str, Any]]) -> StaticFeatures:
-        """For some known devices.
-
-        Args:
-            devices: What is known of each: ``cpu`` or ``cpu_code``, ``ghz``, ``ram_gb``.
-        """
-        return cls(tuple(sorted({_cpu(device) for device in devices})))
-
-    def features(self, devices: Sequence[Mapping[str, Any]]) -> np.ndarray:
-        """(devices, CPU models + 2).
-
-        Raises:
-            TrainingError: A device's frequency or memory is not known.
-        """
-        table = np.zeros((len(devices), len(self.cpus) + 2))
-        for index, device in enumerate(devices):
-            if "ghz" not in device or "ram_gb" not in device:
-                name = device.get("model", index)
-                raise TrainingError(
-                    f"frequency and memory of the device '{name}' are not known; its signature describes it better"
-                )
-            name = _cpu(device)
-            if name in self.cpus:
-                table[index, self.cpus.index(name)] = 1.0
-            table[index, -2:] = float(device["ghz"]), float(device["ram_gb"])
-        return table
+    cpus = sorted({_cpu(device) for device in known})
+    table = np.zeros((len(devices), len(cpus) + 2))
+    for index, device in enumerate(devices):
+        if "ghz" not in device or "ram_gb" not in device:
+            name = device.get("model", index)
+            raise TrainingError(f"frequency and memory of the device '{name}' are not known; its signature describes it better")
+        if _cpu(device) in cpus:
+            table[index, cpus.index(_cpu(device))] = 1.0
+        table[index, -2:] = float(device["ghz"]), float(device["ram_gb"])
+    return table
 
 
 def _cpu(device: Mapping[str, Any]) -> str:
@@ -117,39 +100,25 @@ def _window(node: Node, before: tuple[int, ...]) -> tuple[int, int, int]:
     return shape[0], stride, max(cast("tuple[int, ...]", node.attributes.get("pads", (0,))))
 
 
-@dataclass(frozen=True)
-class PaddedLayers:
-    """The representation of Ganesan et al.: all layers one after the other, filled up to the length of the longest network.
+def padded(networks: Sequence[np.ndarray]) -> np.ndarray:
+    """Return networks as Ganesan et al. describe them, (networks, longest x 13): all layers one after the other, filled up.
 
-    Attributes:
-        longest: Layers of the longest known network; further layers of a longer one are left out.
-        channels, macs: The largest of the known networks, by which they are divided.
+    Channels and multiply-accumulates are divided by the largest of all networks.
+
+    Args:
+        networks: (layers, 13) each.
     """
-
-    longest: int
-    channels: float
-    macs: float
-
-    @classmethod
-    def of(cls, networks: Sequence[np.ndarray]) -> PaddedLayers:
-        """For some known networks, each (layers, 13)."""
-        return cls(
-            max(len(layers) for layers in networks),
-            max(float(layers[:, [_IN_CHANNELS, _OUT_CHANNELS]].max()) for layers in networks),
-            max(float(layers[:, _MACS].max()) for layers in networks),
-        )
-
-    def features(self, networks: Sequence[np.ndarray]) -> np.ndarray:
-        """(networks, longest x 13)."""
-        table = np.full((len(networks), self.longest, WIDTH), PADDING_VALUE)
-        for index, layers in enumerate(networks):
-            scaled = layers[: self.longest].copy()
-            scaled[:, [_IN_SIDE, _OUT_SIDE]] /= USUAL_SIDE
-            scaled[:, [_IN_CHANNELS, _OUT_CHANNELS]] /= self.channels
-            scaled[:, _WINDOW] /= LARGEST_WINDOW
-            scaled[:, _MACS] /= self.macs
-            table[index, : len(scaled)] = scaled
-        return table.reshape(len(networks), -1)
+    channels = max(float(layers[:, [_IN_CHANNELS, _OUT_CHANNELS]].max()) for layers in networks)
+    macs = max(float(layers[:, _MACS].max()) for layers in networks)
+    table = np.full((len(networks), max(map(len, networks)), WIDTH), PADDING_VALUE)
+    for row, layers in zip(table, networks, strict=True):
+        scaled = layers.copy()
+        scaled[:, [_IN_SIDE, _OUT_SIDE]] /= USUAL_SIDE
+        scaled[:, [_IN_CHANNELS, _OUT_CHANNELS]] /= channels
+        scaled[:, _WINDOW] /= LARGEST_WINDOW
+        scaled[:, _MACS] /= macs
+        row[: len(scaled)] = scaled
+    return table.reshape(len(networks), -1)
 
 
 SMALLEST_GAIN = 1e-12
@@ -213,23 +182,21 @@ class _Splits:
         found: np.ndarray = (self.below @ values.astype(np.float32)).astype(np.float64)
         return found
 
-    def best(self, below: np.ndarray, held: np.ndarray, node: _Open, settings: BoostingSettings) -> _Found:
-        """Return the best split of a node; a gain of 0 where none is allowed.
+    def best(self, below: np.ndarray, held: np.ndarray, node: _Open, settings: BoostingSettings) -> tuple[float, int]:
+        """Return the gain and the place of a node's best split; a gain of 0 where none is allowed.
 
         Args:
             below: (splits,) sums of residuals below each threshold.
             held: (splits,) cells below each threshold.
-            node: Of which the sums are.
-            settings: How trees are grown.
         """
         allowed = np.flatnonzero((held >= settings.fewest) & (node.cells - held >= settings.fewest))
         if not len(allowed):
-            return _Found()
+            return 0.0, -1
         left, inside, extra = below[allowed], held[allowed], settings.regularisation
         right, beside = node.whole - left, node.cells - inside
         gain = left**2 / (inside + extra) + right**2 / (beside + extra) - node.whole**2 / (node.cells + extra)
         best = int(gain.argmax())
-        return _Found(float(gain[best]), int(allowed[best])) if gain[best] > SMALLEST_GAIN else _Found()
+        return (float(gain[best]), int(allowed[best])) if gain[best] > SMALLEST_GAIN else (0.0, -1)
 
     def threshold(self, place: int, inside: np.ndarray) -> tuple[int, float]:
         """Feature and threshold of a split: half-way between the members on either side that have cells."""
@@ -242,14 +209,6 @@ class _Splits:
 def _splits_of(features: bytes, members: int) -> _Splits:
     """Return the splits of features, the bytes of a (members, features) float64 array; many fits have the same networks."""
     return _Splits.of(np.frombuffer(features).reshape(members, -1))
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A split's gain and place among a side's splits."""
-
-    gain: float = 0.0
-    place: int = -1
 
 
 class _Open:
@@ -332,10 +291,11 @@ class GridBoosting:
     def _split(self, node: _Open, sums: list[np.ndarray]) -> list[_Open]:
         """Split a node where that gains anything, and return its children."""
         found = [self._sides[side].best(sums[side][:, 0], sums[side][:, 1], node, self.settings) for side in (0, 1)]
-        side = 0 if found[0].gain >= found[1].gain else 1
-        if not found[side].gain:
+        side = 0 if found[0][0] >= found[1][0] else 1
+        gain, place = found[side]
+        if not gain:
             return []
-        feature, threshold = self._sides[side].threshold(found[side].place, node.sums[side][:, 1] > 0)
+        feature, threshold = self._sides[side].threshold(place, node.sums[side][:, 1] > 0)
         parts = node.halves(side, self._features[side][:, feature] < threshold)
         children = [_Open(part, self._residual, self._weight) for part in parts]
         node.node.side, node.node.feature, node.node.threshold = side, feature, threshold
@@ -376,7 +336,6 @@ def fit_paper_trees(
     Args:
         latency_ms: (devices, networks).
         network_features: (networks, features).
-        signature: Indices of the networks that describe a device.
         train: (devices, networks) which cells to learn from, the signature's among them or not; all but the signature's
             where None.
     """

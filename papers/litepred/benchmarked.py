@@ -28,10 +28,6 @@ RIVALS: tuple[tuple[str, str, str], ...] = (
 def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
     """Read the data of a file of benchmarks/results.
 
-    Args:
-        path: A JSON file.
-        benchmark: Its name: "platforms judge", "samplers".
-
     Raises:
         DatasetError: The file cannot be read, or is no file of results.
     """
@@ -82,10 +78,6 @@ JUDGED_ON = {
 
 def table_6(document: Mapping[str, Any], device: str) -> PaperTable:
     """Return the share of kernels within ±10 % after as many measurements with each sampler, the paper's beside.
-
-    Args:
-        document: Arms of samplers with their curves.
-        device: What was measured, for the rows' names.
 
     Raises:
         DatasetError: The document is not one of that benchmark.

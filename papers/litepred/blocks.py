@@ -54,7 +54,11 @@ def read_blocks(folder: Path) -> Blocks:
     Raises:
         DatasetError: The folder lacks a table.
     """
-    tables = _tables(folder)
+    tables: dict[str, dict[str, float]] = {phone: {} for phone in (TARGET, *SOURCES)}
+    for each in IMPORTER.read(folder).measurements:
+        phone = each.platform.partition("/")[0]
+        if each.reference.parameters["table"] == TABLE and phone in tables and each.latency_ms is not None:
+            tables[phone][str(each.reference.parameters["block"])] = each.latency_ms
     names = sorted(set.intersection(*(set(table) for table in tables.values())))
     if not names:
         raise DatasetError(f"{folder}: found no block that {', '.join(tables)} all have, expected their tables '{TABLE}'")
@@ -74,9 +78,7 @@ def transfer_blocks(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.n
     """Return latency of all blocks on the new phone, (blocks,), from some that were measured there.
 
     Args:
-        blocks: All blocks.
         train: Indices of those whose latency may be looked at.
-        seed: Of the trees.
     """
     middle = np.exp(np.log(blocks.sources_ms).mean(axis=1))
     ratio = np.log(blocks.latency_ms[train] / middle[train])
@@ -171,13 +173,3 @@ def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> PaperTa
             f"Mean of {SPLITS} splits.",
         ),
     )  # fmt: skip
-
-
-def _tables(folder: Path) -> dict[str, dict[str, float]]:
-    """Return milliseconds by phone and name of the block."""
-    found: dict[str, dict[str, float]] = {phone: {} for phone in (TARGET, *SOURCES)}
-    for each in IMPORTER.read(folder).measurements:
-        phone = each.platform.partition("/")[0]
-        if each.reference.parameters["table"] == TABLE and phone in found and each.latency_ms is not None:
-            found[phone][str(each.reference.parameters["block"])] = each.latency_ms
-    return found

@@ -180,10 +180,12 @@ def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]
         for platform, picks in platforms:
             for space in SPACES:
                 part = [pick for pick in picks if pick.space == space and pick.confident == confident]
-                measured = _measured(platform, part)
+                found = [(pick, platform.measured_ms(pick.reference)) for pick in part]
+                measured = [(pick, measured_ms) for pick, measured_ms in found if measured_ms is not None]
                 of_all += measured
                 rows.append((platform.name, space, _held(confident), len(part), *_share(measured)))
-        rows.append(("all", "all", _held(confident), sum(_count(picks, confident) for _, picks in platforms), *_share(of_all)))
+        count = sum(pick.confident == confident for _, picks in platforms for pick in picks)
+        rows.append(("all", "all", _held(confident), count, *_share(of_all)))
     return PaperTable(
         "picks", f"whether the {PICKS} best networks under a limit meet it when measured, at {len(QUANTILES)} limits a space",
         ("platform", "space", "held to the limit", "picks", "measured", "within limit %", "highest, % of limit", "MAPE %"),
@@ -199,15 +201,6 @@ def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]
 
 def _held(confident: bool) -> str:
     return "upper bound" if confident else "prediction"
-
-
-def _count(picks: Sequence[Pick], confident: bool) -> int:
-    return sum(pick.confident == confident for pick in picks)
-
-
-def _measured(platform: MeasuredPlatform, picks: Sequence[Pick]) -> list[tuple[Pick, float]]:
-    found = [(pick, platform.measured_ms(pick.reference)) for pick in picks]
-    return [(pick, measured_ms) for pick, measured_ms in found if measured_ms is not None]
 
 
 def _share(measured: Sequence[tuple[Pick, float]]) -> tuple[Cell, ...]:
@@ -285,7 +278,6 @@ def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Referenc
     """Return how well members are predicted, by platform, the paper's platforms first.
 
     Args:
-        platforms: Predictors with what was measured of their platforms.
         references: The members; :func:`members` where None. Those that were not measured are left out.
     """
     rows: list[tuple[Cell, ...]] = [

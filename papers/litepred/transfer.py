@@ -206,14 +206,7 @@ class NewPlatform:
 
 
 def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = unwatched) -> PaperTable:
-    """Return networks as sums of their kernels, by the part of the measured kernels that is adapted with.
-
-    Args:
-        target: The platform.
-        pool: Predictors of other platforms.
-        seed: Of the order of kernels.
-        watch: Called at every step.
-    """
+    """Return networks as sums of their kernels, by the part of the measured kernels that is adapted with."""
     data = target.data
     order = np.random.default_rng(seed).permutation(len(data.isolated))
     actual = np.array([sample.latency_ms for sample in data.networks])

@@ -76,8 +76,6 @@ def read_benchmark(
     """Read a store.
 
     Args:
-        store: With measurements of variants, as ``latcast data variants --measure`` leaves it.
-        platform: Whose.
         families: Which families are tested; the others are learned from all the same.
         learn_from: Stores of further networks and kernels of the platform, to learn from alone: those of ``latcast profile``.
 
@@ -194,11 +192,6 @@ def hold_out_each(
     benchmark: MeasuredBenchmark, training: Training, watch: WatchFamily = lambda family, done: None
 ) -> list[HeldOutFamily]:
     """Predicts every family by a predictor that saw nothing of it.
-
-    Args:
-        benchmark: What was measured.
-        training: How predictors are trained.
-        watch: Called before each family with its name and how many are done.
 
     Raises:
         TrainingError: Too few measurements are left without a family.

@@ -46,21 +46,16 @@ def metric_cells(found: Metrics) -> tuple[Cell, ...]:
     return (found.mape, found.rmse_ms, found.rmspe, found.within_5, found.within_10, spearman)
 
 
-def _paper_cells(family: str) -> tuple[Cell, ...]:
-    printed = TABLE_8[family]
-    cpu = printed["CPU"]
-    others = [printed[device].within_10 if device in printed else None for device in DEVICES[1:]]
-    return (cpu.rmspe, cpu.within_5, cpu.within_10, *others)
-
-
 def table_8(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> PaperTable:
     """End-to-end prediction, family by family."""
     rows: list[tuple[Cell, ...]] = []
     for held in families:
         found = judge(held.kernel_level_ms, held.actual_ms)
+        printed = TABLE_8[held.family]
         rows.append(
             (FAMILY_TITLES[held.family], found.networks, _percent(benchmark.label_error([held.family])), *metric_cells(found),
-             *_paper_cells(held.family))
+             printed["CPU"].rmspe, printed["CPU"].within_5,
+             *(printed[device].within_10 if device in printed else None for device in DEVICES))
         )  # fmt: skip
     everything = judge(pooled(held.kernel_level_ms for held in families), pooled(held.actual_ms for held in families))
     error = benchmark.label_error([held.family for held in families])
@@ -176,14 +171,7 @@ def figure_9(
     seed: int = 0,
     watch: WatchFamily = lambda family, done: None,
 ) -> PaperTable:
-    """±10 % accuracy on each family, the baselines trained on all the others.
-
-    Args:
-        benchmark: What was measured.
-        families: Our predictions of them.
-        seed: Of the graph network.
-        watch: Called before each family with its name and how many are done.
-    """
+    """±10 % accuracy on each family, the baselines trained on all the others."""
     kinds: dict[str, Predict] = {name: _fitted(name) for name in BASELINES} | {"graph_network": _graph_network(seed)}
     notes = []
     try:
@@ -228,13 +216,6 @@ def table_11(
     watch: WatchFamily = lambda family, done: None,
 ) -> PaperTable:
     """Return the networks measured here, by the predictor of another platform and by its own.
-
-    Args:
-        benchmark: This platform.
-        families: Predictions by its own predictors.
-        other: The other platform.
-        training: How its predictors are trained.
-        watch: Called before each family with its name and how many are done.
 
     Raises:
         TrainingError: Too few measurements of the other platform.

@@ -38,12 +38,8 @@ def reproduce(
     """Return tables and figures, in the paper's order; predictors are trained once for all of them.
 
     Args:
-        benchmark: What was measured.
-        chosen: Which of :data:`ITEMS`.
-        training: How predictors are trained.
         other: Another platform; without it there is no Table 11.
         samplings: Stores of kernels, "random", "adaptive" and "test set"; without them there is no Table 10.
-        watch: Called as work goes on.
 
     Raises:
         TrainingError: Too few measurements.

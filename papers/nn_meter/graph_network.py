@@ -70,10 +70,6 @@ def kernel_graph(graph: Graph, kernels: Sequence[Kernel]) -> KernelGraph:
                 flows.add((owner[producer.name], owner[node.name]))
     whole = len(kernels)
     flows |= {(index, index) for index in range(whole + 1)} | {(index, whole) for index in range(whole)}
-    return KernelGraph(_features(kernels), np.array(sorted(flows), dtype=np.int64).T)
-
-
-def _features(kernels: Sequence[Kernel]) -> np.ndarray:
     place = {name: index for index, name in enumerate(KERNEL_TYPES)}
     numbers = len(place) + 1
     features = np.zeros((len(kernels) + 1, numbers + len(TERMS) + len(FIELDS)), dtype=np.float64)
@@ -94,7 +90,7 @@ def _features(kernels: Sequence[Kernel]) -> np.ndarray:
     features[:-1, numbers : numbers + len(TERMS)] = np.log1p(terms)
     features[-1, numbers - 1] = 1.0
     features[-1, numbers : numbers + len(TERMS)] = np.log1p(terms.sum(axis=0))
-    return features
+    return KernelGraph(features, np.array(sorted(flows), dtype=np.int64).T)
 
 
 @dataclass(frozen=True)
@@ -123,14 +119,6 @@ class GraphNetwork:
                 batch = _collated(networks[start : start + BATCH], self.mean, self.scale)
                 found.append(self.module(*batch).numpy())
         return np.exp(np.concatenate(found) * self.target[1] + self.target[0]) if found else np.zeros(0)
-
-
-def _standardisation(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and scale of each feature. Types stay 0 or 1, lest one that is rare in training becomes enormous."""
-    kinds = len(list(KERNEL_TYPES)) + 1
-    mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), LEAST_SCALE)
-    mean[:kinds], scale[:kinds] = 0.0, 1.0
-    return mean, scale
 
 
 def _collated(networks: Sequence[KernelGraph], mean: np.ndarray, scale: np.ndarray) -> tuple[torch.Tensor, ...]:
@@ -179,8 +167,6 @@ def fit_graph_network(
     Args:
         networks: Encoded by :func:`kernel_graph`.
         latency_ms: (networks,).
-        seed: Of weights, order and validation part.
-        epochs: At most so many passes.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -197,7 +183,11 @@ def fit_graph_network(
     target = (float(logs.mean()), float(logs.std()) or 1.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        found = GraphNetwork(_module(stacked.shape[1]), *_standardisation(stacked), target)
+        mean, scale = stacked.mean(axis=0), np.maximum(stacked.std(axis=0), LEAST_SCALE)
+        # Types stay 0 or 1, lest one that is rare in training becomes enormous.
+        kinds = len(list(KERNEL_TYPES)) + 1
+        mean[:kinds], scale[:kinds] = 0.0, 1.0
+        found = GraphNetwork(_module(stacked.shape[1]), mean, scale, target)
         _train(found, networks, ((logs - target[0]) / target[1]).astype(np.float32), np.random.default_rng(seed), epochs)
     return found
 

@@ -61,7 +61,6 @@ def table_4(rules: FusionRules, benchmark: MeasuredBenchmark | None = None) -> P
     """Return kernels found for ResNet18, under a runtime's rules.
 
     Args:
-        rules: Of the runtime.
         benchmark: Whose networks' kinds of kernels are counted, where given.
     """
     found = compositions(build(model("resnet18")), rules)
@@ -199,7 +198,6 @@ def table_10(samplings: Mapping[str, Store], test: Store, platform: Platform, tr
     Args:
         samplings: Sampling ("random", "adaptive") to the store of the kernels it chose.
         test: Store of the fixed test set's kernels; those of them that a sampling chose too are not learned from.
-        platform: All were measured there.
         training: How the kernel type is modelled, and the seed.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,14 +40,13 @@ def equal_cores(published: PublishedNetworks, kind: str = "real", precision: str
     """Speedup of several equal cores over one of them."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, precision=precision, compute="cpu")
-    known = {each.id: each for each in platforms}
     for platform in platforms:
         cores = cores_of(platform.unit)
         if len(cores) != 1:
             continue
         cluster, count = next(iter(cores.items()))
-        one = known.get(_with_unit(platform, f"1{cluster}").id)
-        if one is None:
+        one = replace(platform, unit=f"1{cluster}")
+        if one not in platforms:
             continue
         speedup = paired_ratio(published, one, platform, kind)
         median_ms = float(np.median(list(published.latency_ms(platform, kind).values())))
@@ -54,24 +54,20 @@ def equal_cores(published: PublishedNetworks, kind: str = "real", precision: str
             (*runtime_and_soc(platform), platform.device, platform.unit, len(speedup), median_ms,
              geometric_mean(speedup), 100 * geometric_mean(speedup) / count, *quartiles(speedup))
         )  # fmt: skip
-    return PaperTable(
-        "figure 2",
-        f"Several equal cores against one of them, {precision}, {kind} networks",
-        ("runtime", "system on chip", "phone", "cores", "networks", "median ms", "speedup", "of ideal %", "lower quartile",
-         "median", "upper quartile"),
-        tuple(rows),
-        (_sublinear_sentence(rows),),
-    )  # fmt: skip
-
-
-def _sublinear_sentence(rows: Sequence[tuple[Cell, ...]]) -> str:
     several = [row for row in rows if not str(row[3]).startswith("1")]
     below = sum(1 for row in several if isinstance(row[7], float) and row[7] < 100)
     slower = [f"{row[2]} {row[3]} ({row[0]})" for row in several if isinstance(row[6], float) and row[6] < _before(rows, row)]
     text = f"sublinear on {below} of {len(several)} core sets"
     if slower:
         text += f"; slower on average than one core less: {', '.join(slower)}"
-    return text
+    return PaperTable(
+        "figure 2",
+        f"Several equal cores against one of them, {precision}, {kind} networks",
+        ("runtime", "system on chip", "phone", "cores", "networks", "median ms", "speedup", "of ideal %", "lower quartile",
+         "median", "upper quartile"),
+        tuple(rows),
+        (text,),
+    )  # fmt: skip
 
 
 def _before(rows: Sequence[tuple[Cell, ...]], row: tuple[Cell, ...]) -> float:
@@ -86,14 +82,12 @@ def mixed_cores(published: PublishedNetworks, kind: str = "real") -> PaperTable:
     """Compare sets of unequal cores against the best of their parts."""
     rows: list[tuple[Cell, ...]] = []
     platforms = published.platforms(kind, compute="cpu")
-    known = {each.id for each in platforms}
     for platform in platforms:
         cores = cores_of(platform.unit)
         if len(cores) < 2:
             continue
-        parts = [_with_unit(platform, f"{count}{cluster}") for cluster, count in cores.items()]
-        for part in parts:
-            if part.id in known:
+        for part in (replace(platform, unit=f"{count}{cluster}") for cluster, count in cores.items()):
+            if part in platforms:
                 ratio = paired_ratio(published, platform, part, kind)
                 rows.append(
                     (*runtime_and_soc(platform), platform.unit, platform.precision, part.unit, len(ratio),
@@ -109,19 +103,11 @@ def mixed_cores(published: PublishedNetworks, kind: str = "real") -> PaperTable:
     )  # fmt: skip
 
 
-def _with_unit(platform: Platform, unit: str) -> Platform:
-    return Platform(platform.device, platform.runtime, platform.runtime_version, unit, platform.precision)
-
-
-def _in_int8(platform: Platform) -> Platform:
-    return Platform(platform.device, platform.runtime, platform.runtime_version, platform.unit, "int8")
-
-
 def pairs(published: PublishedNetworks, kind: str = "real", **chosen: str) -> list[tuple[Platform, Platform]]:
     """Platforms measured in fp32 and in int8."""
-    int8 = {each.id for each in published.platforms(kind, precision="int8", **chosen)}
-    found = published.platforms(kind, precision="fp32", **chosen)
-    return [(each, _in_int8(each)) for each in found if _in_int8(each).id in int8]
+    int8 = set(published.platforms(kind, precision="int8", **chosen))
+    found = [(each, replace(each, precision="int8")) for each in published.platforms(kind, precision="fp32", **chosen)]
+    return [pair for pair in found if pair[1] in int8]
 
 
 def by_scenario(published: PublishedNetworks, kind: str = "real") -> PaperTable:
@@ -181,12 +167,18 @@ def by_class(published: PublishedNetworks) -> PaperTable:
             told = min(shares) >= LEAST_PERCENT
             speedup = slow[name] / fast[name] if told else None
             rows.append((*runtime_and_soc(fp32), fp32.device, name, *shares, speedup))
+    slower = ", ".join(f"{times:g} times on {soc}" for soc, times in INT8_ELEMENTWISE_SLOWER.items())
     return PaperTable(
         "figure 5",
         "Speedup of int8 by operation, one large core, from terms fitted to whole networks",
         ("runtime", "system on chip", "phone", "operation", "of fp32 %", "of int8 %", "speedup"),
         tuple(rows),
-        tuple(_sentences()),
+        (
+            "no operation of a CPU was published: these are shares that whole networks imply, not measured operations; what "
+            "occurs together cannot be told apart well",
+            f"the paper measured element-wise operations of TFLite to take longer in int8: {slower}",
+            f"and PyTorch's convolutions {INT8_PYTORCH_CONVOLUTIONS_SLOWER:g} times as long on one large core of Snapdragon 855",
+        ),
     )
 
 
@@ -213,16 +205,6 @@ def _by_operation(of_types: Mapping[str, float]) -> dict[str, float]:
     for name, latency_ms in of_types.items():
         found[OPERATION_OF_TYPE.get(name.partition(".")[0], REST)] += latency_ms
     return found
-
-
-def _sentences() -> Sequence[str]:
-    slower = ", ".join(f"{times:g} times on {soc}" for soc, times in INT8_ELEMENTWISE_SLOWER.items())
-    return (
-        "no operation of a CPU was published: these are shares that whole networks imply, not measured operations; what occurs "
-        "together cannot be told apart well",
-        f"the paper measured element-wise operations of TFLite to take longer in int8: {slower}",
-        f"and PyTorch's convolutions {INT8_PYTORCH_CONVOLUTIONS_SLOWER:g} times as long on one large core of Snapdragon 855",
-    )
 
 
 def shares(published: PublishedNetworks, platform: Platform) -> dict[str, np.ndarray]:

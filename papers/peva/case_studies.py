@@ -15,7 +15,7 @@ from latcast.predictors.regressors.lasso import Lasso
 from latcast.records import Platform
 from papers.harness import Cell, PaperTable, mean
 from papers.peva.end_to_end import SMALL, WHERE_CPU, WHERE_REAL, WHERE_SYNTHETIC
-from papers.peva.learners import LEARNERS, networks
+from papers.peva.learners import LEARNERS, graph_of, kernels_of
 from papers.peva.operations import CATEGORY_OF_KIND, CONVOLUTION, DEPTHWISE, FEATURES, GROUPED, matrix
 from papers.peva.paper import (
     FIGURE_13_WORST,
@@ -130,8 +130,8 @@ def figure_18_kernels(published: PublishedNetworks) -> PaperTable:
         kinds = {kernel.kind for each in measured for kernel in each.executed}
         counts = []
         for each in measured:
-            found = networks().kernels(each.reference, rules)
-            names = executed_names(networks().graph(each.reference), found, rules)
+            found = kernels_of(each.reference, rules)
+            names = executed_names(graph_of(each.reference), found, rules)
             busy = [kernel for kernel in found if not kernel.free]
             listed = sum(name.split(LINK)[0] in kinds for name in names)
             counts.append((sum(len(kernel.nodes) for kernel in busy), len(busy), listed, len(each.executed)))

@@ -115,14 +115,8 @@ def reproduce(
     """Return tables and figures, in the paper's order.
 
     Args:
-        published: The measurements.
-        results: Keeps finished trials.
-        chosen: Which of :data:`ITEMS`.
-        seeds: Splits that each figure is the mean of.
         held_out: "network" or "lineage".
         tuned: Whether the hyper-parameters of all regressors are chosen by cross-validation.
-        jobs: Processes to compute with.
-        watch: Called as work goes on.
 
     Raises:
         TrainingError: Too few measurements.

@@ -34,63 +34,33 @@ def without_fusion(rules: FusionRules) -> FusionRules:
     return replace(rules, pairs={})
 
 
-class KernelsOfNetworks:
-    """Builds each network once, and finds its kernels once for all platforms of the same rules."""
-
-    def __init__(self) -> None:
-        self._graphs: dict[str, Graph] = {}
-        self._kernels: dict[tuple[str, str], tuple[Kernel, ...]] = {}
-
-    def graph(self, reference: Reference) -> Graph:
-        """Return the network of a reference."""
-        if reference.key not in self._graphs:
-            self._graphs[reference.key] = build(reference)
-        return self._graphs[reference.key]
-
-    def kernels(self, reference: Reference, rules: FusionRules) -> tuple[Kernel, ...]:
-        """Its kernels under rules."""
-        key = (reference.key, json.dumps(rules.to_json(), sort_keys=True))
-        if key not in self._kernels:
-            self._kernels[key] = find_kernels(self.graph(reference), rules)
-        return self._kernels[key]
-
-
 @cache
-def networks() -> KernelsOfNetworks:
-    """Return the networks that this process has built."""
-    return KernelsOfNetworks()
+def graph_of(reference: Reference) -> Graph:
+    """Build a network, once in each process."""
+    return build(reference)
 
 
-def samples(published: PublishedNetworks, platform: Platform, names: Sequence[str], rules: FusionRules) -> list[NetworkSample]:
-    """Measured real networks with their kernels, in the order of the names."""
-    of = published.of_platform(platform)
-    return [
-        NetworkSample(of[name].reference, networks().kernels(of[name].reference, rules), float(of[name].latency_ms or 0.0))
-        for name in names
-    ]
+_KERNELS: dict[tuple[str, str], tuple[Kernel, ...]] = {}
+
+
+def kernels_of(reference: Reference, rules: FusionRules) -> tuple[Kernel, ...]:
+    """Return a network's kernels, found once for all platforms of the same rules."""
+    key = (reference.key, json.dumps(rules.to_json(), sort_keys=True))
+    if key not in _KERNELS:
+        _KERNELS[key] = find_kernels(graph_of(reference), rules)
+    return _KERNELS[key]
 
 
 def train_on_networks(
-    published: PublishedNetworks,
-    platform: Platform,
-    names: Sequence[str],
-    *,
-    fused: bool = True,
-    seed: int = 0,
+    published: PublishedNetworks, platform: Platform, names: Sequence[str], *, fused: bool = True, seed: int = 0
 ) -> PlatformPredictor:
-    """Return a predictor that saw latencies of whole networks only.
-
-    Args:
-        published: The measurements.
-        platform: What to predict for.
-        names: Networks to learn from.
-        fused: Whether kernels are found by the runtime's fusion rules, or each operator is one.
-        seed: For every random choice.
-    """
-    rules = platform_rules(platform)
-    rules = rules if fused else without_fusion(rules)
-    data = TrainingData(networks=tuple(samples(published, platform, names, rules)))
-    return fit_predictor(data, platform, rules, learn_from="networks", seed=seed)
+    """Return a predictor that saw latencies of whole networks only; where nothing is ``fused``, each operator is a kernel."""
+    rules = platform_rules(platform) if fused else without_fusion(platform_rules(platform))
+    measured = [published.of_platform(platform)[name] for name in names]
+    samples = [
+        NetworkSample(each.reference, kernels_of(each.reference, rules), float(each.latency_ms or 0.0)) for each in measured
+    ]
+    return fit_predictor(TrainingData(networks=tuple(samples)), platform, rules, learn_from="networks", seed=seed)
 
 
 def train_on_operations(
@@ -99,21 +69,15 @@ def train_on_operations(
     """Return a predictor that saw the operations inside the networks too."""
     rules = platform_rules(platform)
     of = published.of_platform(platform)
-    data = collect([of[name] for name in names], rules, networks().graph)
+    data = collect([of[name] for name in names], rules, graph_of)
     return fit_predictor(data, platform, rules, learn_from="operators", seed=seed)
-
-
-def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) -> dict[str, float]:
-    """Return latencies by network name."""
-    estimates = predictor.estimate([networks().kernels(reference, predictor.rules) for reference in references])
-    return {reference.name: float(value) for reference, value in zip(references, estimates.latency_ms, strict=True)}
 
 
 def latency_ms_by_type(published: PublishedNetworks, platform: Platform, names: Sequence[str]) -> dict[str, float]:
     """Return what each type of kernel takes in all networks together, by a predictor fitted to all of them."""
     predictor = train_on_networks(published, platform, names)
     of = published.of_platform(platform)
-    estimates = predictor.estimate([networks().kernels(of[name].reference, predictor.rules) for name in names])
+    estimates = predictor.estimate([kernels_of(of[name].reference, predictor.rules) for name in names])
     times = np.bincount(estimates.table.kernel, minlength=len(estimates.kernel_ms)) * estimates.kernel_ms
     found: dict[str, float] = {}
     for name, latency_ms in zip(estimates.table.kernel_types, times.tolist(), strict=True):
@@ -227,27 +191,20 @@ def _by_operations(
         for group, (places, _) in grouped(kernels, "kernels").items():
             operations.setdefault(group, []).extend((kernels[place].latency_ms, float(latency_ms[place])) for place in places)
         if fuses:
-            extra = fused_activations(networks().graph(of[name].reference), kernels)
+            extra = fused_activations(graph_of(of[name].reference), kernels)
             unfused[name] = predicted[name] + float(models.kernel_latency_ms(extra).sum())
     whole = _result(predicted, of, len(train), models.overhead_ms)
     return replace(whole, operations=operations, unfused_ms=unfused)
 
 
-def _latcast_networks(
-    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str], *, fused: bool = True
-) -> TrialResult:
-    of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
-    predictor = train_on_networks(published, platform, train, fused=fused, seed=trial.seed)
-    predicted = predicted_ms(predictor, [of[name].reference for name in test])
-    return _result(predicted, of, len(train), predictor.network.constant_ms)
-
-
-def _latcast_operations(
-    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str]
-) -> TrialResult:
-    of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
-    predictor = train_on_operations(published, platform, train, seed=trial.seed)
-    predicted = predicted_ms(predictor, [of[name].reference for name in test])
+def _by_latcast(
+    trial: NetworkTrial, published: PublishedNetworks, train: Sequence[str], test: Sequence[str], *,
+    learn: Callable[..., PlatformPredictor],
+) -> TrialResult:  # fmt: skip
+    of = published.of_platform(trial.platform)
+    predictor = learn(published, Platform.parse(trial.platform), train, seed=trial.seed)
+    estimates = predictor.estimate([kernels_of(of[name].reference, predictor.rules) for name in test])
+    predicted = dict(zip(test, estimates.latency_ms.tolist(), strict=True))
     return _result(predicted, of, len(train), predictor.network.constant_ms)
 
 
@@ -276,9 +233,11 @@ LEARNERS: Mapping[str, Learner] = {
         for model in MODELS
     },
     "nn-meter": Learner(partial(_by_operations, model="random_forest", grouping="nn-meter"), "as nn-Meter does"),
-    "networks": Learner(_latcast_networks, "latcast, whole networks"),
-    "networks, no fusion": Learner(partial(_latcast_networks, fused=False), "latcast, whole networks without fusion"),
-    "operations": Learner(_latcast_operations, "latcast, operations"),
+    "networks": Learner(partial(_by_latcast, learn=train_on_networks), "latcast, whole networks"),
+    "networks, no fusion": Learner(
+        partial(_by_latcast, learn=partial(train_on_networks, fused=False)), "latcast, whole networks without fusion"
+    ),
+    "operations": Learner(partial(_by_latcast, learn=train_on_operations), "latcast, operations"),
     **{
         f"{model} of FLOPs and size": Learner(
             partial(_by_flops_and_size, model=model), f"{MODEL_TITLES[model]} of FLOPs and size"

@@ -78,11 +78,6 @@ def measure_live(settings: WorkerSettings, store: Store, *, budget_s: float, wat
 def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[PaperTable]:
     """Reproduce what the measurements so far allow.
 
-    Args:
-        store: Filled by :func:`measure_live`.
-        platform: What was measured.
-        watch: Called as work goes on.
-
     Raises:
         MeasurementError: No real or too few synthetic networks were measured yet.
     """

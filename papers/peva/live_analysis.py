@@ -73,9 +73,7 @@ def analyse_live(
 
     Args:
         networks: Those of :data:`NETWORKS` where None.
-        runs: Timed runs of each.
         threads: The several threads; as many as this process may use CPUs, at most 4, where None.
-        watch: Called as work goes on.
     """
     references = [model(name) for name in NETWORKS] if networks is None else list(networks)
     threads = threads or min(len(affinity()) or 1, 4)

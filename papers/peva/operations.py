@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,44 +16,21 @@ CONVOLUTION, GROUPED, DEPTHWISE = "convolution", "grouped convolution", "depthwi
 LINEAR, MEAN, CONCAT, POOLING, ELEMENTWISE = "fully connected", "mean", "concat", "pooling", "element-wise"
 
 CATEGORY_OF_KIND: Mapping[str, str] = {
-    "convolution_2d": CONVOLUTION,
-    "convolution_winograd_4x4_6x6": CONVOLUTION,
-    "convolution_2d_grouped": GROUPED,
-    "depthwise_convolution": DEPTHWISE,
-    "depthwise_conv_plus_1x1_conv": DEPTHWISE,
-    "fully_connected": LINEAR,
-    "mean": MEAN,
-    "concat": CONCAT,
-    "pooling_2d": POOLING,
-    "vulkan.conv2d": GROUPED,
-    "vulkan.conv2d_pw_2x2": CONVOLUTION,
-    "vulkan.conv2d_dw": DEPTHWISE,
-    "vulkan.conv2d_dw_3x3": DEPTHWISE,
-    "vulkan.conv2d_dw_5x5": DEPTHWISE,
-    "vulkan.addmm": LINEAR,
-    "vulkan.mean": MEAN,
-    "vulkan.avg_pool2d": POOLING,
-    "vulkan.max_pool2d": POOLING,
-}
+    "convolution_2d": CONVOLUTION, "convolution_winograd_4x4_6x6": CONVOLUTION, "convolution_2d_grouped": GROUPED,
+    "depthwise_convolution": DEPTHWISE, "depthwise_conv_plus_1x1_conv": DEPTHWISE, "fully_connected": LINEAR, "mean": MEAN,
+    "concat": CONCAT, "pooling_2d": POOLING, "vulkan.conv2d": GROUPED, "vulkan.conv2d_pw_2x2": CONVOLUTION,
+    "vulkan.conv2d_dw": DEPTHWISE, "vulkan.conv2d_dw_3x3": DEPTHWISE, "vulkan.conv2d_dw_5x5": DEPTHWISE, "vulkan.addmm": LINEAR,
+    "vulkan.mean": MEAN, "vulkan.avg_pool2d": POOLING, "vulkan.max_pool2d": POOLING,
+}  # fmt: skip
 """Kind of a recorded kernel to its line in Table 2; what is not here is element-wise. PyTorch's plain convolution runs grouped
 ones too."""
 
 CATEGORY_OF_OPERATION: Mapping[str, str] = {
-    "CONV_2D": GROUPED,
-    "CONV_2D_GROUP": GROUPED,
-    "DEPTHWISE_CONV_2D": DEPTHWISE,
-    "DEPTHWISE_CONV_2D+CONV_2D": DEPTHWISE,
-    "FULLY_CONNECTED": LINEAR,
-    "MEAN": MEAN,
-    "CONCATENATION": CONCAT,
-    "AVERAGE_POOL_2D": POOLING,
-    "MAX_POOL_2D": POOLING,
-    "vulkan_prepack::run_conv2d_context": GROUPED,
-    "vulkan_prepack::run_linear_context": LINEAR,
-    "aten::adaptive_avg_pool2d": MEAN,
-    "aten::avg_pool2d": POOLING,
-    "aten::max_pool2d": POOLING,
-}
+    "CONV_2D": GROUPED, "CONV_2D_GROUP": GROUPED, "DEPTHWISE_CONV_2D": DEPTHWISE, "DEPTHWISE_CONV_2D+CONV_2D": DEPTHWISE,
+    "FULLY_CONNECTED": LINEAR, "MEAN": MEAN, "CONCATENATION": CONCAT, "AVERAGE_POOL_2D": POOLING, "MAX_POOL_2D": POOLING,
+    "vulkan_prepack::run_conv2d_context": GROUPED, "vulkan_prepack::run_linear_context": LINEAR,
+    "aten::adaptive_avg_pool2d": MEAN, "aten::avg_pool2d": POOLING, "aten::max_pool2d": POOLING,
+}  # fmt: skip
 """The same of an operation whose kernel is not known."""
 
 _WINDOW = (
@@ -73,14 +51,8 @@ FEATURES: Mapping[str, Sequence[str]] = {
 """Table 2. The table's parameter size of a fully connected layer is its kernel size here."""
 
 NN_METER_CONVOLUTION = (
-    "input height",
-    "input channels",
-    "filters",
-    "kernel height",
-    "stride",
-    "dense FLOPs",
-    "dense kernel size",
-)
+    "input height", "input channels", "filters", "kernel height", "stride", "dense FLOPs", "dense kernel size",
+)  # fmt: skip
 """What nn-Meter sees of a convolution, which knows no groups (nn-Meter §5; Li et al. §5.6.1)."""
 
 _FIELDS = (
@@ -122,30 +94,18 @@ def category_of(kernel: ExecutedKernel) -> str:
     return CATEGORY_OF_KIND.get(kernel.kind, ELEMENTWISE)
 
 
-def operation_of(kernel: ExecutedKernel) -> str:
-    """Return the operation as its framework calls it."""
-    return str(kernel.configuration.get("operation", kernel.kind))
-
-
-def _by_kernel(kernel: ExecutedKernel) -> tuple[str, Sequence[str]]:
-    return kernel.kind, FEATURES[category_of(kernel)]
-
-
-def _by_operation(kernel: ExecutedKernel) -> tuple[str, Sequence[str]]:
-    operation = operation_of(kernel)
+def by_operation(kernel: ExecutedKernel, *, of_convolutions: Sequence[str] = FEATURES[GROUPED]) -> tuple[str, Sequence[str]]:
+    """Return the operation as its framework calls it, all plain and grouped convolutions as one, and its features."""
+    operation = str(kernel.configuration.get("operation", kernel.kind))
     category = CATEGORY_OF_OPERATION.get(operation, ELEMENTWISE)
-    return ("convolution" if category == GROUPED else operation), FEATURES[category]
-
-
-def _as_nn_meter(kernel: ExecutedKernel) -> tuple[str, Sequence[str]]:
-    operation = operation_of(kernel)
-    category = CATEGORY_OF_OPERATION.get(operation, ELEMENTWISE)
-    return ("convolution", NN_METER_CONVOLUTION) if category == GROUPED else (operation, FEATURES[category])
+    return ("convolution", of_convolutions) if category == GROUPED else (operation, FEATURES[category])
 
 
 GROUPINGS: Mapping[str, Callable[[ExecutedKernel], tuple[str, Sequence[str]]]] = {
-    "kernels": _by_kernel, "operations": _by_operation, "nn-meter": _as_nn_meter,
-}  # fmt: skip
+    "kernels": lambda kernel: (kernel.kind, FEATURES[category_of(kernel)]),
+    "operations": by_operation,
+    "nn-meter": partial(by_operation, of_convolutions=NN_METER_CONVOLUTION),
+}
 """How operations are told apart, to (group, features): each selected kernel a regressor; each operation of the framework, as
 without knowing the kernel selection; as nn-Meter does."""
 
@@ -210,12 +170,8 @@ def fit_operations(
     """Trains the regressors and takes the mean difference between networks and the sums of their operations as overhead.
 
     Args:
-        networks: Recorded operations of each network.
-        latency_ms: Of each network as a whole.
-        model: One of the four regressors.
         grouping: Key of :data:`GROUPINGS`.
         with_overhead: Whether networks take longer than their operations by a constant.
-        seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation, from the 3 to 8 settings of the regressor.
 
     Raises:

@@ -161,9 +161,7 @@ def read_published(folder: Path, *, networks: bool = True, watch: Callable[[str]
     """Read the dataset's folder.
 
     Args:
-        folder: Where its CSV files are.
         networks: Whether to find the nodes that each recorded kernel computes, for which the networks are built.
-        watch: Told what is being done.
 
     Raises:
         DatasetError: The folder does not hold the dataset, or a file is not as expected.

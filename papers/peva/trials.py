@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -62,11 +61,7 @@ SOURCES = ("latcast.kernels", "latcast.datasets.importers.usc", "latcast.predict
 
 def result_folder(folder: Path, data: str, *, fresh: bool = False) -> ResultFolder[TrialResult]:
     """Results of trials; ``data`` is a digest of the measurements."""
-    return ResultFolder(folder, data, source_digest(SOURCES), _result, fresh)
-
-
-def _result(document: Any) -> TrialResult:
-    return TrialResult(**document)
+    return ResultFolder(folder, data, source_digest(SOURCES), lambda document: TrialResult(**document), fresh)
 
 
 METRICS: Mapping[str, str] = {

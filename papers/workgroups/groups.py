@@ -51,9 +51,6 @@ class Group:
 def read_groups(folder: Path) -> list[Group]:
     """Return all sweeps of a folder's cache files.
 
-    Args:
-        folder: With ``.json`` and ``.json.gz`` files in the cache format of Kernel Tuner.
-
     Raises:
         DatasetError: There are none, one is malformed, or no sweep has sizes enough.
     """

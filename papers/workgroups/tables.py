@@ -48,7 +48,8 @@ def figure_5(audited: AuditedGroups) -> PaperTable:
     rows: list[tuple[Cell, ...]] = [
         (
             group.title, len(group.sweeps), found.ranked, found.sizes, *(found.repeatability or (None, None)),
-            found.worst_over_best, _percent(found.competitive), paper.COMPETITIVE_PERCENT[group.kind] if group.own else None,
+            found.worst_over_best, None if found.competitive is None else 100 * found.competitive,
+            paper.COMPETITIVE_PERCENT[group.kind] if group.own else None,
         )
         for group, found in summaries(audited)
     ]  # fmt: skip
@@ -104,7 +105,10 @@ def latencies(audited: AuditedGroups) -> PaperTable:
     for group, audits in audited:
         for name, values in summarise(group.title, audits).strategies.items():
             arithmetic, worst, sizes, _ = values or (None, None, None, None)
-            rows.append((group.title, name, arithmetic, _geometric(audits, name), worst, sizes))
+            results = [result for audit in audits if (result := audit.result(name)) is not None]
+            logarithms = [np.log(result.relative) for result in results if result.relative is not None]
+            geometric = float(np.exp(np.mean(logarithms))) if logarithms else None
+            rows.append((group.title, name, arithmetic, geometric, worst, sizes))
     notes = (
         "1 is the best size of the sweep by the least of all its runs; means over sweeps, where a strategy leaves something to "
         "chance over its chances too",
@@ -115,13 +119,6 @@ def latencies(audited: AuditedGroups) -> PaperTable:
     )
     columns = ("device and kernel", "strategy", "x best", "x best, geometric mean", "worst", "sizes measured")
     return PaperTable("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
-
-
-def _geometric(audits: Sequence[Audit], strategy: str) -> float | None:
-    found = [
-        result.relative for audit in audits if (result := audit.result(strategy)) is not None and result.relative is not None
-    ]
-    return float(np.exp(np.mean(np.log(found)))) if found else None
 
 
 def table_2(audited: AuditedGroups) -> PaperTable:
@@ -147,7 +144,6 @@ def figure_6(audited: AuditedGroups, operators: Mapping[str, Mapping[str, int]])
     """Whole networks, as the sum over their convolutions, where all of them were measured on a device.
 
     Args:
-        audited: The sweeps of all devices.
         operators: Network to its distinct convolutions and how often each occurs.
     """
     rows: list[tuple[Cell, ...]] = []
@@ -181,10 +177,6 @@ def _network(wanted: Mapping[str, int], audits: Mapping[str, Audit]) -> list[Cel
         else:
             cells.append(sum(ms * (result.relative or 0.0) for ms, result in relative if result is not None) / total)
     return cells
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 def network_operators() -> dict[str, dict[str, int]]:
@@ -229,7 +221,6 @@ def draw(audited: AuditedGroups, folder: Path) -> list[Path]:
 
     Args:
         audited: Groups with their audits; sweeps whose order is noise are left out.
-        folder: Made where it is missing.
 
     Raises:
         MissingExtraError: matplotlib is not installed.

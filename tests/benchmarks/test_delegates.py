@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.delegates import (
-    Row,
+    DelegateRow,
     RulePredictor,
     chosen_rules,
     figures,
@@ -106,7 +106,7 @@ def test_what_rows_of_a_model_came_to_does_not_change_what_is_predicted_of_it(ta
     seed = next(seed for seed in range(100) if in_first_half("plain", seed) != in_first_half("normed", seed))
     others: dict[str, tuple[int, int, int]] = {"all": (0, 0, 2), "mixed": (2, 0, 0), "none": (1, 0, 1)}
 
-    def with_other_answers(row: Row) -> Row:
+    def with_other_answers(row: DelegateRow) -> DelegateRow:
         return replace(row, layers=others[row.outcome]) if row.model == "normed" else row
 
     before, after = (

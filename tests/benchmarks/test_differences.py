@@ -6,12 +6,12 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from benchmarks.differences import FEWEST, Learned, PlatformErrors, judge, learn, pairs_of
+from benchmarks.differences import FEWEST, Learned, PhoneErrors, judge, learn, pairs_of
 
 LINEAGES = ["a"] * FEWEST + ["b"] * FEWEST + ["c", "c", "d", "d"]
 
 
-def errors(times: float = 1.0) -> PlatformErrors:
+def errors(times: float = 1.0) -> PhoneErrors:
     """Two networks each have the same kernels and err alike, but for 2 % of noise; those of lineage a by so much more."""
     count = len(LINEAGES)
     rng = np.random.default_rng(0)
@@ -21,7 +21,7 @@ def errors(times: float = 1.0) -> PlatformErrors:
     parts = np.array([np.ones((count, count)), 0.5 + 0.5 * same, same])
     predicted = np.full(count, 10.0)
     names = [f"n{place}" for place in range(count)]
-    return PlatformErrors(
+    return PhoneErrors(
         "a/r-1/cpu4/fp32", names, LINEAGES, (predicted * np.exp(off)).tolist(), predicted.tolist(), [0.0] * count, parts.tolist(),
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ def test_noise_is_how_far_networks_of_the_same_kernels_lie_apart() -> None:
     """Off by 10 and 14 %, and by 5 and 9 %: each two 4 % apart, of which nine in ten are to lie within 1.645 deviations."""
     found = errors()
     off = np.tile([0.10, 0.14, 0.05, 0.09], len(LINEAGES) // 4)
-    exact = PlatformErrors(
+    exact = PhoneErrors(
         found.platform, found.names, found.lineages, (10 * np.exp(off)).tolist(), found.predicted_ms, found.outside_share,
         found.parts,
     )  # fmt: skip

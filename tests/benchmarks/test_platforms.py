@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from benchmarks import platforms
 from benchmarks.platforms import Measured, fewer_times
 from benchmarks.platforms_campaign import PLATFORMS, bench_platform, pieces
-from benchmarks.result_files import kept
 from latcast.errors import MeasurementError
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import rules_for
@@ -84,32 +82,23 @@ def test_what_the_tested_networks_took_does_not_change_what_ten_others_say_of_th
         assert 100 - slower[name]["mape"] == pytest.approx((100 - before["mape"]) / 3, rel=1e-9)
 
 
-def test_five_times_fewer_kernels_are_needed_on_one_target_of_three() -> None:
-    curves = {name: target["curve"] for name, target in kept("platforms")["targets"].items() if "curve" in target}
-    found = {name: fewer_times(curve) for name, curve in curves.items()}
+@pytest.mark.parametrize(
+    ("points", "times"),
+    [
+        # From scratch 800 kernels give 10 %. The pool's error falls from 12 to 8 % between 100 and 400: 10 % at 200.
+        ([(100, 12.0, 40.0), (400, 8.0, 20.0), (800, 7.0, 10.0)], 4.0),
+        # From scratch is best, 8 %, with 400 kernels, and worse with 800; the pool has 8 % with 100.
+        ([(100, 8.0, 40.0), (400, 7.0, 8.0), (800, 6.0, 10.0)], 4.0),
+        # The pool may also need more: 9 % from scratch with 100 kernels, by the pool with 200.
+        ([(100, 10.0, 9.0), (200, 9.0, 9.5)], 0.5),
+        # A bound where the smallest part suffices, nothing where none does.
+        ([(100, 9.0, 40.0), (800, 9.0, 10.0)], 8.0),
+        ([(100, 12.0, 40.0), (800, 11.0, 10.0)], None),
+    ],
+)
+def test_fewer_kernels_are_needed_for_the_least_error_from_scratch(
+    points: list[tuple[int, float, float]], times: float | None
+) -> None:
+    curve = [{"kernels": count, "whole pool": {"mape": pool}, "from scratch": {"mape": own}} for count, pool, own in points]
 
-    assert found == pytest.approx({"mnn": 1.13, "openvino-avx2": 2.12, "litert-1.4": 14.37}, abs=0.01)
-
-
-def point(kernels: int, pool: float, scratch: float) -> dict[str, object]:
-    return {"kernels": kernels, "whole pool": {"mape": pool}, "from scratch": {"mape": scratch}}
-
-
-def test_fewer_times_is_read_off_the_curve_between_its_points() -> None:
-    # From scratch 800 kernels give 10 %. The pool's error falls from 12 to 8 % between 100 and 400: 10 % at 200.
-    found = fewer_times([point(100, 12.0, 40.0), point(400, 8.0, 20.0), point(800, 7.0, 10.0)])
-    assert found is not None
-    assert math.isclose(found, 4.0)
-
-
-def test_fewer_times_counts_what_from_scratch_needed_for_its_least_error_not_all_that_was_measured() -> None:
-    # From scratch is best, 8 %, with 400 kernels, and worse with 800; the pool has 8 % with 100.
-    found = fewer_times([point(100, 8.0, 40.0), point(400, 7.0, 8.0), point(800, 6.0, 10.0)])
-    assert found == pytest.approx(400 / 100)
-    # The pool may also need more: 9 % from scratch with 100 kernels, by the pool with 200.
-    assert fewer_times([point(100, 10.0, 9.0), point(200, 9.0, 9.5)]) == pytest.approx(100 / 200)
-
-
-def test_fewer_times_is_a_bound_where_the_smallest_part_suffices_and_none_where_none_does() -> None:
-    assert fewer_times([point(100, 9.0, 40.0), point(800, 9.0, 10.0)]) == pytest.approx(8.0)
-    assert fewer_times([point(100, 12.0, 40.0), point(800, 11.0, 10.0)]) is None
+    assert fewer_times(curve) == (None if times is None else pytest.approx(times))

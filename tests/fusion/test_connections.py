@@ -17,22 +17,17 @@ def found(rules: FusionRules, noise: float = 0.01) -> ConnectionRules:
     return Detector(stopwatch, budget_s=600.0, operators=operators, clock=stopwatch.clock).run().connections
 
 
-@pytest.mark.parametrize(("truth", "expected"), [(1, 1), (2, 2), (4, 4)])
-def test_into_which_inputs_kernel_a_join_is_fused(truth: int, expected: int) -> None:
-    rules = FusionRules("made-up", pairs={"conv": frozenset({"add"})}, multi_inbound=truth)
+@pytest.mark.parametrize("truth", [1, 2, 3, 4])
+def test_into_which_inputs_kernel_a_join_is_fused(truth: int) -> None:
+    connections = found(FusionRules("made-up", pairs={"conv": frozenset({"add"})}, multi_inbound=truth))
 
-    connections = found(rules)
-
-    assert connections.multi_inbound == expected
+    # No timing decides between two inputs that could both take the join.
+    assert connections.multi_inbound == truth or truth == 3
+    assert ("undecided" in connections.reasons["multi_inbound"]) == (truth >= 3)
     assert ("conv", "add") in connections.joined
-
-
-def test_no_timing_decides_between_two_inputs_that_could_both_take_the_join() -> None:
-    rules = FusionRules("made-up", pairs={"conv": frozenset({"add"})}, multi_inbound=3)
-
-    connections = found(rules)
-
-    assert "undecided" in connections.reasons["multi_inbound"]
+    cases = connections.to_json(LATENCY)["cases"]
+    assert cases["conv, add, first input"]["fused"] is (truth != 2)
+    assert cases["conv, add, last input"]["fused"] is (truth != 1)
 
 
 @pytest.mark.parametrize("truth", [0, 1, 2])
@@ -51,12 +46,3 @@ def test_a_runtime_without_fusions_has_the_defaults_of_the_format() -> None:
     assert (connections.multi_inbound, connections.multi_outbound) == (DEFAULT_INBOUND, DEFAULT_OUTBOUND)
     assert "does not matter" in connections.reasons["multi_inbound"]
     assert connections.reasons["multi_outbound"] == "undecided"
-
-
-def test_every_case_has_its_evidence() -> None:
-    rules = FusionRules("made-up", pairs={"conv": frozenset({"add"})}, multi_inbound=1)
-
-    data = found(rules).to_json(LATENCY)
-
-    assert data["cases"]["conv, add, first input"]["fused"] is True
-    assert data["cases"]["conv, add, last input"]["fused"] is False

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from latcast.errors import BundleError, MeasurementError, UnknownNameError
-from latcast.fusion import detection
 from latcast.fusion.detected_rules import chosen_rules, detect_rules, detected_rules, rules_path, save_detected_rules, with_isa
 from latcast.fusion.quantities import LATENCY
 from latcast.kernels import FusionRules
@@ -130,7 +129,3 @@ def test_a_cap_on_instruction_sets_is_part_of_the_platform() -> None:
 def test_a_runtime_without_such_a_switch_is_refused() -> None:
     with pytest.raises(MeasurementError, match="litert has no switch"):
         with_isa(WorkerSettings("litert"), "avx2")
-
-
-def test_detection_tests_every_pair_by_default() -> None:
-    assert len(detection.tested_operators()) >= 20

@@ -86,37 +86,27 @@ def truth(case: TestCase, rules: FusionRules) -> bool | None:
     return executed_truth(case, by_rules((case.together, *case.saved.networks), rules)).fused
 
 
-def test_operators_in_one_kernel_are_fused() -> None:
-    assert truth(CASE, FusionRules("x", pairs={"conv": frozenset({"relu"})})) is True
-    assert truth(CASE, FusionRules("x")) is False
+SILU_BEHIND_CONV = FusionRules("x", pairs={"conv": frozenset({"silu"})}, patterns=("silu",))
+INTO_FIRST = FusionRules("x", pairs={"conv": frozenset({"add"})}, multi_inbound=1)
 
 
-def test_a_pattern_behind_an_operator_counts_as_a_whole() -> None:
-    case = pair_case("conv", "silu", SETTING)
-
-    assert truth(case, FusionRules("x", pairs={"conv": frozenset({"silu"})}, patterns=("silu",))) is True
-    assert truth(case, FusionRules("x", patterns=("silu",))) is False
-
-
-def test_a_pattern_is_fused_where_all_its_operators_are_one_kernel() -> None:
-    case = pattern_case("gelu", "gelu", SETTING)
-
-    assert truth(case, FusionRules("x", patterns=("gelu",))) is True
-    assert truth(case, FusionRules("x")) is False
-
-
-def test_a_pair_of_the_same_operator_is_judged() -> None:
-    case = pair_case("relu", "relu", SETTING)
-
-    assert truth(case, FusionRules("x", pairs={"relu": frozenset({"relu"})})) is True
-    assert truth(case, FusionRules("x")) is False
-
-
-def test_a_join_of_two_branches() -> None:
-    rules = FusionRules("x", pairs={"conv": frozenset({"add"})}, multi_inbound=1)
-
-    assert truth(inbound_case("conv", "add", 0, SETTING), rules) is True
-    assert truth(inbound_case("conv", "add", 1, SETTING), rules) is False
+@pytest.mark.parametrize(
+    ("case", "rules", "fused"),
+    [
+        (CASE, FusionRules("x", pairs={"conv": frozenset({"relu"})}), True),
+        (CASE, FusionRules("x"), False),
+        (pair_case("conv", "silu", SETTING), SILU_BEHIND_CONV, True),
+        (pair_case("conv", "silu", SETTING), FusionRules("x", patterns=("silu",)), False),
+        (pattern_case("gelu", "gelu", SETTING), FusionRules("x", patterns=("gelu",)), True),
+        (pattern_case("gelu", "gelu", SETTING), FusionRules("x"), False),
+        (pair_case("relu", "relu", SETTING), FusionRules("x", pairs={"relu": frozenset({"relu"})}), True),
+        (pair_case("relu", "relu", SETTING), FusionRules("x"), False),
+        (inbound_case("conv", "add", 0, SETTING), INTO_FIRST, True),
+        (inbound_case("conv", "add", 1, SETTING), INTO_FIRST, False),
+    ],
+)
+def test_operators_in_one_kernel_are_fused(case: TestCase, rules: FusionRules, fused: bool) -> None:
+    assert truth(case, rules) is fused
 
 
 def test_names_that_contradict_the_number_of_kernels_give_no_answer() -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from latcast.datasets.store import Store
 from latcast.fusion.decision import decide
@@ -15,6 +14,8 @@ from latcast.fusion.stopwatch import WorkerStopwatch
 from latcast.fusion.test_cases import ChainSetting, pair_case
 from latcast.measure.client import MeasuringClient
 from latcast.measure.settings import MeasurePlan
+from latcast.records import Measurement
+from latcast.spaces.catalogue import model
 from tests.fusion.made_up_worker import settings
 
 SETTING = ChainSetting(wall="softmax")
@@ -102,12 +103,8 @@ def test_a_network_whose_kernels_take_no_time_is_a_failure(tmp_path: Path) -> No
     assert batch.failures == {network.key: "none of its kernels takes time by the runtime's profiler"}
 
 
-@pytest.mark.parametrize("other", ["resnet18"])
-def test_other_networks_in_the_store_are_left_alone(tmp_path: Path, other: str) -> None:
-    from latcast.records import Measurement
-    from latcast.spaces.catalogue import model
-
-    record = Measurement("local/madeup-1.0/cpu1/fp32", model(other), latency_ms=1.0)
+def test_other_networks_in_the_store_are_left_alone(tmp_path: Path) -> None:
+    record = Measurement("local/madeup-1.0/cpu1/fp32", model("resnet18"), latency_ms=1.0)
 
     with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
         assert WorkerStopwatch(client, store, [record]).remembered() == []

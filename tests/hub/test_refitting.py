@@ -204,8 +204,14 @@ def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) ->
     server.kill()
     server.wait()
 
-    stat = Path(f"/proc/{child}/stat")
-    wait_for(lambda: not stat.is_file() or stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    assert wait_for(lambda: not _alive(child))
+
+
+def _alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_errors_are_judged_on_devices_of_trusted_contributors_alone() -> None:

@@ -44,23 +44,20 @@ def graphs() -> list[Graph]:
 ACCURACIES = {"small": 70.0, "middle": 75.0, "large": 80.0}
 
 
-class TestFront:
-    def test_a_network_is_beaten_by_one_as_accurate_and_faster(self) -> None:
-        assert front_of(np.array([70.0, 70.0]), np.array([[1.0], [2.0]])).tolist() == [True, False]
-
-    def test_equal_networks_do_not_beat_each_other(self) -> None:
-        assert front_of(np.array([70.0, 70.0]), np.array([[1.0], [1.0]])).tolist() == [True, True]
-
-    def test_an_uncovered_network_does_not_beat_others(self) -> None:
-        quality, cost = np.array([70.0, 75.0]), np.array([[2.0], [1.0]])
-
-        assert front_of(quality, cost, np.array([True, False])).tolist() == [True, True]
-
-    def test_the_fastest_network_of_one_platform_stays_on_the_front(self) -> None:
+@pytest.mark.parametrize(
+    ("quality", "cost", "able", "front"),
+    [
+        ([70.0, 70.0], [[1.0], [2.0]], None, [True, False]),  # as accurate and faster
+        ([70.0, 70.0], [[1.0], [1.0]], None, [True, True]),  # equal
+        ([70.0, 75.0], [[2.0], [1.0]], [True, False], [True, True]),  # what is not covered beats nothing
         # The first is faster on the first platform, the second on the second; the third is slower on both.
-        quality, cost = np.array([70.0, 75.0, 60.0]), np.array([[1.0, 5.0], [2.0, 4.0], [2.0, 5.0]])
-
-        assert front_of(quality, cost).tolist() == [True, True, False]
+        ([70.0, 75.0, 60.0], [[1.0, 5.0], [2.0, 4.0], [2.0, 5.0]], None, [True, True, False]),
+    ],
+)
+def test_the_front_is_what_no_network_beats(
+    quality: list[float], cost: list[list[float]], able: list[bool] | None, front: list[bool]
+) -> None:
+    assert front_of(np.array(quality), np.array(cost), able if able is None else np.array(able)).tolist() == front
 
 
 class TestBudget:

@@ -58,15 +58,8 @@ def run(installed: Path, tmp_path: Path) -> Run:
 
 
 def test_its_contracts_hold(run: Run) -> None:
-    options = (
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(EXAMPLE.parents[1]),
-        "-c",
-        str(EXAMPLE.parents[1] / "pyproject.toml"),
-    )
+    root = EXAMPLE.parents[1]
+    options = ("-q", "-p", "no:cacheprovider", "--rootdir", str(root), "-c", str(root / "pyproject.toml"))
 
     out = run("-m", "pytest", *options, str(EXAMPLE / "test_contracts.py"))
 

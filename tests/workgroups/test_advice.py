@@ -12,38 +12,29 @@ from hypothesis import strategies as st
 from latcast.workgroups.advice import advise, kfast
 from latcast.workgroups.devices import load_profile
 from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup
-from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, convolution
+from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor, convolution
 
 LIMITS = SizeLimits(1024, 1024, 1024, 1024)
 
 
 @pytest.mark.parametrize(
-    ("grid", "size"),
+    ("kernel", "grid", "size"),
     [
-        ((28, 56, 64), (16, 1, 16)),  # 16 divides 64, 256 / 16 items are left for x
-        ((4, 7, 128), (4, 4, 16)),
-        ((56, 56, 3), (56, 1, 3)),  # 85 in the plane
-        ((4, 8, 1), (4, 4, 1)),  # a whole even column is halved
-        ((4, 7, 1), (4, 7, 1)),  # an odd one is not
-        ((9, 9, 17), (9, 9, 1)),
+        (CONV, (28, 56, 64), (16, 1, 16)),  # 16 divides 64, 256 / 16 items are left for x
+        (CONV, (4, 7, 128), (4, 4, 16)),
+        (CONV, (56, 56, 3), (56, 1, 3)),  # 85 in the plane
+        (CONV, (4, 8, 1), (4, 4, 1)),  # a whole even column is halved
+        (CONV, (4, 7, 1), (4, 7, 1)),  # an odd one is not
+        (CONV, (9, 9, 17), (9, 9, 1)),
+        (DEPTHWISE_CONV, (56, 56, 32), (28, 4, 8)),
+        (DEPTHWISE_CONV, (56, 56, 36), (28, 9, 4)),
+        (DEPTHWISE_CONV, (7, 7, 240), (4, 7, 8)),
+        (DEPTHWISE_CONV, (56, 56, 6), (28, 18, 2)),
+        (DEPTHWISE_CONV, (56, 56, 15), (28, 7, 5)),
     ],
 )
-def test_kfast_for_convolutions(grid: tuple[int, int, int], size: tuple[int, int, int]) -> None:
-    assert kfast(Grid(*grid), CONV, LIMITS).shape == size
-
-
-@pytest.mark.parametrize(
-    ("grid", "size"),
-    [
-        ((56, 56, 32), (28, 4, 8)),
-        ((56, 56, 36), (28, 9, 4)),
-        ((7, 7, 240), (4, 7, 8)),
-        ((56, 56, 6), (28, 18, 2)),
-        ((56, 56, 15), (28, 7, 5)),
-    ],
-)
-def test_kfast_for_other_kernels(grid: tuple[int, int, int], size: tuple[int, int, int]) -> None:
-    assert kfast(Grid(*grid), DEPTHWISE_CONV, LIMITS).shape == size
+def test_kfast(kernel: KernelDescriptor, grid: tuple[int, int, int], size: tuple[int, int, int]) -> None:
+    assert kfast(Grid(*grid), kernel, LIMITS).shape == size
 
 
 whole = st.integers(1, 300)

@@ -37,10 +37,6 @@ def test_a_rule_that_no_size_follows_or_that_is_not_known_has_no_score() -> None
     assert "K_ac" in found["II"].why
 
 
-def test_equal_latencies_score_one() -> None:
-    assert audit(sweep_of_times([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]])).chance in (1.0, None)
-
-
 def test_an_audit_of_noise_gives_no_ranking() -> None:
     noisy = sweep_of(lambda size: 1.0, many_sizes(Grid(16, 16, 4), 40), noise=0.3)
     found = audit(noisy)

@@ -53,10 +53,7 @@ def test_one_size_for_all_is_left_out_where_the_device_does_not_allow_it() -> No
     cache = parse_program_cache(program_cache([CONV]))
 
     assert chosen_sizes(cache, PROFILE, "8x4x1") == {0: WorkGroup(8, 4, 1)}
-    assert chosen_sizes(cache, replace(PROFILE, max_x=4), "8x4x1") == {0: CONV_OWN}
-
-
-CONV_OWN = WorkGroup(8, 4, 1)
+    assert chosen_sizes(cache, replace(PROFILE, max_x=4), "8x4x1") == {0: WorkGroup(8, 4, 1)}
 
 
 def test_a_kernel_is_timed_with_fewer_input_channels_where_it_is_large() -> None:

@@ -9,31 +9,29 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.workgroups.workloads import CONV, convolution, depthwise_convolution, find_launch, find_launches, parse_operator
+from latcast.workgroups.workloads import (
+    CONV,
+    Convolution,
+    convolution,
+    depthwise_convolution,
+    find_launch,
+    find_launches,
+    parse_operator,
+)
 
 
-def test_the_grid_of_a_convolution_counts_blocks_and_slices() -> None:
-    found = convolution(56, 56, 256, 250)
-
-    # Two columns an item, 250 channels in slices of four: 63 of them.
-    assert found.grid.shape == (28, 56, 63)
-
-
-def test_a_batch_is_laid_out_along_x() -> None:
-    assert convolution(7, 7, 8, 8, batch=3).grid.shape == (11, 7, 2)
-
-
-def test_stride_and_block_shrink_the_grid() -> None:
-    kernel = replace(CONV, block_x=2, block_y=2, block_z=2)
-
-    assert convolution(57, 57, 8, 24, 3, 2, descriptor=kernel).grid.shape == (15, 15, 3)
-
-
-def test_a_depthwise_convolution_computes_each_channel_alone() -> None:
-    found = depthwise_convolution(112, 112, 32, 5, 2)
-
-    assert found.grid.shape == (56, 56, 8)
-    assert str(found) == "dwconv:112x112x32,k5,s2"
+@pytest.mark.parametrize(
+    ("workload", "grid"),
+    [
+        (convolution(56, 56, 256, 250), (28, 56, 63)),  # two columns an item, 250 channels in slices of four
+        (convolution(7, 7, 8, 8, batch=3), (11, 7, 2)),  # a batch is laid out along x
+        (convolution(57, 57, 8, 24, 3, 2, descriptor=replace(CONV, block_x=2, block_y=2, block_z=2)), (15, 15, 3)),
+        (depthwise_convolution(112, 112, 32, 5, 2), (56, 56, 8)),
+    ],
+    ids=str,
+)
+def test_a_grid_counts_blocks_and_slices(workload: Convolution, grid: tuple[int, int, int]) -> None:
+    assert workload.grid.shape == grid
 
 
 def test_the_papers_kernel_reads_eight_numbers_along_x() -> None:

@@ -157,7 +157,11 @@ def executed_truth(case: TestCase, kernels: Mapping[str, Sequence[ExecutedKernel
         return Truth(None, "the runtime did not tell what it executed")
     found = kernels[together.key]
     named = _named_together(case, found)
-    counts = {key: _computing(found) for key, found in kernels.items()}
+    # Kernels that a runtime inserted to change a layout do not count.
+    counts = {
+        key: sum(bool(each.nodes) or not any(word in each.kind.lower() for word in LAYOUT_WORDS) for each in executed)
+        for key, executed in kernels.items()
+    }
     saved = sum(coefficient * counts[reference.key] for reference, coefficient in case.saved.terms)
     kinds = " | ".join(kernel.kind for kernel in found)
     if named is None:
@@ -166,12 +170,6 @@ def executed_truth(case: TestCase, kernels: Mapping[str, Sequence[ExecutedKernel
         said, counted = ("fused", "apart") if named else ("apart", "fused")
         return Truth(None, f"the kernels' names say {said} and their number says {counted}: {kinds}")
     return Truth(named, kinds)
-
-
-def _computing(found: Sequence[ExecutedKernel]) -> int:
-    """Return the number of kernels, less those that a runtime inserted to change a layout."""
-    inserted = sum(1 for kernel in found if not kernel.nodes and any(word in kernel.kind.lower() for word in LAYOUT_WORDS))
-    return len(found) - inserted
 
 
 def _named_together(case: TestCase, found: Sequence[ExecutedKernel]) -> bool | None:

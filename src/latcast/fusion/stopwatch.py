@@ -75,7 +75,22 @@ class WorkerStopwatch:
         self.quantity = quantity
         self._client = client
         self._sink = sink
-        self._remembered, self._executed = _earlier_records(stored, quantity)
+        batches: dict[str, dict[str, np.ndarray]] = {}
+        workers: dict[str, set[str]] = {}
+        executed: dict[str, tuple[ExecutedKernel, ...]] = {}
+        for measurement in stored:
+            if measurement.reference.space != NAME or not measurement.ok:
+                continue
+            moment = measurement.environment.get(MOMENT, {})
+            tag = moment.get(BATCH)
+            if tag is not None and bool(measurement.executed) == quantity.plan.profile:
+                costs = quantity.costs(measurement)
+                if costs.all():
+                    batches.setdefault(tag, {})[measurement.reference.key] = costs
+                    workers.setdefault(tag, set()).add(str(moment.get("worker")))
+            if measurement.executed:
+                executed[measurement.reference.key] = measurement.executed
+        self._remembered, self._executed = [_batch(batches[tag], workers[tag]) for tag in batches], executed
 
     def time(self, networks: Sequence[Reference]) -> TimedBatch:
         tag = uuid4().hex[:12]
@@ -125,25 +140,3 @@ def _batch(costs: Mapping[str, np.ndarray], workers: set[str], failures: Mapping
     most = max((len(rounds) for rounds in costs.values()), default=0)
     whole = {key: rounds for key, rounds in costs.items() if len(rounds) == most}
     return TimedBatch(whole, next(iter(workers)) if len(workers) == 1 else "", failures)
-
-
-def _earlier_records(
-    stored: Iterable[Measurement], quantity: Quantity
-) -> tuple[list[TimedBatch], dict[str, tuple[ExecutedKernel, ...]]]:
-    """Return the batches of a quantity and the executed kernels of earlier records."""
-    batches: dict[str, dict[str, np.ndarray]] = {}
-    workers: dict[str, set[str]] = {}
-    executed: dict[str, tuple[ExecutedKernel, ...]] = {}
-    for measurement in stored:
-        if measurement.reference.space != NAME or not measurement.ok:
-            continue
-        moment = measurement.environment.get(MOMENT, {})
-        tag = moment.get(BATCH)
-        if tag is not None and bool(measurement.executed) == quantity.plan.profile:
-            costs = quantity.costs(measurement)
-            if costs.all():
-                batches.setdefault(tag, {})[measurement.reference.key] = costs
-                workers.setdefault(tag, set()).add(str(moment.get("worker")))
-        if measurement.executed:
-            executed[measurement.reference.key] = measurement.executed
-    return [_batch(batches[tag], workers[tag]) for tag in batches], executed

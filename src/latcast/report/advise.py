@@ -38,7 +38,7 @@ MOST_ON_CPU = 0.1
 
 
 @dataclass(frozen=True)
-class Choice:
+class RankedPlatform:
     """One platform of the device.
 
     Attributes:
@@ -132,7 +132,7 @@ class Advice:
     model: str
     on: tuple[str, ...]
     sure_percent: float
-    choices: tuple[Choice, ...]
+    choices: tuple[RankedPlatform, ...]
     decisions: tuple[Decision, ...]
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
         fastest = JointPlatforms(tuple(judged)).fastest_probability().tolist()
     first_ms = ranked[0].latency_ms
     choices = [
-        Choice(
+        RankedPlatform(
             each.platform, each.latency_ms, each.low_ms, each.high_ms, each.level,
             fastest[place] if place < len(fastest) else None,
             joint.slower_probability(0, place) if place and _comparable(ranked[0], each) else None,
@@ -279,23 +279,19 @@ def _decision(found: _Ranked, question: str, trait: str, first: int, other: int)
     low, high = found.joint.ratio(first, other)
     comparable = _comparable(a, b)
     probability = found.joint.slower_probability(first, other) if comparable else None
-    gains = tuple(sorted(_gains(a, b), key=lambda each: -abs(each.other_ms - each.first_ms)))
+    # Variants that a runtime selects count with their type.
+    sums: dict[str, list[float]] = {}
+    for place, one in enumerate((a, b)):
+        for name, latency_ms in (*one.by_type().items(), ("overhead", one.overhead_ms)):
+            sums.setdefault(name.partition(".")[0], [0.0, 0.0])[place] += latency_ms
+    gains = tuple(
+        sorted((KernelGain(name, *pair) for name, pair in sums.items()), key=lambda each: -abs(each.other_ms - each.first_ms))
+    )
     return Decision(
         question, getattr(found.traits[first], trait), getattr(found.traits[other], trait), a.platform, b.platform,
         b.latency_ms / a.latency_ms if a.latency_ms > 0 else 1.0, low, high, 100 * LEVEL if comparable else None, probability,
         probability is not None and 100 * probability >= found.sure_percent, gains, tuple(_reasons(gains, a, b)),
     )  # fmt: skip
-
-
-def _gains(a: Prediction, b: Prediction) -> Iterator[KernelGain]:
-    """Return latencies by kernel type; variants that a runtime selects count with their type."""
-    sums: dict[str, list[float]] = {}
-    for place, found in enumerate((a, b)):
-        for name, latency_ms in found.by_type().items():
-            sums.setdefault(name.partition(".")[0], [0.0, 0.0])[place] += latency_ms
-        sums.setdefault("overhead", [0.0, 0.0])[place] += found.overhead_ms
-    for name, (first_ms, other_ms) in sums.items():
-        yield KernelGain(name, first_ms, other_ms)
 
 
 def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Iterator[str]:

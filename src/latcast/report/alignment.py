@@ -76,9 +76,8 @@ def align(a: Sequence[KernelLatency], b: Sequence[KernelLatency]) -> tuple[Kerne
         found += (KernelChange(CAME, None, new) for new in b[b_done:column])
         if row < len(a):
             same = _same(a[row], b[column])
-            found.append(
-                KernelChange(SAME if same else CHANGED, a[row], b[column], {} if same else _changed_fields(a[row], b[column]))
-            )
+            changed = {name: values for name, values in _both(a[row], b[column]).items() if values[0] != values[1]}
+            found.append(KernelChange(SAME if same else CHANGED, a[row], b[column], {} if same else changed))
         a_done, b_done = row + 1, column + 1
     return tuple(found)
 
@@ -91,22 +90,7 @@ def _between(a: Sequence[KernelLatency], b: Sequence[KernelLatency]) -> list[tup
     """Places of kernels that stand for each other between those at the beginning and the end that are the same."""
     if len(a) * len(b) > MOST_ALIGNED:
         return [(place, place) for place, (one, other) in enumerate(zip(a, b, strict=False)) if _likeness(one, other)]
-    return _best_pairs([[_likeness(one, other) for other in b] for one in a])
-
-
-def _likeness(a: KernelLatency, b: KernelLatency) -> float:
-    """0 for kernels of two types, which do not stand for each other; from 1 to 2 for others, and 3 or more for the same."""
-    if a.kernel_type != b.kernel_type:
-        return 0.0
-    named = 0.5 * (a.name == b.name)
-    if _same(a, b):
-        return 3.0 + named
-    numbers = [min(x, y) / max(x, y) if x != y else 1.0 for x, y in _both(a, b).values() if max(x, y) > 0]
-    return 1.0 + named + 0.5 * (sum(numbers) / len(numbers) if numbers else 1.0)
-
-
-def _best_pairs(likeness: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Places of kernels that stand for each other, in order, with the largest sum of likenesses."""
+    likeness = [[_likeness(one, other) for other in b] for one in a]
     rows, columns = len(likeness), len(likeness[0]) if likeness else 0
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for row in range(rows - 1, -1, -1):
@@ -125,12 +109,19 @@ def _best_pairs(likeness: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
     return pairs
 
 
+def _likeness(a: KernelLatency, b: KernelLatency) -> float:
+    """0 for kernels of two types, which do not stand for each other; from 1 to 2 for others, and 3 or more for the same."""
+    if a.kernel_type != b.kernel_type:
+        return 0.0
+    named = 0.5 * (a.name == b.name)
+    if _same(a, b):
+        return 3.0 + named
+    numbers = [min(x, y) / max(x, y) if x != y else 1.0 for x, y in _both(a, b).values() if max(x, y) > 0]
+    return 1.0 + named + 0.5 * (sum(numbers) / len(numbers) if numbers else 1.0)
+
+
 def _both(a: KernelLatency, b: KernelLatency) -> dict[str, tuple[float, float]]:
     return {name: (value, b.configuration[name]) for name, value in a.configuration.items() if name in b.configuration}
-
-
-def _changed_fields(a: KernelLatency, b: KernelLatency) -> dict[str, tuple[float, float]]:
-    return {name: values for name, values in _both(a, b).items() if values[0] != values[1]}
 
 
 def diff_lines(changes: Sequence[KernelChange]) -> Iterator[str]:
@@ -148,29 +139,27 @@ def diff_lines(changes: Sequence[KernelChange]) -> Iterator[str]:
             left = changes[previous + 1 : index]
             yield f"@@ {len(left)} the same, {milliseconds(sum(each.difference_ms for each in left))} ms @@"
         previous = index
-        yield _line(change)
+        kernel = change.b or change.a
+        assert kernel is not None
+        if change.change == CHANGED and change.a is not None:
+            fused = change.a.operators != kernel.operators
+            said = [
+                f"{name} {old:g} -> {new:g}" for name, (old, new) in change.fields.items() if not (fused and _of_fusion(name))
+            ]
+            if fused:
+                said.append(f"{'+'.join(change.a.operators)} -> {'+'.join(kernel.operators)}")
+            latency = f"{milliseconds(change.a.latency_ms)} -> {milliseconds(kernel.latency_ms)} ms"
+        else:
+            numbers = {} if change.change == SAME else kernel.configuration
+            said = [f"{name} {value:g}" for name, value in numbers.items() if value not in (0, 1) and not _of_fusion(name)]
+            latency = f"{milliseconds(kernel.latency_ms)} ms"
+        yield (f"{_SIGNS[change.change]} {kernel.name}: {kernel.kernel_type}{' ' if said else ''}{', '.join(said)}: {latency}")
     left = changes[previous + 1 :]
     if left:
         yield f"@@ {len(left)} the same, {milliseconds(sum(each.difference_ms for each in left))} ms @@"
 
 
 _SIGNS = {SAME: " ", CHANGED: "!", WENT: "-", CAME: "+"}
-
-
-def _line(change: KernelChange) -> str:
-    kernel = change.b or change.a
-    assert kernel is not None
-    if change.change == CHANGED and change.a is not None:
-        fused = change.a.operators != kernel.operators
-        said = [f"{name} {old:g} -> {new:g}" for name, (old, new) in change.fields.items() if not (fused and _of_fusion(name))]
-        if fused:
-            said.append(f"{'+'.join(change.a.operators)} -> {'+'.join(kernel.operators)}")
-        latency = f"{milliseconds(change.a.latency_ms)} -> {milliseconds(kernel.latency_ms)} ms"
-    else:
-        shown = {} if change.change == SAME else kernel.configuration
-        said = [f"{name} {value:g}" for name, value in shown.items() if value not in (0, 1) and not _of_fusion(name)]
-        latency = f"{milliseconds(kernel.latency_ms)} ms"
-    return f"{_SIGNS[change.change]} {kernel.name}: {kernel.kernel_type}{' ' if said else ''}{', '.join(said)}: {latency}"
 
 
 def _of_fusion(field: str) -> bool:

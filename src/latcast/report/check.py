@@ -299,6 +299,8 @@ def check(
     if bool(limits) + (budget is not None) + (against is not None) != 1:
         raise LatcastError("expected limits, a budget or a base to check against, and one of these alone")
     if limits:
+        if not is_one(on) and not on:
+            raise LatcastError("limits need platforms that they hold on")
         budget = [Tier("", (on,) if is_one(on) else tuple(cast("Sequence[On]", on)), **limits)]
     if fail_above is None:
         fail_above = MOST_LIKELY if against is None else LIKELY_GROWN
@@ -314,8 +316,9 @@ def check(
     for model in listed:
         try:
             graph = read_model(model, reading)
-            if against is None:
-                _require_tier(graph, tiers)
+            if against is None and not any(tier.holds_for(graph.name) for tier in tiers):
+                known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
+                raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
         except LatcastError as problem:
             if len(listed) == 1:
                 raise
@@ -332,31 +335,18 @@ def check(
     checks, used, names = [], [], []
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
-        for name in _named(tier) if held else ():
+        try:
+            platforms = resolve_platforms(tier.platforms) if held else []
+        except LatcastError as problem:
+            if not tier.name:
+                raise
+            raise type(problem)(f"tier {tier.name}: {problem}") from problem
+        for name in platforms:
             [predictor] = load_all([name])
             used.append(predictor)
             names.append(name)
             checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above)]
     return _report(checks, used, names, fail_above, refused)
-
-
-def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
-    """Raise :class:`LatcastError` where no tier holds for a model."""
-    if not any(tier.holds_for(graph.name) for tier in tiers):
-        known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
-        raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
-
-
-def _named(tier: Tier) -> list[On]:
-    """Return the platforms of a tier, each once."""
-    if not tier.platforms:
-        raise LatcastError("limits need platforms that they hold on")
-    try:
-        return resolve_platforms(tier.platforms)
-    except LatcastError as problem:
-        if not tier.name:
-            raise
-        raise type(problem)(f"tier {tier.name}: {problem}") from problem
 
 
 def _of_tier(graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float) -> Iterable[Check]:

@@ -227,7 +227,14 @@ def choose(
                            f"{columns[0].parameters.min():.3g}")  # fmt: skip
     candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
     platforms = tuple(each.platform.id for each in predictors)
-    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, _warnings(predictors, published=models is None))
+    said = [
+        f"{each.platform}: this bundle's interval is not calibrated, so that the certainty is not known"
+        for each in predictors
+        if each.interval.level is None
+    ]
+    if (models is None) and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
+        said.append("accuracies are those of the published weights, before quantising to 8 bits")
+    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(said))
     return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
 
 
@@ -396,15 +403,3 @@ def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: S
     graph = next((each for each in graphs or () if each.name == pick.name), None) or read_model(pick.name)
     parts = [(platform, partition(graph, delegate)) for platform, delegate in delegates if delegate is not None]
     return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts if each.on_cpu]
-
-
-def _warnings(predictors: Sequence[PlatformPredictor], *, published: bool) -> tuple[str, ...]:
-    """Return warnings of intervals that are not calibrated, and of published accuracies at 8 bits."""
-    found = [
-        f"{each.platform}: this bundle's interval is not calibrated, so that the certainty is not known"
-        for each in predictors
-        if each.interval.level is None
-    ]
-    if published and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
-        found.append("accuracies are those of the published weights, before quantising to 8 bits")
-    return tuple(found)

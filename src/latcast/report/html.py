@@ -13,7 +13,7 @@ from latcast.extras import require
 from latcast.forecast import On
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
-from latcast.predictors.prediction import KernelLatency, Prediction
+from latcast.predictors.prediction import Prediction
 from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
 from latcast.version import VERSION
@@ -139,7 +139,7 @@ def icicle(found: Prediction) -> Cell:
             if not (place.cells and place.cells[-1].name == part and place.cells[-1].cells):
                 place.cells.append(Cell(part))
             place = place.cells[-1]
-        place.cells.append(Cell(_short_name(kernel), kernel.latency_ms, limit=kernel.limit))
+        place.cells.append(Cell(kernel.kernel_type if kernel.module else kernel.name, kernel.latency_ms, limit=kernel.limit))
     if found.overhead_ms > 0:
         root.cells.append(Cell("overhead", found.overhead_ms, limit="overhead"))
     _sum_up(root)
@@ -147,11 +147,6 @@ def icicle(found: Prediction) -> Cell:
     _trim(root, SMALLEST_SHARE * whole_ms)
     _shares(root, whole_ms)
     return root
-
-
-def _short_name(kernel: KernelLatency) -> str:
-    """Return a kernel's label within its module: its type."""
-    return kernel.kernel_type if kernel.module else kernel.name
 
 
 def _sum_up(cell: Cell) -> None:
@@ -229,8 +224,17 @@ def _lanes(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _drawing(explanation: Explanation) -> dict[str, Any]:
-    """Paths of the graph's connections beside its rows."""
+def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
+    """Return what the template shows of one platform."""
+    found = explanation.prediction
+    whole_ms = found.latency_ms or 1.0
+    slowest_ms = max((kernel.latency_ms for kernel in found.kernels), default=0.0) or 1.0
+    largest_ms = max((-hint.difference_ms for hint in explanation.hints), default=0.0) or 1.0
+    modules = any(kernel.module for kernel in found.kernels)
+    counts: dict[str, int] = {}
+    for kernel in found.kernels:
+        counts[kernel.kernel_type] = counts.get(kernel.kernel_type, 0) + 1
+    by_limit, cells = found.by_limit(), icicle(found)
     pairs = connections(explanation)
     skips = _lanes([(first, last) for first, last in pairs if abs(last - first) > 1])
     width = LANE_WIDTH * (2 + max((lane for _, _, lane in skips), default=0) + 1)
@@ -247,26 +251,6 @@ def _drawing(explanation: Explanation) -> dict[str, Any]:
                       f"{middle(first) + ROW_HEIGHT / 2:g}V{middle(last) - ROW_HEIGHT / 2:g}C{left:g} {middle(last):g} {left:g} "
                       f"{middle(last):g} {right:g} {middle(last):g}")  # fmt: skip
     return {
-        "width": width,
-        "height": ROW_HEIGHT * len(explanation.prediction.kernels),
-        "right": right,
-        "straight": "".join(straight),
-        "curved": curved,
-    }
-
-
-def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
-    """Return what the template shows of one platform."""
-    found = explanation.prediction
-    whole_ms = found.latency_ms or 1.0
-    slowest_ms = max((kernel.latency_ms for kernel in found.kernels), default=0.0) or 1.0
-    largest_ms = max((-hint.difference_ms for hint in explanation.hints), default=0.0) or 1.0
-    modules = any(kernel.module for kernel in found.kernels)
-    counts: dict[str, int] = {}
-    for kernel in found.kernels:
-        counts[kernel.kernel_type] = counts.get(kernel.kernel_type, 0) + 1
-    cells = icicle(found)
-    return {
         "id": found.platform,
         "found": found,
         "memory": explanation.memory_line(),
@@ -277,7 +261,7 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
             "low": 100 * found.low_ms / longest_ms,
             "width": 100 * (found.high_ms - found.low_ms) / longest_ms,
         },
-        "limits": [(name, spent_ms, 100 * spent_ms / whole_ms) for name, spent_ms in _in_order(found.by_limit()).items()],
+        "limits": [(name, by_limit[name], 100 * by_limit[name] / whole_ms) for name in LIMITS if name in by_limit],
         "types": [(name, counts[name], spent_ms, 100 * spent_ms / whole_ms) for name, spent_ms in found.by_type().items()],
         "overhead": 100 * found.overhead_ms / whole_ms,
         "modules": modules,
@@ -297,9 +281,11 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
             }
             for place, kernel in enumerate(found.kernels)
         ],
-        "drawing": _drawing(explanation),
+        "drawing": {
+            "width": width,
+            "height": ROW_HEIGHT * len(explanation.prediction.kernels),
+            "right": right,
+            "straight": "".join(straight),
+            "curved": curved,
+        },
     }
-
-
-def _in_order(by_limit: dict[str, float]) -> dict[str, float]:
-    return {name: by_limit[name] for name in LIMITS if name in by_limit}

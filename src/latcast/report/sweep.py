@@ -18,7 +18,6 @@ from latcast.forecast import On, is_one, load_all
 from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
-from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.records import milliseconds
 
@@ -187,21 +186,12 @@ def sweep(
     if not graphs and problem is not None:
         raise problem
     varies = _what_varies([each for _, each in listed])
-    found_on = [_on_platform(predictor, graphs, varies, tuple(refused), breakdown=breakdown) for predictor in predictors]
-    return found_on[0] if is_one(on) else found_on
-
-
-def _on_platform(
-    predictor: PlatformPredictor,
-    graphs: Sequence[tuple[int, Shapes, Graph]],
-    varies: str,
-    refused: tuple[tuple[int, str], ...],
-    *,
-    breakdown: bool,
-) -> Sweep:
-    predictions = predictor.predict_many([graph for _, _, graph in graphs], breakdown=breakdown)
-    points = tuple(SweepPoint(size, each, found) for (size, each, _), found in zip(graphs, predictions, strict=True))
-    return Sweep(predictions[0].model, predictor.platform.id, varies, points, refused)
+    sweeps = []
+    for predictor in predictors:
+        predictions = predictor.predict_many([graph for _, _, graph in graphs], breakdown=breakdown)
+        points = tuple(SweepPoint(size, each, one) for (size, each, _), one in zip(graphs, predictions, strict=True))
+        sweeps.append(Sweep(predictions[0].model, predictor.platform.id, varies, points, tuple(refused)))
+    return sweeps[0] if is_one(on) else sweeps
 
 
 class Resizing:

@@ -150,7 +150,13 @@ def search_encodings(
     watch = watch or (lambda share: None)
     members = objective.members
     if members is None and not objective.costly and predictor.supernet.size <= SMALL_SPACE:
-        members = _list_members(predictor, watch)
+        members = predictor.supernet.all_members()
+        if isinstance(predictor.kernels, SegmentKernels):
+            # Kernels are found once and kept in a table.
+            for start in range(0, len(members), TOLD):
+                predictor.kernels.lookup(members[start : start + TOLD])
+                watch(min(1.0, (start + TOLD) / len(members)))
+            keep_table(predictor.kernels)
     if members is not None:
         found = _evaluate(predictor, objective, members)
         limited_ms = found.limited_ms(confident=plan.confident)
@@ -166,18 +172,6 @@ def search_encodings(
     return SearchResult(
         predictor, objective.name, plan.max_latency_ms, plan.confident, evaluations, members is not None, front
     )  # fmt: skip
-
-
-def _list_members(predictor: EncodingPredictor, watch: Watch) -> np.ndarray:
-    """Return every network of a small space; their kernels are found once and kept in a table."""
-    kernels = predictor.kernels
-    members = predictor.supernet.all_members()
-    if isinstance(kernels, SegmentKernels):
-        for start in range(0, len(members), TOLD):
-            kernels.lookup(members[start : start + TOLD])
-            watch(min(1.0, (start + TOLD) / len(members)))
-        keep_table(kernels)
-    return members
 
 
 def _evaluate(predictor: EncodingPredictor, objective: Objective, encodings: np.ndarray) -> Evaluated:

@@ -88,20 +88,17 @@ class CallableObjective:
         for encoding in encodings.tolist():
             key = tuple(encoding)
             if key not in self.known:
-                self.known[key] = self._value(np.array(key))
+                parameters = self._supernet.decode(np.array(key))
+                value = self._function(parameters)
+                try:
+                    number = float(value)
+                except (TypeError, ValueError):
+                    number = math.nan
+                if not math.isfinite(number):
+                    raise LatcastError(f"{self.name} gave {value!r} for {json.dumps(parameters)}; expected a finite number")
+                self.known[key] = number
             found.append(self.known[key])
         return np.array(found)
-
-    def _value(self, encoding: np.ndarray) -> float:
-        parameters = self._supernet.decode(encoding)
-        value = self._function(parameters)
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise LatcastError(f"{self.name} gave {value!r} for {json.dumps(parameters)}; expected a finite number")
-        return number
 
 
 class TableObjective:

@@ -102,21 +102,18 @@ def advise(workload: Convolution, device: DeviceProfile, count: int = 5) -> Size
     situation = Situation(workload.grid, workload.descriptor, device)
     ranking = rank(candidate_array(workload.grid, device.limits), situation)
     default = kfast(workload.grid, workload.descriptor, device.limits)
-    *shortlist, judged_default = _judge([*ranking.shortlist(count), default], situation)
-    why = {found.rule: found.why for found in ranking.judgements}
-    return SizeAdvice(
-        workload, len(ranking.sizes), ranking.survivors, ranking.applied, why, tuple(shortlist), judged_default
-    )  # fmt: skip
-
-
-def _judge(sizes: Sequence[WorkGroup], situation: Situation) -> list[JudgedSize]:
+    sizes = [*ranking.shortlist(count), default]
     shapes = sizes_array(sizes)
     judgements = judge_sizes(shapes, situation)
     padding = padding_share(shapes, situation).tolist()
     accesses: Sequence[float | None] = [None] * len(sizes)
     if situation.kernel.accesses_counted:
         accesses = accesses_per_item(shapes, situation.kernel).tolist()
-    return [
+    *shortlist, judged_default = [
         JudgedSize(size, {found.rule: found.verdict(row) for found in judgements}, padding[row], accesses[row])
         for row, size in enumerate(sizes)
     ]
+    why = {found.rule: found.why for found in ranking.judgements}
+    return SizeAdvice(
+        workload, len(ranking.sizes), ranking.survivors, ranking.applied, why, tuple(shortlist), judged_default
+    )  # fmt: skip

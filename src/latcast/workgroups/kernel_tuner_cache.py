@@ -57,28 +57,24 @@ def read_cache(path: str | Path, device: DeviceProfile | None = None) -> list[Si
     path = Path(path)
     text = read_bytes(path, error=DatasetError)
     try:
-        return _read_sweeps(_parse(text), device)
+        try:
+            data = parse_json(text, "the file", error=DatasetError)
+        except DatasetError as problem:
+            try:
+                data = parse_json(text.rstrip().rstrip(b",") + b"}}", "the file", error=DatasetError)
+            except DatasetError:
+                raise problem from None
+        if not isinstance(data, dict):
+            raise DatasetError(f"holds a {type(data).__name__}; expected a JSON object, a cache file of Kernel Tuner")
+        for key in ("device_name", "kernel_name", "problem_size", "tune_params_keys", "cache"):
+            if key not in data:
+                raise DatasetError(f"no '{key}'; expected a cache file of Kernel Tuner")
+        for key, (kind, name) in _TYPES.items():
+            if not isinstance(data.get(key, kind()), kind):
+                raise DatasetError(f"'{key}' is a {type(data[key]).__name__}; expected {name}")
+        return _read_sweeps(data, device)
     except (LatcastError, OverflowError) as problem:
         raise DatasetError(f"{path}: {problem}") from problem
-
-
-def _parse(text: bytes) -> Mapping[str, Any]:
-    try:
-        data = parse_json(text, "the file", error=DatasetError)
-    except DatasetError as problem:
-        try:
-            data = parse_json(text.rstrip().rstrip(b",") + b"}}", "the file", error=DatasetError)
-        except DatasetError:
-            raise problem from None
-    if not isinstance(data, dict):
-        raise DatasetError(f"holds a {type(data).__name__}; expected a JSON object, a cache file of Kernel Tuner")
-    for key in ("device_name", "kernel_name", "problem_size", "tune_params_keys", "cache"):
-        if key not in data:
-            raise DatasetError(f"no '{key}'; expected a cache file of Kernel Tuner")
-    for key, (kind, name) in _TYPES.items():
-        if not isinstance(data.get(key, kind()), kind):
-            raise DatasetError(f"'{key}' is a {type(data[key]).__name__}; expected {name}")
-    return data
 
 
 def _read_sweeps(data: Mapping[str, Any], device: DeviceProfile | None) -> list[SizeSweep]:

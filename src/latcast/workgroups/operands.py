@@ -126,11 +126,6 @@ def make_operands(workload: Convolution) -> Operands:
     padded_weights, padded_bias = (
         np.concatenate([array, np.zeros((added, *array.shape[1:]), array.dtype)]) for array in (weights, bias)
     )
-    return Operands(source, padded_weights, padded_bias, _convolve(workload, source, weights, bias))
-
-
-def _convolve(workload: Convolution, source: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return the convolution as one product for each position of the filter."""
     height, width = workload.out_h, workload.out_w
     numbers = constants(workload)
     top, left = numbers["PAD_TOP"], numbers["PAD_LEFT"]
@@ -148,4 +143,4 @@ def _convolve(workload: Convolution, source: np.ndarray, weights: np.ndarray, bi
             pixels = window.transpose(1, 2, 0, 3).reshape(height * width, -1)
             taps = weights[:, ky, kx].transpose(1, 2, 0, 3).reshape(pixels.shape[1], -1)
             result += (pixels @ taps).reshape(height, width, -1, VECTOR).transpose(2, 0, 1, 3)
-    return result
+    return Operands(source, padded_weights, padded_bias, result)

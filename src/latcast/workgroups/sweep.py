@@ -133,8 +133,4 @@ class SizeSweep:
 
     def index_of(self, size: WorkGroup) -> int | None:
         """Return the row of a size; None where it did not run."""
-        return self._rows.get(size)
-
-    @cached_property
-    def _rows(self) -> Mapping[WorkGroup, int]:
-        return {size: row for row, size in enumerate(self.sizes)}
+        return self.sizes.index(size) if size in self.sizes else None

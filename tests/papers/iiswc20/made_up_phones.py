@@ -49,11 +49,6 @@ def made_up() -> PublishedPhones:
     )
     return PublishedPhones(
         phones=tuple(f"phone{index}/tflite-unstated/1large/int8" for index in range(PHONES)),
-        models=tuple(str(device["model"]) for device in hardware),
-        hardware=hardware,
-        mean_ms=halves.mean(axis=0),
-        median_ms=np.median(halves, axis=0),
-        halves_ms=halves,
-        layers=tuple(layers),
-        mega_macs=dense + depthwise,
-    )
+        models=tuple(str(device["model"]) for device in hardware), hardware=hardware, mean_ms=halves.mean(axis=0),
+        median_ms=np.median(halves, axis=0), halves_ms=halves, layers=tuple(layers), mega_macs=dense + depthwise,
+    )  # fmt: skip

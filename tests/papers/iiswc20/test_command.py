@@ -40,13 +40,6 @@ def test_a_figure_as_json_names_splits_and_noise(papers: Latcast, made_up_data: 
     assert papers(*command).json == found
 
 
-def test_an_unknown_figure_is_refused_in_one_line(papers: Latcast, made_up_data: Path) -> None:
-    found = papers("iiswc20", "--data", made_up_data, "--only", "figure 99")
-
-    assert found.code == 1
-    assert "'figure 99' is not reproduced" in found.err
-
-
 def test_a_folder_without_the_dataset_is_refused(papers: Latcast, tmp_path: Path) -> None:
     for options in ((), ("--analyse",)):
         found = papers("iiswc20", "--data", tmp_path, *options)

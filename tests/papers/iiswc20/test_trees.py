@@ -9,9 +9,9 @@ from papers.iiswc20.trees import (
     WIDTH,
     BoostingSettings,
     GridBoosting,
-    PaddedLayers,
-    StaticFeatures,
     fit_paper_trees,
+    padded,
+    static_features,
 )
 
 ONE_TREE = BoostingSettings(trees=1, depth=1, learning_rate=1.0, regularisation=0.0)
@@ -139,19 +139,10 @@ KNOWN = (
 
 
 def test_a_device_is_its_cpu_one_hot_its_frequency_and_its_memory() -> None:
-    features = StaticFeatures.of(KNOWN)
-
-    assert features.cpus == ("7", "Cortex-A53")
-    assert features.features(KNOWN).tolist() == [[1, 0, 2.0, 4], [0, 1, 1.5, 2]]
-
-
-def test_an_unknown_cpu_is_none_of_the_known_ones() -> None:
-    assert StaticFeatures.of(KNOWN).features([{"cpu": "Kryo", "ghz": 3.0, "ram_gb": 8}]).tolist() == [[0, 0, 3.0, 8]]
-
-
-def test_a_device_without_frequency_is_refused_by_name() -> None:
-    with pytest.raises(TrainingError, match="'Odd' are not known"):
-        StaticFeatures.of(KNOWN).features([{"model": "Odd", "cpu": "Kryo"}])
+    assert static_features(KNOWN, KNOWN).tolist() == [[1, 0, 2.0, 4], [0, 1, 1.5, 2]]
+    assert static_features(KNOWN, [{"cpu": "Kryo", "ghz": 3.0, "ram_gb": 8}]).tolist() == [[0, 0, 3.0, 8]]
+    with pytest.raises(TrainingError, match="'Odd'"):
+        static_features(KNOWN, [{"model": "Odd", "cpu": "Kryo"}])
 
 
 SHORT = np.array([[1.0, 0, 0, 0, 0, 224, 112, 3, 32, 3, 2, 1, 1000.0]])
@@ -164,17 +155,10 @@ LONG = np.array(
 
 
 def test_layers_are_divided_by_the_largest_and_filled_up_to_the_longest() -> None:
-    """Sides by 224, windows by 7, channels and multiply-accumulates by the largest of the known networks: 64 and 4000."""
-    features = PaddedLayers.of([SHORT, LONG]).features([SHORT, LONG]).reshape(2, 2, WIDTH)
+    """Sides by 224, windows by 7, channels and multiply-accumulates by the largest of all networks: 64 and 4000."""
+    features = padded([SHORT, LONG]).reshape(2, 2, WIDTH)
 
     np.testing.assert_allclose(features[0, 0], [1, 0, 0, 0, 0, 1, 0.5, 3 / 64, 0.5, 3 / 7, 2, 1, 0.25])
     np.testing.assert_allclose(features[1, 0], [1, 0, 0, 0, 0, 0.5, 0.25, 0.5, 1, 1, 2, 3, 1])
     np.testing.assert_allclose(features[1, 1], [0, 0, 0, 0, 1, 0.25, 1 / 224, 1, 1, 8, 56, 0, 0.5])
     assert (features[0, 1] == PADDING_VALUE).all()
-
-
-def test_of_a_network_longer_than_any_known_the_first_layers_count() -> None:
-    known = PaddedLayers.of([SHORT])
-
-    assert known.features([LONG]).shape == (1, WIDTH)
-    np.testing.assert_allclose(known.features([LONG])[0, [7, 12]], [1, 4])

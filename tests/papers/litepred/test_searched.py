@@ -48,16 +48,8 @@ def test_the_share_within_the_limit_is_of_what_was_measured(predictor: PlatformP
     found = picks_comparison([(platform, picks)])
 
     first, *_, total = found.rows
-    assert first == (
-        platform.name,
-        SPACE,
-        "prediction",
-        4,
-        3,
-        pytest.approx(200 / 3),
-        125.0,
-        pytest.approx(100 * (1 / 9 + 0.2) / 3),
-    )
+    assert first[:5] == (platform.name, SPACE, "prediction", 4, 3)
+    assert first[5:] == pytest.approx((200 / 3, 125.0, 100 * (1 / 9 + 0.2) / 3))
     assert total == ("all", "all", "upper bound", 1, 1, 100.0, 80.0, 0.0)
 
 

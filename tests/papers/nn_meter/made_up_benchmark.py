@@ -43,16 +43,9 @@ def measurement(reference: Reference, platform: Platform, moment: int) -> Measur
     executed = tuple(ExecutedKernel(kernel.name, "made up", kernel.nodes, true_ms(kernel, platform)) for kernel in kernels)
     whole = OVERHEAD_MS + sum(kernel.latency_ms for kernel in executed)
     return Measurement(
-        platform.id,
-        reference,
-        runs_ms=(whole * (1 - NOISE / 2), whole * (1 + NOISE / 2)),
-        rounds=(0, 1),
-        latency_ms=whole,
-        raw_latency_ms=whole,
-        variation=0.0,
-        taken_at=f"2026-01-01T00:{moment // 60:02d}:{moment % 60:02d}Z",
-        executed=executed,
-    )
+        platform.id, reference, runs_ms=(whole * (1 - NOISE / 2), whole * (1 + NOISE / 2)), rounds=(0, 1), latency_ms=whole,
+        raw_latency_ms=whole, variation=0.0, taken_at=f"2026-01-01T00:{moment // 60:02d}:{moment % 60:02d}Z", executed=executed,
+    )  # fmt: skip
 
 
 def kernel_measurement(reference: Reference, moment: int) -> Measurement:

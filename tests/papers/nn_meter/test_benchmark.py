@@ -120,12 +120,9 @@ def probed(measurement: Measurement, quiet_ms: float) -> Measurement:
     settings = {"probe": {"key": KEY, "parts": ["compute"], "quiet_ms": [quiet_ms]}}
     whole = measurement.latency_ms or 0.0
     return replace(
-        measurement,
-        probe_ms=(2.0, 2.0),
-        probe_parts_ms={"compute": (2.0, 2.0)},
-        latency_ms=whole * quiet_ms / 2,
+        measurement, probe_ms=(2.0, 2.0), probe_parts_ms={"compute": (2.0, 2.0)}, latency_ms=whole * quiet_ms / 2,
         environment={"settings": settings, "moment": {"probe_weights": [1.0]}},
-    )
+    )  # fmt: skip
 
 
 def test_further_networks_are_learned_from_and_not_tested() -> None:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from latcast.errors import LatcastError, MissingExtraError
 from latcast.training.profiling import Stage
 from papers.harness import PaperTable
 from papers.nn_meter.benchmark import MeasuredBenchmark, Training
 from papers.nn_meter.evaluation import ITEMS, draw, reproduce
 
 QUICK = tuple(name for name in ITEMS if name not in ("figure 9", "table 10", "table 11"))
-
-
-def test_items_are_in_the_papers_order() -> None:
-    assert ITEMS == (
-        "table 2", "table 4", "figure 6", "table 8", "table 9", "figure 9", "table 10", "figure 10", "figure 11", "table 11",
-        "table 12",
-    )  # fmt: skip
 
 
 def test_everything_a_store_allows_is_made_in_order(benchmark: MeasuredBenchmark) -> None:
@@ -52,16 +43,3 @@ def test_what_can_be_drawn_is_drawn_into_the_folder(tmp_path: Path) -> None:
     files = draw([BARS, SHARES, PLAIN], tmp_path / "plots")
     assert [file.name for file in files] == ["table-8.png", "figure-6.png"]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
-
-
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="needs the extra 'plots'")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(LatcastError, match="cannot write"):
-        draw([BARS], tmp_path / "file")
-
-
-def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"latcast\[plots\]"):
-        draw([BARS], tmp_path)

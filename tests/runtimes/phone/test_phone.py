@@ -187,7 +187,9 @@ def test_a_missing_phone_is_one_line(phone: PhoneRuntime, android: Android) -> N
 
 def test_a_phone_before_android_7_tells_no_status_of_commands(phone: PhoneRuntime, android: Android) -> None:
     android.modern = False
+    before_ms = phone.clock.now_ms()
     loaded(phone).run()
+    assert phone.clock.now_ms() > before_ms
 
 
 def test_the_tool_is_pushed_once_and_networks_are_removed(phone: PhoneRuntime, android: Android) -> None:
