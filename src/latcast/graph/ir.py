@@ -27,9 +27,11 @@ AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple
 
 DTYPE_BYTES: Mapping[str, float] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
-    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "int4": 0.5, "uint4": 0.5,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "int4": 0.5, "uint4": 0.5, "int2": 0.25,
     "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
+    "complex64": 8, "complex128": 16, "string": 16, "resource": 0, "variant": 0,
 }  # fmt: skip
+"""Bytes of an element by its type; a text counts as a short one, a handle (of a variable, of a list) as nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Graph:
         weights: Names of the tensors whose values were learned (values are not kept).
         constants: Values of small constants that semantics depend on; their names are in ``tensors`` too.
         precision: "fp32", "fp16", "bf16" or "int8": what the file says it computes in.
+        notes: What its reader assumed or chose, a sentence each; warnings of its predictions.
+        run_time_sizes: Operators whose results have sizes that only values decide; here the most, or what the file says.
 
     Example:
         >>> import latcast
@@ -93,6 +97,8 @@ class Graph:
     weights: frozenset[str] = frozenset()
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     precision: str = "fp32"
+    notes: tuple[str, ...] = ()
+    run_time_sizes: tuple[str, ...] = ()
 
     @cached_property
     def producers(self) -> dict[str, Node]:

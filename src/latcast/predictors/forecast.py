@@ -123,6 +123,7 @@ def predict(
     trust: bool = False,
     breakdown: bool = True,
     example_inputs: object = None,
+    signature: str = "",
 ) -> Prediction | list[Prediction]:
     """Predict how long a network takes on a platform.
 
@@ -134,6 +135,7 @@ def predict(
         trust: Whether a ``.pt2`` file may run the code it may hold.
         breakdown: Whether to list the kernels.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
+        signature: Which signature of a ``.tflite`` file is meant; its main network by default.
 
     Returns:
         Milliseconds, with an interval (of 90 % where it is calibrated: ``level``), coverage and warnings; ``model`` is what the
@@ -152,7 +154,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     platforms = [_found(each) for each in _listed(on)]
-    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs))
+    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature))
     found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
     return found[0] if is_one(on) else found
 

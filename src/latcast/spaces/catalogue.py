@@ -268,7 +268,8 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
 
         path = Path(str(reference.parameters["path"]))
         _check_content(path, reference.parameters.get("sha256"))
-        return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
+        given = {name: reference.parameters[name] for name in ("shapes", "signature") if name in reference.parameters}
+        return load_graph(path, trust=trust, **given)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.types import kernel_graph
 

@@ -8,7 +8,7 @@ fold them when they load a model.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, overload
@@ -82,6 +82,7 @@ class Assembly:
         load: Reads a stored tensor's values, or gives None where the file does not hold them.
         infer_unknown: Output tensors of an operator outside the table, or None where they are unknown.
         strict: Whether an operator outside the table is an error.
+        reserved: Names of the file's tensors, which no tensor made up here takes.
         budget: What the import may take; nodes and known values are taken from it here.
     """
 
@@ -92,16 +93,19 @@ class Assembly:
         load: LoadValue = lambda name: None,
         infer_unknown: InferUnknown = lambda node, inputs: None,
         strict: bool = False,
+        reserved: Collection[str] = (),
         budget: Budget | None = None,
     ) -> None:
         self.name = name
         self.budget = budget or Budget()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
+        self.run_time_sizes: list[str] = []
         self._inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
         self.strict = strict
+        self._reserved = reserved
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
         self._stored: set[str] = set()
@@ -186,7 +190,7 @@ class Assembly:
             count = self._counts.get(stem, 0)
             self._counts[stem] = count + 1
             name = f"{stem}_{count}"
-            if name not in self.tensors and name not in self._aliases:
+            if name not in self.tensors and name not in self._aliases and name not in self._reserved:
                 return name
 
     def node_name(self, wanted: str, op_type: str) -> str:
@@ -335,6 +339,7 @@ class Assembly:
             weights=frozenset(weights),
             constants=constants,
             precision=precision,
+            run_time_sizes=tuple(dict.fromkeys([*self.run_time_sizes, *_run_time_sizes(nodes)])),
         )
         return check_graph(graph)
 
@@ -369,3 +374,10 @@ class Assembly:
         """Return whether a value was not learned: scalars and integers; vectors of reals are learned."""
         tensor = self.tensors[name]
         return tensor.elements == 1 or "float" not in tensor.dtype
+
+
+def _run_time_sizes(nodes: Iterable[Node]) -> Iterator[str]:
+    for node in nodes:
+        row = lookup(node.op_type)
+        if row is not None and row.sized_by_values:
+            yield node.op_type

@@ -68,7 +68,10 @@ class NcnnReading:
         budget = Budget()
         self.layers = list(read_layers(source, budget))
         self.shapes = options.shapes or {}
-        self.assembly = Assembly(source.stem, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
+        tops = {top for layer in self.layers for top in layer.tops}
+        self.assembly = Assembly(
+            source.stem, infer_unknown=self._infer_unknown, strict=options.strict, reserved=tops, budget=budget
+        )
         self.blobs: dict[str, Blob] = {}
         self._reshaped: dict[tuple[str, Shape], str] = {}
         self._unknown: list[Tensor] | None = None

@@ -21,6 +21,7 @@ import onnx
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import Array, Assembly, errors_of
+from latcast.graph.importers.foreign_files import refuse_compiled
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import (
@@ -84,7 +85,10 @@ class Reading:
                 f"it is written for opset {self.opset}; expected {FIRST_OPSET} or later: convert it with onnx.version_converter"
             )
         self.stored: dict[str, onnx.TensorProto] = {}
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
+        made = {name for node in model.graph.node for name in node.output}
+        self.assembly = Assembly(
+            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=made, budget=budget
+        )
         self.sequences: dict[str, list[str]] = {}
 
     # Tensors
@@ -226,6 +230,8 @@ class Reading:
             self.assembly.budget.take(Resource.NODES)
             special(self, node, proto, scope)
             return
+        if node.domain:
+            refuse_compiled(node.op_type)
         self._proto = proto
         if not all(not name or self.assembly.exists(name) for name in node.inputs):
             self.assembly.add(node)  # which says what is missing

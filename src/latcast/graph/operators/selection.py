@@ -170,7 +170,13 @@ define(
     Operator("OneHot", infer_one_hot, constants=frozenset({1, 2})),
     Operator("GridSample", infer_grid_sample, flops_grid_sample, sized="everywhere"),
     Operator("RoiAlign", infer_roi_align, flops_roi_align),
-    Operator("NonMaxSuppression", infer_non_max_suppression, flops_non_max_suppression, constants=frozenset({2, 3, 4})),
+    Operator(
+        "NonMaxSuppression",
+        infer_non_max_suppression,
+        flops_non_max_suppression,
+        constants=frozenset({2, 3, 4}),
+        sized_by_values=True,
+    ),
     Operator("DFT", infer_dft, flops_dft, constants=frozenset({1, 2})),
     Operator("Range", infer_range, constants=frozenset({0, 1, 2}), sized="everywhere"),
 )

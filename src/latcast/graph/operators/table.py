@@ -144,6 +144,7 @@ class Operator:
         softens_relu: A soft or leaky form of ReLU, in whose place a ReLU can stand.
         passes: Gives its first input through in inference.
         picks: Reads of its first input only what it writes: a row of an embedding, not the table.
+        sized_by_values: Gives as many elements as its inputs' values decide; its shape is the most that can be.
         sized: Has constants that may have been worked out from an input's size: "everywhere", or on the "axes" that it cuts.
         dequantises_late: May stand between an integer operator and the quantisation of its result.
         keeps_channels: Gives as many channels as its first input has, whatever their number.
@@ -178,6 +179,7 @@ class Operator:
     softens_relu: bool = False
     passes: bool = False
     picks: bool = False
+    sized_by_values: bool = False
     sized: str = ""
     dequantises_late: bool = False
     keeps_channels: bool = False
