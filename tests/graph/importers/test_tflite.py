@@ -438,6 +438,26 @@ def test_no_builtin_operator_is_refused_because_it_is_unknown(kind: str, tmp_pat
     assert graph.shape("y") == (2, 3)
 
 
+def test_an_operator_that_is_only_estimated_keeps_the_sizes_that_are_given(tmp_path: Path) -> None:
+    path = save(model([("custom:Pool", ["x"], ["y"], None)], {"x": (1, 3, 8), "y": (1, 9)}, ["x"], ["y"]), tmp_path)
+
+    graph = load_graph(path, shapes={"x": (5, 3, 8)})
+
+    assert graph.shape("y") == (5, 9)
+    assert graph.notes == ("pool:y is assumed to keep the sizes that were given, and to give [5, 9]",)
+    with pytest.raises(
+        ModelError, match=r"pool:y is not known well enough.*\[1, 4, 8\]; convert the model with inputs of that size"
+    ):
+        load_graph(path, shapes={"x": (1, 4, 8)})
+
+
+def test_a_condition_of_one_axis_chooses_rows(tmp_path: Path) -> None:
+    tensors = {"c": Typed((2,), "bool"), "a": (2, 3), "b": (2, 3), "y": (2, 3)}
+    content = model([("SELECT", ["c", "a", "b"], ["y"], None)], tensors, ["c", "a", "b"], ["y"])
+
+    assert run(content, [np.ones(2, bool), zeros(2, 3), zeros(2, 3)])[0].shape == load_graph(save(content, tmp_path)).shape("y")
+
+
 def test_complex_numbers_are_numbers(tmp_path: Path) -> None:
     tensors = {"x": (4, 1, 512), "length": ints(1, 512), "spectrum": Typed((4, 1, 257), "complex64"), "y": (4, 1, 257)}
     operations = [("RFFT2D", ["x", "length"], ["spectrum"], None), ("COMPLEX_ABS", ["spectrum"], ["y"], None)]

@@ -147,11 +147,36 @@ class Conversion:
         """Keep an operator without a counterpart.
 
         Args:
-            tensors: Its outputs; by default as the file states them, which does not hold where other input shapes are given.
+            tensors: Its outputs; by default as the file states them, with the sizes that differ in its inputs where others are
+                given.
         """
-        if tensors is None and not self.reading.shapes:
-            tensors = [self.stated(index) for index in range(len(self.outputs))]
-        self.reading.stated.update(zip(self.outputs, tensors or (), strict=False))
+        tensors = [self._followed(index) for index in range(len(self.outputs))] if tensors is None else tensors
+        self.reading.stated.update(zip(self.outputs, tensors, strict=True))
         inputs = [self.reading.use(index) for index in self.operator.inputs]
         inputs = [name for name in inputs if not name or self.assembly.tensor(name).dtype != "resource"]
         self.assembly.add(Node(self.operator.kind, self.name, tuple(inputs), tuple(self.outputs), {}, DOMAIN))
+
+    def _followed(self, output: int) -> Tensor:
+        """Return an output as the file states it, but for the sizes that its first resized input has there too.
+
+        Raises:
+            ModelError: A size that differs is not one of the output's.
+        """
+        tensor = self.stated(output)
+        if not self.reading.shapes:
+            return tensor
+        for index in self.operator.inputs:
+            name = self.reading.use(index)
+            before, now = (self.reading.file.tensors[index].shape, self.assembly.tensor(name).shape) if name else ((), ())
+            if before == now:
+                continue
+            changed = [axis for axis in range(len(now)) if axis >= len(before) or before[axis] != now[axis]]
+            if len(before) != len(now) or any(tensor.shape[axis : axis + 1] != before[axis : axis + 1] for axis in changed):
+                raise ModelError(
+                    f"operator {self.name} is not known well enough to say what shape it gives for an input of {list(now)}; "
+                    "convert the model with inputs of that size"
+                )
+            sizes = [now[axis] if axis in changed else size for axis, size in enumerate(tensor.shape)]
+            self.reading.notes.append(f"{self.name} is assumed to keep the sizes that were given, and to give {sizes}")
+            return Tensor(tuple(sizes), tensor.dtype)
+        return tensor

@@ -246,10 +246,14 @@ def _unique(c: Conversion) -> None:
     )
 
 
-def _non_max_suppression(c: Conversion) -> None:
-    """Keep the selection of boxes, of which there are as many as the file says where that number is constant."""
-    c.value(2)
-    c.keep_unknown()
+def _sized_by(position: int) -> Convert:
+    """Keep an operator whose result is as large as the file says where this input is constant."""
+
+    def convert(c: Conversion) -> None:
+        c.value(position)
+        c.keep_unknown()
+
+    return convert
 
 
 def _rank(c: Conversion) -> None:
@@ -267,6 +271,7 @@ def _same_values(c: Conversion) -> None:
 
 
 MOVEMENT: Mapping[str, Convert] = {
+    "BATCH_TO_SPACE_ND": _sized_by(1),
     "BROADCAST_ARGS": _broadcast_shapes,
     "BROADCAST_TO": _broadcast_to,
     "CAST": _cast,
@@ -279,21 +284,27 @@ MOVEMENT: Mapping[str, Convert] = {
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
     "MIRROR_PAD": _mirror_pad,
-    "NON_MAX_SUPPRESSION_V4": _non_max_suppression,
-    "NON_MAX_SUPPRESSION_V5": _non_max_suppression,
+    "NON_MAX_SUPPRESSION_V4": _sized_by(2),
+    "NON_MAX_SUPPRESSION_V5": _sized_by(2),
     "ONE_HOT": _one_hot,
     "PACK": _pack,
     "PAD": _pad,
     "PADV2": _pad,
+    "RANDOM_STANDARD_NORMAL": _sized_by(0),
+    "RANDOM_UNIFORM": _sized_by(0),
     "RANGE": _range,
     "RANK": _rank,
     "RESHAPE": _reshape,
     "RESIZE_BILINEAR": _resize("linear", "ResizeBilinearOptions"),
     "RESIZE_NEAREST_NEIGHBOR": _resize("nearest", "ResizeNearestNeighborOptions"),
     "REVERSE_V2": _reverse,
+    "SCATTER_ND": _sized_by(2),
+    "SEGMENT_SUM": _sized_by(1),
     "SHAPE": _shape,
     "SLICE": _slice,
+    "SPACE_TO_BATCH_ND": _sized_by(1),
     "SPACE_TO_DEPTH": _by_blocks("SpaceToDepth", "SpaceToDepthOptions"),
+    "SPARSE_TO_DENSE": _sized_by(1),
     "SPLIT": _split,
     "SPLIT_V": _split_by_sizes,
     "SQUEEZE": _squeeze,
@@ -303,6 +314,7 @@ MOVEMENT: Mapping[str, Convert] = {
     "TRANSPOSE": _transpose,
     "UNPACK": _unpack,
     "UNIQUE": _unique,
+    **{f"UNSORTED_SEGMENT_{each}": _sized_by(2) for each in ("MAX", "MIN", "PROD", "SUM")},
     "WHERE": _where,
     "ZEROS_LIKE": _like_zeros,
 }

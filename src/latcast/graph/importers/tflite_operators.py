@@ -199,6 +199,14 @@ def _same_inputs(op_type: str) -> Convert:
     return convert
 
 
+def _select(c: Conversion) -> None:
+    """Add a choice of elements; a condition of one axis chooses rows."""
+    condition, rank = c.input(0), len(c.shape(1))
+    if len(c.shape()) == 1 < rank:
+        condition = c.reshape(condition, (*c.shape(), *[1] * (rank - 1)))
+    c.result("Where", [condition, c.input(1), c.input(2)])
+
+
 def _unary(op_type: str, **attributes: float) -> Convert:
     def convert(c: Conversion) -> None:
         c.result(op_type, [c.input(0)], dict(attributes))
@@ -274,7 +282,11 @@ def _reverse_sequence(c: Conversion) -> None:
 def _cumsum(c: Conversion) -> None:
     options = c.options("CumsumOptions")
     attributes: Attributes = {"exclusive": int(options.Exclusive()), "reverse": int(options.Reverse())}
-    c.result("CumSum", [c.input(0), c.constant(c.ints(1)[0])], attributes)
+    known = c.reading.value(c.operator.inputs[1])
+    if known is None:
+        c.keep_unknown([c.assembly.tensor(c.input(0))])
+        return
+    c.result("CumSum", [c.input(0), c.constant(int(known.reshape(-1)[0]))], attributes)
 
 
 def _quantize(c: Conversion) -> None:
@@ -347,7 +359,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     "RELU_N1_TO_1": _bounded(-1.0, 1.0),
     "REVERSE_SEQUENCE": _reverse_sequence,
     "RSQRT": _reciprocal_root,
-    "SELECT": _same_inputs("Where"),
+    "SELECT": _select,
     "SELECT_V2": _same_inputs("Where"),
     "SOFTMAX": _unary("Softmax", axis=-1),
     "SQUARE": _square,
