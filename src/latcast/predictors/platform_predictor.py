@@ -370,7 +370,7 @@ class PlatformPredictor:
         return predictions
 
     def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> list[str]:
-        found = []
+        found = [*graph.notes]
         if graph.precision != self.platform.precision and graph.precision == "int8":
             found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"

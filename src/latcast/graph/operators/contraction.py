@@ -15,11 +15,13 @@ def _sequence(view: OperatorView) -> tuple[int, int, int, int]:
     x, recurrence = view.shape(0), view.shape(2)
     batch_first = view.int_attribute("layout", 0)
     steps, batch = (x[1], x[0]) if batch_first else (x[0], x[1])
-    return steps, batch, recurrence[0], recurrence[2]
+    return steps, batch, recurrence[0], view.int_attribute("hidden_size", recurrence[2])
 
 
 def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
+    """Return the outputs; TFLite's layers with coupled gates lack the matrices of one gate."""
     steps, batch, directions, hidden = _sequence(view)
+    gates -= view.int_attribute("input_forget", 0) and view.shape(1)[1] == (gates - 1) * hidden
     if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
         raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
     for state in (5, 6):
