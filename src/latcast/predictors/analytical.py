@@ -60,6 +60,7 @@ _COARSE_PREFIXES = (
     *((f"activation {function}", "exponential") for function in ("sigmoid", "silu", "tanh", "mish", "elu", "softplus", "exp")),
     *((f"activation {function}", "error function") for function in ("gelu", "erf")),
     ("activation hard", "hard activation"), ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+    ("resize cubic", "resize"),
     *PARTED.items(),
 )  # fmt: skip
 
