@@ -21,6 +21,7 @@ from latcast.graph.importers import (
     read_source,
     refuse_address,
 )
+from latcast.graph.input_values import Values, as_json
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import unknown_operators
 from latcast.records import Reference
@@ -39,20 +40,25 @@ def resolve_model(model: str | os.PathLike[str] | Reference, options: ModelOptio
     Args:
         model: A reference; a file, whose reference has the absolute path and the hash of the content; or, where there is no
             such file, the name of a published network: ``resnet50`` of a family, ``timm/convnext_tiny`` of a space.
-        options: Of these the shapes are kept in the reference.
+        options: Of these the shapes and the values are kept in the reference.
 
     Raises:
         ModelError: There is no such file and no such network; or the network takes no inputs of these shapes.
     """
     reference = model if isinstance(model, Reference) else _named(model) or _file(Path(model))
-    if not options.shapes:
+    if not options.shapes and not options.values:
         return reference
-    if reference.space == "file":  # which is given its shapes when it is read
-        given = {name: list(shape) for name, shape in options.shapes.items()}
-        return replace(reference, parameters={**reference.parameters, "shapes": given})
+    if reference.space == "file":  # which is given its shapes and values when it is read
+        given: dict[str, object] = {}
+        if options.shapes:
+            given["shapes"] = {name: list(shape) for name, shape in options.shapes.items()}
+        if options.values:
+            given["values"] = {name: as_json(value) for name, value in options.values.items()}
+        return replace(reference, parameters={**reference.parameters, **given})
+    _refuse_values(reference.name, options)
     from latcast.spaces.catalogue import resized
 
-    return resized(reference, options.shapes)
+    return resized(reference, options.shapes) if options.shapes else reference
 
 
 def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
@@ -70,6 +76,7 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
     if options.example_inputs is not None:
         graph = read_source(model, options)
     elif isinstance(model, Graph):
+        _refuse_values(model.name, options)
         graph = model
         if options.shapes:
             from latcast.graph.passes.reshape_inputs import reshape_inputs
@@ -124,6 +131,12 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def _refuse_values(name: str, options: ModelOptions) -> None:
+    if options.values:
+        first = next(iter(options.values))
+        raise ModelError(f"'{name}' has no branch or size that the value of '{first}' could decide; values are for model files")
+
+
 def _named(model: object) -> Reference | None:
     """Return the network that a text names; None where it is a path, or no text.
 
@@ -163,6 +176,7 @@ __all__ = [
     "ModelOptions",
     "ReadingKeywords",
     "Shapes",
+    "Values",
     "parse_shapes",
     "read_model",
     "read_models",

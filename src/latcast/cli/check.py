@@ -35,6 +35,7 @@ def check(
     ] = "table",
     output: Annotated[Path | None, Option("--output", "-o", help="Write there what is otherwise printed.")] = None,
     shape: options.Shape = None,
+    value: options.InputValue = None,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -62,7 +63,7 @@ def check(
     percentage = _percentage(max_growth)
     found = checked(
         models, budget, against=against or None, on=options.platforms_in(on) if on else (), max_growth=percentage,
-        fail_above=fail_above, shapes=options.parse_shapes(shape), trust=trust,
+        fail_above=fail_above, shapes=options.parse_shapes(shape), values=options.parse_values(value), trust=trust,
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

@@ -16,7 +16,9 @@ from latcast.records import PRECISIONS, Unit
 
 if TYPE_CHECKING:
     from latcast.devices.latency_units import UnitMismatch
+    from latcast.graph.input_values import Values
     from latcast.measure.settings import WorkerSettings
+    from latcast.networks import ModelOptions
     from latcast.predictors import forecast
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
@@ -119,6 +121,14 @@ Models = Annotated[
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 Shape = Annotated[list[str] | None, Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
+InputValue = Annotated[
+    list[str] | None,
+    Option(
+        "--value",
+        metavar="NAME=VALUE",
+        help="Value of an input that decides a branch, rounds of a loop or sizes: rate=16000, sizes=64,64 or sizes=FILE.npy.",
+    ),
+]
 Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
 Threads = Annotated[int, Option("--threads", "-t", help="Threads of one inference.", min=1)]
 ComputeUnit = Annotated[
@@ -321,6 +331,24 @@ def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     from latcast.networks import parse_shapes as parsed
 
     return parsed(texts)
+
+
+def parse_values(texts: Sequence[str] | None, option: str = "--value") -> Values:
+    """See :func:`latcast.graph.input_values.parse_values`."""
+    if not texts:
+        return {}
+    from latcast.graph.input_values import parse_values as parsed
+
+    return parsed(texts, option)
+
+
+def reading(
+    shape: Sequence[str] | None, value: Sequence[str] | None, *, strict: bool = False, trust: bool = False
+) -> ModelOptions:
+    """Return how a model is read, as the options ask for it."""
+    from latcast.networks import ModelOptions
+
+    return ModelOptions(parse_shapes(shape), strict, trust, values=parse_values(value))
 
 
 def asked_unit() -> Callable[[UnitMismatch], str] | None:

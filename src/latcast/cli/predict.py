@@ -18,6 +18,7 @@ def predict(
     models: options.Models,
     on: options.On,
     shape: options.Shape = None,
+    value: options.InputValue = None,
     breakdown: Annotated[bool, Option("--breakdown", help="Show every kernel.")] = False,
     top: Annotated[int, Option("--top", help="Show the kernels that take longest: how many.", min=0, metavar="N")] = 0,
     by: Annotated[
@@ -43,10 +44,10 @@ def predict(
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
     """
-    from latcast.networks import ModelOptions, read_model
+    from latcast.networks import read_model
     from latcast.predictors.forecast import load, predict_many
 
-    reading = ModelOptions(options.parse_shapes(shape), strict, trust)
+    reading = options.reading(shape, value, strict=strict, trust=trust)
     platforms = options.platforms_in(on)
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
     predictions: list[Prediction] = []

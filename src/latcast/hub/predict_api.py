@@ -55,6 +55,10 @@ Shared = Annotated[str | None, Query(max_length=64, description="The key of a sh
 Shapes = Annotated[
     list[str] | None, Query(max_length=16, description="Sizes of an input, for dynamic ones: input=1,3,224,224; repeatable.")
 ]
+Values = Annotated[
+    list[str] | None,
+    Query(max_length=16, description="Value of an input that decides a branch or sizes: rate=16000; repeatable."),
+]
 On = Annotated[str | None, Query(max_length=200, description="Part of a platform id, or a glob of it; all where left out.")]
 Kernels = Annotated[str | None, Query(max_length=200, description="The platform whose longest kernels are wanted instead.")]
 Top = Annotated[int, Query(ge=1, le=MAX_KERNELS, description="How many kernels.")]
@@ -93,6 +97,7 @@ class PredictApi:
         model: Published = None,
         shared: Shared = None,
         shape: Shapes = None,
+        value: Values = None,
         on: On = None,
         kernels: Kernels = None,
         top: Top = 15,
@@ -107,6 +112,7 @@ class PredictApi:
             name=model or name,
             source="name" if model else "shapes" if shared else "file",
             shapes=tuple(shape or ()),
+            values=tuple(value or ()),
             on=on or None,
             kernels=kernels,
             top=top,

@@ -273,7 +273,7 @@ def check(
         on: Platforms, for a base.
         max_growth: Percent of the base's latency.
         fail_above: Percent; 50 for a budget and 65 for growth where None.
-        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
 
     Raises:
         LatcastError: Neither a budget nor a base, or both; no platform; or no tier holds for the only model.

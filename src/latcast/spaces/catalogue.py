@@ -268,7 +268,10 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
 
         path = Path(str(reference.parameters["path"]))
         _check_content(path, reference.parameters.get("sha256"))
-        return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
+        given = reference.parameters.get("values", {})
+        values = {name: value for name, value in given.items() if not isinstance(value, Mapping)}
+        shapes = {name: value["shape"] for name, value in given.items() if isinstance(value, Mapping)}
+        return load_graph(path, shapes={**shapes, **reference.parameters.get("shapes", {})}, values=values, trust=trust)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.types import kernel_graph
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 from latcast.errors import ModelError
+from latcast.graph.input_values import Values
 from latcast.graph.ir import Graph
 from latcast.registry import Registry
 
@@ -30,12 +31,15 @@ class ModelOptions:
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         example_inputs: The inputs of a ``torch.nn.Module``, and of nothing else, see :func:`latcast.from_torch`.
+        values: Input name to its value, where it decides branches, rounds of loops or sizes; see
+            :func:`latcast.graph.input_values.fitted`.
     """
 
     shapes: Shapes | None = None
     strict: bool = False
     trust: bool = False
     example_inputs: object = None
+    values: Values | None = None
 
 
 class ReadingKeywords(TypedDict, total=False):
@@ -44,6 +48,7 @@ class ReadingKeywords(TypedDict, total=False):
     strict: bool
     trust: bool
     example_inputs: object
+    values: Values | None
 
 
 class ModelKeywords(ReadingKeywords, total=False):
@@ -102,7 +107,12 @@ _CONVERTED: Mapping[str, str] = {
 
 
 def load_graph(
-    source: str | os.PathLike[str] | object, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False
+    source: str | os.PathLike[str] | object,
+    *,
+    shapes: Shapes | None = None,
+    strict: bool = False,
+    trust: bool = False,
+    values: Values | None = None,
 ) -> Graph:
     """Read a network from a file or an object.
 
@@ -114,6 +124,7 @@ def load_graph(
         strict: Refuse operators that the operator table does not have, rather than keep them with their shapes.
         trust: Let PyTorch open a ``.pt2`` file, which runs whatever code its maker put into it; without it such a file is
             refused. Files of other formats run nothing.
+        values: Input name to its value, where it decides branches, rounds of loops or sizes: a number, a list or an array.
 
     Raises:
         ModelError: The source cannot be read, is not a network, or would run code; the message names it.
@@ -130,7 +141,7 @@ def load_graph(
         >>> latcast.load_graph("small.onnx").shape("y")
         (1, 8, 32, 32)
     """
-    return read_source(source, ModelOptions(shapes, strict, trust))
+    return read_source(source, ModelOptions(shapes, strict, trust, values=values))
 
 
 def read_source(source: str | os.PathLike[str] | object, options: ModelOptions) -> Graph:
@@ -264,6 +275,7 @@ __all__ = [
     "ModelOptions",
     "ReadingKeywords",
     "Shapes",
+    "Values",
     "from_torch",
     "is_torch_module",
     "load_graph",

@@ -35,6 +35,7 @@ from latcast.graph.importers.onnx_file import (
     tensor_type,
 )
 from latcast.graph.importers.onnx_opset import FIRST_OPSET, normalise_opset
+from latcast.graph.input_values import fitted
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names, topological_order
 from latcast.graph.limits import MAX_DEPTH, Budget, Resource
 from latcast.graph.passes import simplify
@@ -77,6 +78,7 @@ class Reading:
         self.graph_proto = model.graph
         self.path = path
         self.shapes = options.shapes or {}
+        self.values = options.values or {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", FIRST_OPSET))
         if self.opset < FIRST_OPSET:
@@ -112,8 +114,23 @@ class Reading:
         check_input_names(self.shapes, [value.name for value in inputs])
         if not inputs:
             raise ModelError("the network has no inputs; its outputs are constant")
+        given = self._given_values(inputs)
         for value in inputs:
-            self.assembly.add_input(value.name, self._input_tensor(value))
+            self.assembly.add_input(value.name, self._input_tensor(value), given.get(value.name))
+
+    def _given_values(self, inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, Array]:
+        """Return the values given for inputs; they also give sizes to dynamic dimensions."""
+        check_input_names(self.values, [value.name for value in inputs], what="value")
+        found = {}
+        for value in inputs:
+            name, kind = value.name, value.type.tensor_type
+            if name in self.values:
+                sizes = [each.dim_value if each.HasField("dim_value") else -1 for each in kind.shape.dim]
+                wanted = self.shapes.get(name, sizes if kind.HasField("shape") else None)
+                found[name] = fitted(name, self.values[name], wanted, tensor_dtype(kind.elem_type, name))
+                if wanted is None or min(wanted, default=0) < 0:
+                    self.shapes = {**self.shapes, name: found[name].shape}
+        return found
 
     def _input_tensor(self, value: onnx.ValueInfoProto) -> Tensor:
         name = value.name

@@ -17,8 +17,9 @@ from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import MALFORMED, Array, Assembly, errors_of
 from latcast.graph.importers.tflite_conversion import Conversion
-from latcast.graph.importers.tflite_file import TfliteFile
+from latcast.graph.importers.tflite_file import StoredTensor, TfliteFile
 from latcast.graph.importers.tflite_operators import CONVERSIONS
+from latcast.graph.input_values import fitted
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.folding import with_precision
@@ -51,6 +52,7 @@ class TfliteReading:
     def __init__(self, file: TfliteFile, name: str, options: ModelOptions) -> None:
         self.file = file
         self.shapes = options.shapes or {}
+        self.values = options.values or {}
         self.assembly = Assembly(
             name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=file.budget
         )
@@ -68,8 +70,11 @@ class TfliteReading:
     def graph(self) -> Graph:
         names = [self.file.tensors[index].name for index in self.file.inputs]
         check_input_names(self.shapes, names)
+        check_input_names(self.values, names, what="value")
         for index in self.file.inputs:
-            self.assembly.add_input(self.file.tensors[index].name, self._input(index))
+            stored = self.file.tensors[index]
+            value = self._given_value(stored) if stored.name in self.values else None
+            self.assembly.add_input(stored.name, self._input(index), value)
         for operator in self.file.operators:
             self._current = operator.outputs
             conversion = Conversion(self, operator)
@@ -83,6 +88,14 @@ class TfliteReading:
         graph = self.assembly.finish(self.file.tensors[index].name for index in self.file.outputs)
         graph = cancel_transposes(remove_identities(graph), views=self.views)
         return with_precision(remove_identities(merge_reshapes(graph)))
+
+    def _given_value(self, stored: StoredTensor) -> Array:
+        """Return the value given for an input; it also gives sizes to dynamic dimensions."""
+        sizes = [-1 if axis in stored.dynamic_axes or size < 1 else size for axis, size in enumerate(stored.shape)]
+        value = fitted(stored.name, self.values[stored.name], self.shapes.get(stored.name, sizes), stored.tensor.dtype)
+        if value.shape != stored.shape:
+            self.shapes = {**self.shapes, stored.name: value.shape}
+        return value
 
     def _input(self, index: int) -> Tensor:
         stored = self.file.tensors[index]

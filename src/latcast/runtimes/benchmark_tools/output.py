@@ -50,8 +50,8 @@ _LOGCAT = re.compile(
     rf"|{_TIME} +(?P<studio>\d+)-\d+ +\S+ +\S+ +[VDIWEFAS](?:  |$)"
     r"|[VDIWEF]\d{4} \d\d:\d\d:[\d.]+ +(?P<glog>\d+) [\w./+-]+:\d+\] ?"
 )
-"""Prefixes of Android's logcat (its formats threadtime, time, brief, tag, process and thread), of Android Studio, old and new, and of
-glog; the named groups are the process that wrote the message, or the tag where the format has no process."""
+"""Prefixes of Android's logcat (its formats threadtime, time, brief, tag, process and thread), of Android Studio (old and new)
+and of glog; the named groups are the process that wrote the message, or the tag where the format has no process."""
 
 _LOGCAT_LONG = re.compile(rf"\[ {_TIME} +{_OWNER}(?P<long>\d+): *\d+ [VDIWEFAS]/.*\]")
 """logcat's format long, in which this line stands before the message and an empty one after it."""
