@@ -266,8 +266,7 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
     if reference.space == "file":
         from latcast.graph.importers import load_graph
 
-        path = Path(str(reference.parameters["path"]))
-        _check_content(path, reference.parameters.get("sha256"))
+        path = file_of(reference)
         given = reference.parameters.get("values", {})
         values = {name: value for name, value in given.items() if not isinstance(value, Mapping)}
         shapes = {name: value["shape"] for name, value in given.items() if isinstance(value, Mapping)}
@@ -279,13 +278,19 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
     return SPACES.get(reference.space).build(**reference.parameters)
 
 
-def _check_content(path: Path, sha256: str | None) -> None:
-    """Refuses a file whose content is no longer what a measurement was taken of."""
+def file_of(reference: Reference) -> Path:
+    """Return the path of a file, which may be missing.
+
+    Raises:
+        ModelError: Its content is no longer what a measurement was taken of.
+    """
+    path, sha256 = Path(str(reference.parameters["path"])), reference.parameters.get("sha256")
     if sha256 is None or not path.is_file():
-        return  # a missing file is the importer's to say
+        return path
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != sha256:
         raise ModelError(
             f"{path}: found content {found[:12]}, expected {sha256[:12]}: the file has changed since it was measured; "
             "measure it again, or put the old file back"
         )
+    return path
