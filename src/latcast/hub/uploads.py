@@ -159,7 +159,7 @@ def without_path(reference: Reference) -> Reference:
         raise MalformedUploadError(f"'{reference.space[:40]}' is not the name of a space")
     parameters = dict(reference.parameters)
     if reference.space == "file":
-        parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes")}
+        parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes", "values")}
         if not _HASH.fullmatch(str(parameters.get("sha256", ""))):
             raise MalformedUploadError("a file without the sha256 of its content")
     if len(json.dumps(parameters)) > MAX_PARAMETERS_BYTES:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from latcast import environment as env
-from latcast.errors import DynamicShapeError, LatcastError, MeasurementError
+from latcast.errors import DynamicShapeError, LatcastError, MeasurementError, RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.compact import unpack
 from latcast.graph.input_values import Values, fitted, unpack_values
 from latcast.graph.ir import Graph, check_input_names
@@ -38,6 +38,7 @@ from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Subject, time_batch
 from latcast.records import Measurement, Reference
 from latcast.runtimes.model_file import ModelFile, files_of
+from latcast.runtimes.protocol import Session
 from latcast.runtimes.session import random_inputs
 from latcast.spaces import build
 from latcast.spaces.catalogue import file_of
@@ -181,7 +182,7 @@ class Worker:
                 graph = read.graph(trust=self._trust) if file is None else file.graph
                 build_ms = clock.now_ms() - start_ms
                 if file is not None:
-                    session = opened.load_file(file, profile=plan.profile)
+                    session = _as_it_is(opened, file, profile=plan.profile)
                 else:
                     assert graph is not None
                     session = opened.load(graph, profile=plan.profile)
@@ -291,6 +292,16 @@ class Worker:
 
     def _report(self, job: _Job, measurement: Measurement) -> None:
         self._send({"event": "measured", "number": job.number, "measurement": measurement.to_json()})
+
+
+def _as_it_is(opened: OpenedRuntime, file: ModelFile, *, profile: bool) -> Session:
+    """Return a session of a model file; the error of a runtime that refuses it says how else it may be measured."""
+    try:
+        return opened.load_file(file, profile=profile)
+    except (RuntimeFailure, UnsupportedOperatorError) as problem:
+        if file.graph is None:
+            raise
+        raise type(problem)(f"{problem}; latcast reads the file and may write it in other words: --made-up-weights") from problem
 
 
 def _inputs(graph: Graph, values: Values) -> list[np.ndarray]:

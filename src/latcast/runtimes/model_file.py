@@ -69,8 +69,11 @@ class ModelFile:
         if min(slot.sizes, default=0) >= 0:
             return tuple(slot.sizes)
         read = self.graph.tensors.get(slot.name) if self.graph is not None else None
-        if read is not None and len(read.shape) == len(slot.sizes):
-            return read.shape
+        if read is not None:
+            # latcast reads images channels first, whatever the order of the file.
+            for shape in (read.shape, (*read.shape[:1], *read.shape[2:], *read.shape[1:2])):
+                if len(shape) == len(slot.sizes) and all(size in (-1, own) for size, own in zip(slot.sizes, shape, strict=True)):
+                    return shape
         axis = next(axis for axis, size in enumerate(slot.sizes) if size < 0)
         example = ",".join(str(size if size > 0 else 1) for size in slot.sizes)
         raise DynamicShapeError(
@@ -85,7 +88,13 @@ class ModelFile:
     def inputs(self, slots: Sequence[InputSlot], fill: str = FILLS[0]) -> list[Array]:
         """Return an array for each input: the value given, or seeded random numbers."""
         rng = np.random.default_rng(0)
-        return [self.given(slot) if slot.name in self.values else _filled(slot, self.shape_of(slot), fill, rng) for slot in slots]
+        made = []
+        for slot in slots:
+            try:
+                made.append(self.given(slot) if slot.name in self.values else _filled(slot, self.shape_of(slot), fill, rng))
+            except (MemoryError, ValueError) as problem:
+                raise ModelError(f"no array for input '{slot.name}' of '{self.name}' fits into memory: {problem}") from problem
+        return made
 
     def started(self, slots: Sequence[InputSlot], start: Callable[[list[Array]], Loaded]) -> Loaded:
         """Return what ``start`` gives for the first inputs that the network runs with.

@@ -46,7 +46,8 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
     text = message(problem)
     if "No conversion rule found" in text or "does not support the following ONNX operations" in text:
         nodes = [f"'{node.name}' ({node.op_type})" for node in graph.nodes if re.search(rf"\b{node.op_type}\b", text)]
-        return UnsupportedOperatorError(f"openvino has no implementation for {', '.join(nodes)} of '{graph.name}': {text}")
+        named = ", ".join(nodes) or "an operator"
+        return UnsupportedOperatorError(f"openvino has no implementation for {named} of '{graph.name}': {text}")
     return RuntimeFailure(f"openvino failed {doing} '{graph.name}': {text}")
 
 
