@@ -93,7 +93,9 @@ def carried(item: Item, settings: WorkerSettings) -> Item:
         return item
     try:
         path = file_of(reference)
-        if path.suffix.lower() in getattr(RUNTIMES.get(settings.runtime), "endings", ()) and not settings.made_up_weights:
+        # A runtime that a module of the worker registers is not known here.
+        endings = getattr(RUNTIMES.get(settings.runtime), "endings", ()) if settings.runtime in RUNTIMES else ()
+        if path.suffix.lower() in endings and not settings.made_up_weights:
             files = [file for file in files_of(path) if file.is_file()]
             if files and sum(file.stat().st_size for file in files) <= MOST_CARRIED_BYTES:
                 return replace(item, files={file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files})

@@ -365,7 +365,11 @@ class Assembly:
                     "not hold; put the file of its external data beside it"
                 )
             # A shape of ones has too few elements, unless one of them stands for the rest.
-            example = ",".join(["-1", *["1"] * (self.tensors[name].elements - 1)]) if name and node.op_type == "Reshape" else ""
+            example = (
+                ",".join(["-1", *["1"] * (min(self.tensors[name].elements, MOST_GIVEN) - 1)])
+                if name and node.op_type == "Reshape"
+                else ""
+            )
             if name and self.value(name) is None and (advice := self.advice(name, "", {name: example})):
                 raise ModelError(
                     f"node '{node.name or node.outputs[0]}' ({node.op_type}) computes '{name}' at run time; {advice}"
