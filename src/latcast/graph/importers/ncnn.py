@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,7 @@ class NcnnImporter:
             budget = Budget()
             layers = list(read_layers(source, budget))
             inputs = [ModelInput(top, _forms(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops]
-            return read_sized(
-                inputs, options.shapes, lambda shapes: NcnnReading(source.stem, layers, replace(options, shapes=shapes))
-            )
+            return read_sized(inputs, options, lambda given: NcnnReading(source.stem, layers, given))
         except LatcastError as error:
             words = str(error)
             raise type(error)(words if words.startswith(str(source)) else f"{source}: {words}") from error
