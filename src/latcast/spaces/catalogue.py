@@ -79,6 +79,7 @@ _SYNTHETIC: Mapping[str, str] = {
     "random_moves": "random_operators:MOVES_SPACE",
     "random_forms": "random_operators:FORMS_SPACE",
     "random_rows": "random_rows:SPACE",
+    "random_sequences": "random_sequences:SPACE",
 }
 SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 
