@@ -190,7 +190,9 @@ def print_tables() -> None:
 
 def everything() -> None:
     """Measure and judge all platforms of ``accuracy``, about three hours; what is measured already is not measured again."""
-    platforms = [(runtime, "fp32") for runtime in ("onnxruntime", "openvino", "litert", "ncnn", "mnn")]
+    from latcast.runtimes import RUNTIMES
+
+    platforms = [(runtime, "fp32") for runtime in RUNTIMES.names()]
     for runtime, precision in [*platforms, ("onnxruntime", "int8"), ("openvino", "int8")]:
         accuracy(runtime, precision)
     print_tables()

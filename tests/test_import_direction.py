@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,38 +13,12 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "latcast"
 
 PACKAGE = "latcast"
 ROOMS = (
-    "version",
-    "errors",
-    "extras",
-    "folders",
-    "reading",
-    "registry",
-    "records",
-    "environment",
-    "cluster",
-    "drawing",
-    "perceptron",
-    "chips",
-    "graph",
-    "kernels",
-    "spaces",
-    "networks",
-    "samplers",
-    "runtimes",
-    "measure",
-    "datasets",
-    "fusion",
-    "predictors",
-    "devices",
-    "forecast",
-    "training",
-    "search",
-    "workgroups",
-    "report",
-    "hub",
-    "testing",
-    "cli",
-)
+    "version", "errors", "extras", "folders", "reading", "registry", "records", "environment", "cluster", "drawing", "perceptron",
+    "chips", "graph", "kernels", "spaces", "networks", "predictors",
+    "samplers", "runtimes", "measure", "datasets", "fusion",
+    "devices", "forecast", "report",
+    "training", "search", "workgroups", "hub", "testing", "cli",
+)  # fmt: skip
 FLOOR = ROOMS[-1]
 """The lowest room: it alone may import the package root, and ``python -m latcast`` counts as part of it."""
 
@@ -169,8 +144,7 @@ def test_every_room_imports_only_from_the_rooms_above_it() -> None:
 WINGS: dict[str, tuple[str, ...]] = {
     "core": (
         "version", "errors", "extras", "folders", "reading", "registry", "records", "environment", "cluster", "drawing",
-        "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices",
-        "forecast", "report",
+        "perceptron", "chips", "graph", "kernels", "spaces", "networks", "predictors", "devices", "forecast", "report",
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",
@@ -195,6 +169,14 @@ def test_every_room_is_in_a_wing_and_the_command_line_in_none() -> None:
     rooms = {f"{PACKAGE}.{room}" for room in ROOMS}
 
     assert {room for room in rooms if not wing_of(room)} == {f"{PACKAGE}.{FLOOR}"}
+
+
+def test_the_page_on_architecture_lists_the_rooms_in_this_order() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = page.partition("| room |")[2].partition("\n\n")[0].splitlines()
+    listed = re.findall(r"`(\w+)/?`", " ".join(row.split("|")[1] for row in rows[2:]))
+
+    assert tuple(listed) == ROOMS
 
 
 def test_the_core_imports_nothing_of_the_other_wings() -> None:

@@ -18,6 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from latcast.cli.main import SECTIONS
 from latcast.errors import MissingExtraError
 from latcast.extras import PACKAGES, explained, require, unavailable
 from latcast.graph.writers.onnx import to_onnx
@@ -106,9 +107,9 @@ def test_the_core_is_what_predicting_needs() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [module for module, (_, extra) in PACKAGES.items() if extra])
+@pytest.mark.parametrize("module", [module for module, package in PACKAGES.items() if package.extra])
 def test_an_extra_that_a_message_names_brings_the_package(module: str) -> None:
-    package, extra = PACKAGES[module]
+    package, extra, _ = PACKAGES[module]
     assert {package, f"{package}-cpu"} & {distribution(each) for each in EXTRAS[extra]}
 
 
@@ -131,6 +132,7 @@ def test_a_small_install_predicts_files_and_named_networks(tmp_path: Path, files
 
 COMMANDS_WITHOUT_A_DEVICE = (
     "--help",
+    *(f"{name} --help" for section in SECTIONS.values() for name in section),
     "compare resnet18 squeezenet1_1 --on pixel4/tflite-2.10/gpu/fp16",
     "device suggest -n 3",
     "device add pi5 --unit cpu4 --runtime tflite --precision fp32 -o pi5",
@@ -140,7 +142,6 @@ COMMANDS_WITHOUT_A_DEVICE = (
     "models mobile*",
     "platforms",
     "platforms show pixel4/tflite-2.10/gpu/fp16",
-    "profile --help",
     "sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input=1,3,{192,224},=",
 )
 

@@ -14,11 +14,9 @@ from types import ModuleType
 import pytest
 
 import latcast
+from latcast.extras import PACKAGES
 
-HEAVY = (
-    "MNN", "ai_edge_litert", "lightgbm", "matplotlib", "ncnn", "onnx", "onnxruntime", "openvino", "scipy", "sklearn",
-    "sqlalchemy", "tflite", "torch", "typer",
-)  # fmt: skip
+HEAVY = {*PACKAGES, "onnx", "sklearn", "tflite", "typer"}
 
 
 def modules_added_by(statement: str) -> set[str]:

@@ -4,38 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from latcast.errors import MissingExtraError
 
-PACKAGES: Mapping[str, tuple[str, str]] = {
-    "lightgbm": ("lightgbm", "local"),
-    "onnxruntime": ("onnxruntime", "local"),
-    "scipy": ("scipy", "local"),
-    "sqlalchemy": ("SQLAlchemy", "local"),
-    "MNN": ("MNN", "mnn"),
-    "ai_edge_litert": ("ai-edge-litert", "litert"),
-    "ncnn": ("ncnn", "ncnn"),
-    "openvino": ("openvino", "openvino"),
-    "torch": ("torch", "torch"),
-    "onnxscript": ("onnxscript", "torch"),
-    "pyarrow": ("pyarrow", "parquet"),
-    "pymoo": ("pymoo", "search"),
-    "alembic": ("alembic", "server"),
-    "fastapi": ("fastapi", "server"),
-    "jinja2": ("jinja2", "plots"),
-    "prometheus_client": ("prometheus-client", "server"),
-    "psycopg": ("psycopg", "server"),
-    "segno": ("segno", "server"),
-    "starlette": ("fastapi", "server"),
-    "uvicorn": ("uvicorn", "server"),
-    "matplotlib": ("matplotlib", "plots"),
-    "distributed": ("distributed", "dask"),
-    "pyopencl": ("pyopencl", "opencl"),
-    "wgpu": ("wgpu", "webgpu"),
-    "pandas": ("pandas", ""),
-    "pytest": ("pytest", ""),
+
+class Package(NamedTuple):
+    """A distribution, its extra, and what ``latcast doctor`` says it is for; it leaves out those that say nothing.
+
+    The extra is empty for packages that users install themselves.
+    """
+
+    distribution: str
+    extra: str
+    purpose: str = ""
+
+
+PACKAGES: Mapping[str, Package] = {
+    "lightgbm": Package("lightgbm", "local", "train predictors"),
+    "onnxruntime": Package("onnxruntime", "local"),
+    "scipy": Package("scipy", "local", "train predictors"),
+    "sqlalchemy": Package("SQLAlchemy", "local", "keep measurements"),
+    "MNN": Package("MNN", "mnn"),
+    "ai_edge_litert": Package("ai-edge-litert", "litert"),
+    "ncnn": Package("ncnn", "ncnn"),
+    "openvino": Package("openvino", "openvino"),
+    "torch": Package("torch", "torch", "read PyTorch modules and .pt2 files"),
+    "onnxscript": Package("onnxscript", "torch", "read PyTorch modules and .pt2 files"),
+    "pyarrow": Package("pyarrow", "parquet", "the benchmark of variants as Parquet"),
+    "pymoo": Package("pymoo", "search", "search large spaces"),
+    "alembic": Package("alembic", "server"),
+    "fastapi": Package("fastapi", "server", "a shared hub of measurements"),
+    "jinja2": Package("jinja2", "plots"),
+    "prometheus_client": Package("prometheus-client", "server"),
+    "psycopg": Package("psycopg", "server"),
+    "segno": Package("segno", "server"),
+    "starlette": Package("fastapi", "server"),
+    "uvicorn": Package("uvicorn", "server"),
+    "matplotlib": Package("matplotlib", "plots", "plots"),
+    "distributed": Package("distributed", "dask", "campaigns and predictions over several machines"),
+    "pyopencl": Package("pyopencl", "opencl", "time work-group sizes under OpenCL"),
+    "wgpu": Package("wgpu", "webgpu", "time work-group sizes under WebGPU"),
+    "pandas": Package("pandas", ""),
+    "pytest": Package("pytest", ""),
 }
-"""Module to its distribution and its extra; an empty extra for packages that users install themselves."""
+"""Optional packages by module."""
 
 LEARNING = ("lightgbm", "scipy", "sqlalchemy")
 """Modules for training from stored measurements of any runtime."""
@@ -50,7 +63,7 @@ def require(purpose: str, *modules: str) -> None:
     """
     for module in modules:
         if not _installed(module):
-            raise MissingExtraError(PACKAGES[module][0], PACKAGES[modules[0]][1], purpose)
+            raise MissingExtraError(PACKAGES[module].distribution, PACKAGES[modules[0]].extra, purpose)
 
 
 def unavailable(purpose: str, *modules: str) -> str | None:
@@ -65,7 +78,7 @@ def unavailable(purpose: str, *modules: str) -> str | None:
 def explained(problem: ModuleNotFoundError, purpose: str) -> MissingExtraError | None:
     """Return what to install after an import failed; None where no extra brings the module."""
     module = (problem.name or "").partition(".")[0]
-    return MissingExtraError(*PACKAGES[module], purpose) if module in PACKAGES else None
+    return MissingExtraError(*PACKAGES[module][:2], purpose) if module in PACKAGES else None
 
 
 def _installed(module: str) -> bool:

@@ -25,7 +25,7 @@ def test_tables_are_those_that_the_results_give(path: Path) -> None:
 
 NOT_MEASURED = {
     "docs/accuracy.md": ("| what | where |", "| word | meaning |", "| constant | seen when it was chosen |"),
-    "docs/architecture.md": ("| room | what it holds |", "| step | where |", "| step | where |", "| question | file |"),
+    "docs/architecture.md": ("| room | wing | what it holds |", "| step | where |", "| step | where |", "| question | file |"),
     "docs/choose.md": ("| runtime | how activations are laid out |",),
     "docs/commands.md": (
         "| command | what it does |",
@@ -208,6 +208,19 @@ def test_commands_of_benchmarks_that_documents_name_exist() -> None:
     named = {name for line in lines for name in re.findall(r"python -m benchmarks ([a-z][a-z-]*)", line)}
 
     assert named <= {*COMMANDS, "platforms"}
+
+
+def test_files_and_constants_that_contributors_are_sent_to_exist() -> None:
+    text = (documents.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([^`\n]+)`", text.partition("\n## Adding")[2].partition("\n## ")[0])
+    files = {name for name in named if re.fullmatch(r"\w+/[\w./]*(?:/|\.\w+)", name) and "NAME" not in name}
+    constants = {name for name in named if re.fullmatch(r"_?[A-Z]+(?:_[A-Z]+)*", name)} - {"UNARY", "BINARY"}
+    folders = [documents.ROOT / name for name in ("src/latcast", "src", "tests", "benchmarks")]
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
+
+    assert len(files) > 50
+    assert {name for name in files if not any((folder / name).exists() for folder in (documents.ROOT, *folders))} == set()
+    assert constants - set(re.findall(r"^(_?[A-Z][A-Z_]+)\b", code, re.MULTILINE)) == set()
 
 
 @pytest.mark.slow

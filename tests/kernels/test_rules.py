@@ -29,6 +29,7 @@ from latcast.kernels.rules import (
     unit_kind,
 )
 from latcast.kernels.search import find_kernels
+from latcast.kernels.selection import SELECTIONS
 from latcast.kernels.types.kernel_type import type_of_class
 from latcast.records import Platform
 
@@ -244,7 +245,7 @@ def test_a_gpu_that_nothing_tells_takes_the_path_of_most_and_says_so() -> None:
 def test_shipped_rules_leave_the_gpu_family_open() -> None:
     selections = {load_rules(name).selection for name in shipped_rules()}
 
-    assert selections == {"", "ncnn", "openvino", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
+    assert selections == {"", *SELECTIONS.names()}
 
 
 IMAGE = (1, 8, 4, 4)

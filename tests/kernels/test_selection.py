@@ -23,6 +23,7 @@ from latcast.kernels import FusionRules, find_kernels, kernel_type
 from latcast.kernels.rules import instruction_set
 from latcast.kernels.selection import (
     FAMILY_VARIABLE,
+    NEED_A_FAMILY,
     RETYPINGS,
     SELECTIONS,
     Thresholds,
@@ -52,9 +53,7 @@ def convolutions(draw: st.DrawFn) -> tuple[int, ...]:
 
 @given(
     st.lists(convolutions(), min_size=1, max_size=20),
-    st.sampled_from(
-        [*(f"tflite_gpu:{family}" for family in family_names()), "pytorch_vulkan", "pytorch_metal", "ncnn", "openvino"]
-    ),
+    st.sampled_from([*(f"tflite_gpu:{family}" for family in family_names()), *sorted(set(SELECTIONS.names()) - NEED_A_FAMILY)]),
 )
 def test_many_kernels_are_chosen_as_each_alone(rows: list[tuple[int, ...]], name: str) -> None:
     selection = selection_of(name)

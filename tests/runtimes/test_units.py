@@ -17,7 +17,7 @@ def test_a_runtime_for_cpus_alone_has_no_gpu() -> None:
         runtime_on(get_runtime("litert"), "gpu")
 
 
-@pytest.mark.parametrize("name", sorted(set(RUNTIMES) - {"litert"}))
+@pytest.mark.parametrize("name", [name for name in RUNTIMES.names() if "gpu" in getattr(RUNTIMES.get(name), "units", ())])
 def test_a_gpu_is_there_or_the_runtime_says_in_one_line_why_not(name: str) -> None:
     runtime = get_runtime(name)
     if runtime.available() is not None:
@@ -52,10 +52,10 @@ def test_settings_name_a_unit_and_as_many_threads_as_it_has() -> None:
         WorkerSettings("ncnn", unit="tpu")
 
 
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [("ncnn", "ncnn"), ("mnn", "MNN"), ("openvino", "openvino"), ("onnxruntime", "onnxruntime"), ("litert", "ai_edge_litert")],
-)
+MODULES = {package.extra: module for module, package in PACKAGES.items()}
+
+
+@pytest.mark.parametrize(("name", "module"), [(name, MODULES.get(name, name)) for name in RUNTIMES.names()])
 def test_a_missing_library_is_named_with_the_command_that_adds_it(
     name: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +63,7 @@ def test_a_missing_library_is_named_with_the_command_that_adds_it(
 
     for hidden in (module, "_tools"):
         monkeypatch.setitem(sys.modules, hidden, None)
-    extra = PACKAGES[module][1]
+    extra = PACKAGES[module].extra
     assert f"pip install 'latcast[{extra}]'" in (get_runtime(name).available() or "")
     with pytest.raises(MissingExtraError, match=rf"latcast\[{extra}\]"):
         get_runtime(name).load(CONTRACT_NETWORKS["conv_stack"]())

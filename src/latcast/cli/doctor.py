@@ -12,22 +12,6 @@ from latcast.cli import options
 from latcast.cli.output import print_json, print_table, warn
 from latcast.extras import PACKAGES
 
-OPTIONAL_PARTS = {
-    "lightgbm": "train predictors",
-    "scipy": "train predictors",
-    "sqlalchemy": "keep measurements",
-    "torch": "read PyTorch modules and .pt2 files",
-    "onnxscript": "read PyTorch modules and .pt2 files",
-    "pyarrow": "the benchmark of variants as Parquet",
-    "pymoo": "search large spaces",
-    "fastapi": "a shared hub of measurements",
-    "distributed": "campaigns and predictions over several machines",
-    "pyopencl": "time work-group sizes under OpenCL",
-    "wgpu": "time work-group sizes under WebGPU",
-    "matplotlib": "plots",
-}
-"""Module and what it is for."""
-
 
 def _runtimes() -> list[dict[str, Any]]:
     from latcast.runtimes import RUNTIMES, get_runtime
@@ -50,18 +34,19 @@ def _runtimes() -> list[dict[str, Any]]:
 
 def _parts() -> list[dict[str, Any]]:
     found = []
-    for module, purpose in OPTIONAL_PARTS.items():
-        distribution, extra = PACKAGES[module]
+    for package in PACKAGES.values():
+        if not package.purpose:
+            continue
         try:
-            installed: str | None = version(distribution)
+            installed: str | None = version(package.distribution)
         except PackageNotFoundError:
             installed = None
         found.append(
             {
-                "part": distribution,
-                "purpose": purpose,
+                "part": package.distribution,
+                "purpose": package.purpose,
                 "version": installed,
-                "how_to_add": None if installed else f"pip install 'latcast[{extra}]'",
+                "how_to_add": None if installed else f"pip install 'latcast[{package.extra}]'",
             }
         )
     return found

@@ -125,10 +125,10 @@ class Store:
     def add_all(self, measurements: Iterable[Measurement]) -> int:
         """Commit many records at once; return the number of new ones. Nothing is added where a platform id is malformed."""
         with self._writing("add to") as session:
-            return len(self._insert(session, measurements))
+            return len(self.add_in_transaction(session, measurements))
 
-    def _insert(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
-        """Add records inside a transaction; return the ids of new ones."""
+    def add_in_transaction(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
+        """Add records without committing; return the ids of new ones."""
         new = {measurement_id(item): item for item in measurements}
         for known in _existing(session, MeasurementRow.id, list(new)):
             del new[known]

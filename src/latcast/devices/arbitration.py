@@ -195,7 +195,7 @@ MOST_TESTED = 25
 """Networks of a trial that weights are learned from."""
 
 WIDTH_COST = 0.15
-"""Of an interval e times as wide, against squared deviations from the level in units of 5 %."""
+"""Cost of an interval e times as wide, against squared deviations from the level in units of 5 %."""
 
 FACTORS = np.geomspace(0.3, 6.0, 14)
 

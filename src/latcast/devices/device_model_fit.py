@@ -27,7 +27,7 @@ NETWORK_POINTS, KERNEL_POINTS = 60, 40
 ITERATIONS = 6
 
 MOST_NETWORKS = 200
-"""Of one platform that are fitted to; more change its coefficients little."""
+"""Networks of one platform that are fitted to; more change its coefficients little."""
 
 MOST_OF_A_CHIP = 4.0
 """Platforms of one chip count together as at most so many: they are hardly independent."""

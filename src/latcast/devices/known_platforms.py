@@ -25,7 +25,7 @@ DATASETS = ("mlperf", "timm", "paddle", "aihub", "netspresso", "ti", "hailo", "r
 """Published datasets of measured latencies of whole networks."""
 
 LEAST_SHARE_ON_UNIT = 0.9
-"""Of a network's layers that run on the NPU, for its latency to be the NPU's."""
+"""Part of a network's layers that must run on the NPU for its latency to be the NPU's."""
 
 MISLEADING: Mapping[str, frozenset[str]] = {
     # The published input of the first seems not to be the real one; the others are 3-D and emulated by 200 ms of other work.
@@ -129,7 +129,7 @@ LEAST_FLOPS, PEAKS = 5e8, 4.0
 
 
 MOST_FLOPS_A_CLOCK = 512
-"""Of one core of a phone's GPU in fp32, where the chip's peak is not known."""
+"""FLOPs a clock of one core of a phone's GPU in fp32, where the chip's peak is not known."""
 
 
 def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) -> bool:

@@ -21,7 +21,7 @@ from latcast.records import Platform, Reference
 from latcast.spaces.measured_only import can_build
 
 MILLISECONDS: Mapping[str, float] = {"ms": 1.0, "s": 1e3, "us": 1e-3}
-"""Of one of each unit that latencies may be stated in."""
+"""Milliseconds in each unit that latencies may be stated in."""
 
 MISMATCH_FACTOR = 100.0
 """A device is asked about that is so many times faster or slower than the typical known one."""

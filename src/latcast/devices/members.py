@@ -82,7 +82,7 @@ PriorOf = Callable[["DeviceModel", str, Mapping[str, float], Observed, str], Pri
 """(model, kind, covariates, observed, silicon) -> the prior; None where the member has nothing to say."""
 
 LEVEL_DEVIATION, BASE_DEVIATION, OWN_DEVIATION = 1.5, 1.0, 0.7
-"""Of the tied prior's logarithms: of the whole device, of FLOPs, elements, weights and counts each, of a single coefficient."""
+"""Deviations of the tied prior's logarithms: of the whole device; each of FLOPs, elements, weights, counts; of a coefficient."""
 
 _COMMON = {
     base: [TERM_NAMES.index(name) for name in names]

@@ -161,7 +161,7 @@ RIDGE = 3e-3
 """Variance of what a network's latency does on its own."""
 
 COUNTED_SHARE = 0.9
-"""Of the devices, the best ones, whose errors count."""
+"""Part of the devices, the best ones, whose errors count."""
 
 CLIPPED_AT = 0.3
 """Logarithmic deviation from the typical pattern beyond which a cell is taken for a slip."""
@@ -219,11 +219,11 @@ DEFAULT_METHOD = "prediction_error"
 SIGNATURE_SIZE = 10
 
 MOST_CANDIDATES = 600
-"""Of a search space with thousands of networks, so many are drawn to choose from: selections compare them by pairs."""
+"""Networks drawn from a space of thousands to choose from: selections compare them by pairs."""
 
 
 MOST_SMALL_PARAMETERS = 6_500_000
-"""Of a network that is carried to another device; 26 MB in single precision."""
+"""Parameters of a network that is carried to another device; 26 MB in single precision."""
 
 
 @dataclass(frozen=True)

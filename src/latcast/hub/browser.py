@@ -35,7 +35,7 @@ CHECK = ("mobilenet_v2_0_75", "squeezenet1_0", "mobilenet_v3_large", "ghostnet_x
 """Networks to check predictions by; not part of a signature."""
 
 PRECISIONS = ("fp32", "int8")
-"""Of the networks that browsers fetch."""
+"""Precisions of the networks that browsers fetch."""
 
 _WEIGHTS_VERSION = 2
 

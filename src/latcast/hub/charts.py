@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from latcast.hub.scales import Forecast
 
 WIDTH = 100.0
-"""Of a plot: positions are percent of it."""
+"""Width of a plot: positions are percent of it."""
 
 CHARACTER, GAP = 2.3, 2.0
-"""Of a label and between two of them on a phone, where a plot is 350 pixels wide."""
+"""Widths of a label's character and between two labels on a phone, where a plot is 350 pixels wide."""
 
 MOST_DOTS = 40
-"""Of a row, each with the name of its network; of more networks the places alone are drawn, each place once."""
+"""Dots of a row, each with the name of its network; of more networks the places alone are drawn, each place once."""
 
 CLUSTERS = ("fast", "medium", "slow")
 """Ganesan et al. (§II) find three clusters of phones."""
@@ -103,7 +103,7 @@ def clusters(scales: Sequence[float]) -> list[str]:
 
 
 NOTHING_DRAWN: Mapping[str, Any] = {"cluster": "", "factor": None, "dots": (), "places": (), "bar": None}
-"""Of a row about whose platform no latency is known."""
+"""Drawing of a row whose platform has no known latency."""
 
 
 def strip_rows(

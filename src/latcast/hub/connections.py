@@ -33,7 +33,7 @@ LINGERING_S = 2.0
 MAX_HEADER_BYTES = 16_384
 
 MAX_CONNECTIONS = 1000
-"""Of all addresses; beyond it every request is answered with 503."""
+"""Connections of all addresses; beyond it every request is answered with 503."""
 
 _REFUSED = b"HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"

@@ -120,7 +120,9 @@ class HubDatabase(ModeratedStore):
             reasons = self._claim_platforms(session, contributor_id, token, measurements) | doubts
             held = set(session.scalars(select(QuarantineRow.id).where(QuarantineRow.id.in_(ids))))
             held_back = {ids[index] for index in reasons} | held
-            new = self._insert(session, [item for key, item in zip(ids, measurements, strict=True) if key not in held_back])
+            new = self.add_in_transaction(
+                session, [item for key, item in zip(ids, measurements, strict=True) if key not in held_back]
+            )
             now = utc_now()
             answer = {
                 "upload": upload_id,

@@ -23,7 +23,7 @@ BODY_GRACE_S, LEAST_BYTES_PER_S = 10.0, 10_000.0
 """A body that arrives more slowly than that is waited for so long."""
 
 MAX_USUAL_BYTES = 65_536
-"""Of a body, on routes that take no files."""
+"""Bytes of a body, on routes that take no files."""
 
 PLACES, PLACES_OF_ONE = 256, 4
 """Models that may arrive, wait or be read at once, and those of one address: of these a single one is being read."""

@@ -194,7 +194,7 @@ class ModeratedStore(TokenStore):
 
     def _believe(self, session: Session, row: QuarantineRow) -> None:
         """Make a record in quarantine a measurement."""
-        new = self._insert(session, [Measurement.from_json(row.record)])
+        new = self.add_in_transaction(session, [Measurement.from_json(row.record)])
         session.flush()
         if new:
             session.add(ContributionRow(measurement_id=new[0], upload_id=row.upload_id))

@@ -24,15 +24,15 @@ from latcast.hub.site import Site
 from latcast.hub.uploads import unpacked
 
 MAX_MODEL_BYTES = 32_000_000
-"""Of a model's file, after decompression too. Weights are not needed: the page leaves them out, and so may others."""
+"""Bytes of a model's file, after decompression too. Weights are not needed: the page leaves them out, and so may others."""
 
 MAX_LATENCIES_BYTES = 1_000_000
-"""Of a body of JSON."""
+"""Bytes of a body of JSON."""
 
 WITHOUT_WEIGHTS = "leave out the weights, as the page does: only shapes are looked at"
 
 COST_OF_KERNELS = 0.25
-"""Of the kernels on one platform, where a prediction on all of them costs 1."""
+"""Cost of the kernels on one platform, where a prediction on all platforms costs 1."""
 
 
 @dataclass

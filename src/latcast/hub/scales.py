@@ -17,10 +17,10 @@ from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.records import Reference
 
 UNKNOWN_DEVIATION, MIN_DEVIATION = 0.35, 0.05
-"""Of log latency: assumed where the data are too few, as one scale factor leaves that much between phones; and the least."""
+"""Deviations of log latency: where data are too few, as one scale factor leaves that much between phones; and the least."""
 
 DEGREES = 4.0
-"""Of freedom of Student's distribution: a latency far off counts little."""
+"""Degrees of freedom of Student's distribution: a latency far off counts little."""
 
 REWEIGHTINGS = 8
 

@@ -33,7 +33,7 @@ NOVEL = 0.9
 """Part of a kernel's variance unexplained by known kernels, from which on it is not covered."""
 
 LARGEST_DEVIATION = 3.0
-"""Of a logarithm: an interval over a factor of more than 100 to either side says no more."""
+"""Deviation of a logarithm: an interval over a factor of more than 100 to either side says no more."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ TOLERANCE = 1e-6
 """Relative difference from a golden value that is still rounding."""
 
 MOST_KERNELS = 100_000
-"""Of all networks together; those that are written have a few hundred."""
+"""Kernels of all networks together; those that are written have a few hundred."""
 
 NETWORKS = ("resnet18", "mobilenet_v3_small", "deit_tiny_16")
 """Published networks whose kernels a bundle carries: plain and depthwise convolutions, attention, most kinds of the rest."""

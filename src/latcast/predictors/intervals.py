@@ -15,7 +15,7 @@ LEVEL_DEVIATIONS = 1.645
 """Standard deviations to either side that hold 90 % of a normal distribution."""
 
 LARGEST_SHARE = 0.5
-"""Of the networks: what is left without a larger group would not teach."""
+"""Part of the networks in one group: what is left without a larger one would not teach."""
 
 
 def held_out_by(groups: Sequence[str], parts: int, seed: int) -> str:
@@ -109,7 +109,7 @@ LONGEST_EXPONENT = 0.5
 """That of errors which are independent kernel by kernel."""
 
 LENGTH_QUANTILES = (0.1, 0.9)
-"""Of the calibration networks' latencies: between them an interval changes with the length."""
+"""Quantiles of the calibration networks' latencies: between them an interval changes with the length."""
 
 
 def fitted_length(score: np.ndarray, latency_ms: np.ndarray, weights: np.ndarray) -> Length:
@@ -237,7 +237,7 @@ def conformal_quantiles(scores: np.ndarray, level: float, weights: np.ndarray) -
 
 
 LEAST_REACH = 0.01
-"""Of an interval to either side, in logarithms: what repeating the measurement alone would move."""
+"""Reach of an interval to either side, in logarithms: what repeating the measurement alone would move."""
 
 
 def conformal_interval(

@@ -24,7 +24,7 @@ from latcast.predictors.prediction import Prediction
 from latcast.predictors.regressors.gaussian_process import SizeCovariance
 
 QUANTILES = 100
-"""Of what two errors share, and as many of what they do not, for the distribution of both latencies."""
+"""Quantiles of what two errors share, and as many of what they do not, for the distribution of both latencies."""
 
 CLOSE = 0.5
 """Sizes are close over this part of the lengths over which kernel predictors take them for alike."""

@@ -22,13 +22,13 @@ from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
 
 DEGREES = 4
-"""Of freedom of Student's distribution, which the errors are taken to have."""
+"""Degrees of freedom of Student's distribution, which the errors are taken to have."""
 
 LEVEL_QUANTILE = 2.1318
-"""Of Student's distribution with :data:`DEGREES`: 90 % lie within so many of its units."""
+"""Units of Student's distribution with :data:`DEGREES` that hold 90 % to either side."""
 
 DRAWS = 20_000
-"""Of the latencies on all platforms together."""
+"""Draws of the latencies on all platforms together."""
 
 
 class Traits(NamedTuple):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 DEGREES = 4.0
-"""Of freedom of Student's distribution: an observation far off counts little, and is never dropped."""
+"""Degrees of freedom of Student's distribution: an observation far off counts little, and is never dropped."""
 
 LEAST_WEIGHT = 0.02
 """Least weight of an observation, however far off: none is dropped, and a slip hardly moves the others."""
@@ -25,7 +25,7 @@ PRIOR_SCALE_WEIGHT = 6.0
 """Observations that the prior's own scale counts as, when a platform's deviations say that it is too small or too large."""
 
 MOST_STEP = 1.5
-"""Of a coefficient's logarithm in one step."""
+"""Change of a coefficient's logarithm in one step."""
 
 
 @dataclass(frozen=True)

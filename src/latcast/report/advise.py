@@ -31,10 +31,10 @@ MOST_REASONS = 3
 """Kernel types that a reason names."""
 
 LEAST_SHARE = 0.05
-"""Of the slower latency, for the difference of a kernel type to be a reason."""
+"""Part of the slower latency that the difference of a kernel type must be to be a reason."""
 
 MOST_ON_CPU = 0.1
-"""Of a network's operators that may fall back to the CPU for a latency on another unit to be taken for its own."""
+"""Part of a network's operators that may fall back to the CPU for a latency on another unit to be taken for its own."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ SMALLEST_SHARE = 0.004
 """Part of the latency below which neighbours in the icicle are one cell."""
 
 ROW_HEIGHT, LANE_WIDTH, MOST_LANES = 26, 9, 8
-"""Of the graph's drawing, in CSS pixels; connections beyond so many lanes share the last."""
+"""Sizes of the graph's drawing, in CSS pixels; connections beyond so many lanes share the last."""
 
 
 def report(

@@ -33,7 +33,7 @@ BATCH = 28
 """Kernels of a gradient step; the paper has 16, and many more steps."""
 
 LEARNING_RATE = 3e-3
-"""Of the first step; the paper has 1e-3 (§6), for larger networks and more steps."""
+"""Rate of the first step; the paper has 1e-3 (§6), for larger networks and more steps."""
 
 WARM_UP = 0.6
 """Part of the steps over which the divergence's weight rises to 1, so that latent dimensions do not collapse at the start."""

@@ -23,7 +23,7 @@ from latcast.records import Reference
 from latcast.spaces.parametrisations import PARAMETRISATIONS, Values
 
 MOST_FLOPS, MOST_ELEMENTS, MOST_WEIGHTS = 4e9, 1.6e7, 1.1e8
-"""Of one kernel: FLOPs, elements read and written, weights; a little more than VGG16's largest."""
+"""FLOPs, elements read and written, and weights of one kernel; a little more than VGG16's largest."""
 
 SPAN_DRAWS = 100
 """Draws of channels for one choice on the grid, before another choice is made."""

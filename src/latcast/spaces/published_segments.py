@@ -54,7 +54,7 @@ LARGE_RELATIVES = (
 """The same of designs without a network of a usual size, which covering segments could be of."""
 
 NETWORK_MACS, NETWORK_WEIGHTS = (50e6, 5e9), 60e6
-"""Of the networks that segments are drawn from."""
+"""Multiply-accumulates and weights of the networks that segments are drawn from."""
 
 SEGMENT_MACS = (10e6, 500e6)
 """A segment goes on until it has a number of multiply-accumulates that is drawn from here, the logarithm evenly."""

@@ -41,7 +41,7 @@ FEWEST_JUDGED = 30
 """Whole networks held out, below which nothing is said."""
 
 LARGEST_ERROR = 0.5
-"""Of one network, as far as it counts: a few that are far off say nothing about what is still being learned."""
+"""Error of one network, as far as it counts: a few that are far off say nothing about what is still being learned."""
 
 LEAST_GAIN = 0.03
 """Part of the error that the rest of a budget must be able to take off it for measuring to go on."""

@@ -36,7 +36,7 @@ _FAILED_FROM_MS = 1e10
 OURS = "latcast"
 
 MOST_WORK_ITEMS = 2**53
-"""Of a kernel's grid; more cannot be counted exactly."""
+"""Work items of a kernel's grid; more cannot be counted exactly."""
 
 _TYPES: Mapping[str, tuple[type, str]] = {
     "device_name": (str, "a text"), "kernel_name": (str, "a text"), "tune_params_keys": (list, "a list"),

@@ -11,13 +11,13 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers import IMPORTERS, Imported
-from latcast.datasets.importers.latency_tables import PLATFORM, UNIT_KINDS, Cells, published_platform
+from latcast.datasets.importers.latency_tables import PLATFORM, UNIT_KINDS, Cells, LatencyTables, published_platform
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.records import Measurement, Platform
 from latcast.spaces.measured_only import can_build
 
-SETS = ("mlperf", "timm", "paddle", "netspresso", "ti", "aihub", "hailo", "rknn")
+SETS = [name for name in IMPORTERS.names() if isinstance(IMPORTERS.get(name), LatencyTables)]
 
 ROW: Mapping[str, str] = {
     "network": "mobilenet_v1_0.5_160", "weights_or_input": "160", "device": "Raspberry Pi 4 (1.5 GHz)", "chip": "BCM2711",

@@ -1,4 +1,4 @@
-"""Tables of latencies in one schema: MLPerf, timm, Paddle Lite, NetsPresso, TI, Qualcomm AI Hub, Hailo, RKNN.
+"""Tables of latencies in one schema, of several published datasets.
 
 ``latency_ms.csv`` has a row a measurement, ``platforms.csv`` one a platform: device, chip, unit, threads, runtime, backend,
 precision and batch together. An empty cell was not published; it is ``unstated`` in a platform id, or left out of the unit.

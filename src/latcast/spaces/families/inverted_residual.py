@@ -58,7 +58,7 @@ def chain(
 # MobileNetV2, MnasNet and ProxylessNAS: seven stages whose blocks widen their input by a ratio
 
 STRIDES = (1, 2, 2, 2, 1, 2, 1)
-"""Of the first block of each stage."""
+"""Strides of the first block of each stage."""
 
 
 def seven_stages(

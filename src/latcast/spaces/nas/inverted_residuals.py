@@ -19,8 +19,8 @@ from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_s
 STEM, BLOCK, HEAD = 1, 2, 3
 
 FIELDS = ("kind", "size", "in_channels", "width", "expanded", "kernel", "stride", "squeezed", "activation")
-"""Of a segment: height and width of the map it reads; ``expanded`` are the hidden channels of a head, 0 for none;
-``activation`` counts in :data:`ACTIVATIONS`."""
+"""Fields of a segment: ``size`` is height and width of the map it reads; ``expanded`` are the hidden channels of a head, 0 for
+none; ``activation`` counts in :data:`ACTIVATIONS`."""
 
 ACTIVATIONS = ("relu", "relu6", "hard_swish", "silu")
 

@@ -64,7 +64,7 @@ TOKENS = (16, 49, 64, 144, 196, 197, 256)
 """Lengths of sequences: windows and patches of images of usual sizes, with and without a class token."""
 
 LEAST_CHANNELS, MOST_CHANNELS = 3, 2160
-"""Of any map (nn-Meter Table 5)."""
+"""Channels of any map (nn-Meter Table 5)."""
 
 MAP, SEQUENCE = range(2)
 """Form of a kernel that works on maps (channels, then pixels) or on sequences (tokens, then channels)."""

@@ -26,7 +26,7 @@ MAX_PARAMETERS = 150e6
 SIZES: Mapping[int, float] = dict.fromkeys(range(96, 257, 16), 1.0) | {192: 2.0, 224: 4.0, 256: 2.0}
 """Usual input sizes and how much more often some occur; sizes between them occur too."""
 MULTIPLIER_LIMITS = (0.3, 3.0)
-"""Of the width multiplier, so that widths stay those of real networks."""
+"""Bounds of the width multiplier, so that widths stay those of real networks."""
 
 Stem = Callable[[MixedBuilder, str, int, Random], str]
 Head = Callable[[MixedBuilder, str, int, Random], str]

@@ -21,9 +21,9 @@ NAME, MOVES_NAME, FORMS_NAME = "random_operators", "random_moves", "random_forms
 SIZES = (14, 16, 28, 32, 56, 64, 112)
 CHANNELS = (16, 256)
 MOST_ELEMENTS = 800_000
-"""Of a map, as of a 56x56 one of 256 channels."""
+"""Elements of a map, as of a 56x56 one of 256 channels."""
 MOST_ENLARGED = 3_000_000
-"""Of a map that is made larger, as the last one of a network that marks objects."""
+"""Elements of a map that is made larger, as the last one of a network that marks objects."""
 MOST_MACS = 500e6
 MOST_CUBIC = 128
 """Side of an image that is resized over sixteen neighbours: one element after another takes long."""

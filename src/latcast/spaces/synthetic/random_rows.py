@@ -21,9 +21,9 @@ SIDES = (4, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 56)
 """Patches along a side of the image."""
 WIDTHS = (32, 1024)
 MOST_ELEMENTS = 400_000
-"""Of the rows together."""
+"""Elements of the rows together."""
 MOST_SCORES = 4_000_000
-"""Of the scores of an attention."""
+"""Scores of an attention."""
 MOST_MACS = 500e6
 LENGTHS = (4, 12)
 GATES = ("silu", "gelu", "tanh_gelu", "sigmoid", "hard_swish")
