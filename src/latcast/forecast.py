@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast, overload
 
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
-from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, read_model, read_models
+from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, Values, read_model, read_models
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import (
     LOCAL,
@@ -224,6 +224,7 @@ def predict(
     breakdown: bool = True,
     example_inputs: object = None,
     signature: str = "",
+    values: Values | None = None,
 ) -> Prediction | list[Prediction]:
     """Predict how long a network takes on a platform.
 
@@ -236,6 +237,7 @@ def predict(
         breakdown: Whether to list the kernels.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
+        values: Input name to its value, where it decides branches, rounds of loops or sizes: a number, a list or an array.
 
     Returns:
         Milliseconds, with an interval (of 90 % where it is calibrated: ``level``), coverage and warnings; ``model`` is what the
@@ -254,7 +256,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     platforms = [_found(each) for each in _listed(on)]
-    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature))
+    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
     found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
     return found[0] if is_one(on) else found
 
@@ -268,7 +270,7 @@ def predict_many(
         models: Each as :func:`predict` takes it.
         on: As :func:`predict` takes it.
         breakdown: Whether to list the kernels of each.
-        shapes, strict, trust, example_inputs: See :func:`predict`; the same for all.
+        shapes, strict, trust, example_inputs, values: See :func:`predict`; the same for all.
 
     Raises:
         ModelError: A model cannot be read; or the models are not a list.
@@ -315,7 +317,7 @@ def memory(model: Model, on: On | Sequence[On], **options: Unpack[ModelKeywords]
     Args:
         model: As :func:`latcast.predict` takes it.
         on: A platform, or a list of them.
-        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
 
     Returns:
         One for a platform, a list for a list.

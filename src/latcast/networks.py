@@ -22,7 +22,7 @@ from latcast.graph.importers import (
     read_source,
     refuse_address,
 )
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, Values
 from latcast.graph.operators.table import unknown_operators
 from latcast.records import Reference
 
@@ -40,16 +40,22 @@ def resolve_model(model: str | os.PathLike[str] | Reference, options: ModelOptio
     Args:
         model: A reference; a file, whose reference has the absolute path and the hash of the content; or, where there is no
             such file, the name of a published network: ``resnet50`` of a family, ``timm/convnext_tiny`` of a space.
-        options: Of these the shapes and the signature are kept in the reference.
+        options: Of these the shapes, the signature and the values are kept in the reference.
 
     Raises:
         ModelError: There is no such file and no such network; or the network takes no inputs of these shapes.
     """
     reference = model if isinstance(model, Reference) else _named(model) or _file(Path(model))
-    if reference.space == "file":  # which is given both when it is read
-        shapes = {name: list(shape) for name, shape in (options.shapes or {}).items()}
-        given = {**({"shapes": shapes} if shapes else {}), **({"signature": options.signature} if options.signature else {})}
-        return replace(reference, parameters={**reference.parameters, **given})
+    if reference.space == "file":  # which is given them when it is read
+        from latcast.graph.input_values import as_json
+
+        given = {
+            "shapes": {name: list(shape) for name, shape in (options.shapes or {}).items()},
+            "signature": options.signature,
+            "values": {name: as_json(value) for name, value in (options.values or {}).items()},
+        }
+        return replace(reference, parameters={**reference.parameters, **{name: each for name, each in given.items() if each}})
+    _refuse_values(reference.name, options)
     if options.signature:
         raise ModelError(f"signature '{options.signature}' is given for {reference.name}; only TFLite files have signatures")
     if not options.shapes:
@@ -74,6 +80,7 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
     if options.example_inputs is not None:
         graph = read_source(model, options)
     elif isinstance(model, Graph):
+        _refuse_values(model.name, options)
         graph = model
         if options.shapes:
             from latcast.graph.passes.reshape_inputs import reshape_inputs
@@ -128,6 +135,12 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def _refuse_values(name: str, options: ModelOptions) -> None:
+    if options.values:
+        first = next(iter(options.values))
+        raise ModelError(f"'{name}' has no branch or size that the value of '{first}' could decide; values are for model files")
+
+
 def _named(model: object) -> Reference | None:
     """Return the network that a text names; None where it is a path, or no text.
 
@@ -167,6 +180,7 @@ __all__ = [
     "ModelOptions",
     "ReadingKeywords",
     "Shapes",
+    "Values",
     "parse_shapes",
     "read_model",
     "read_models",

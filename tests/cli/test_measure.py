@@ -9,6 +9,7 @@ import pytest
 from latcast.environment import affinity
 from tests.cli.conftest import Latcast
 from tests.cli.test_predict import BAD
+from tests.graph.importers.onnx_models import model, node, save
 
 QUICK = ("--rounds", "2", "--runs-per-round", "3", "--warmup-runs", "1", "--no-realtime")
 
@@ -70,6 +71,40 @@ def test_models_that_fail_do_not_keep_the_others_back(latcast: Latcast, tmp_path
     assert "no published model is called 'resnet81'" in found.err
     [line] = [line for line in found.err.splitlines() if line.startswith(f"latcast: {path} could not be measured: ")]
     assert "Mystery" in line
+
+
+def test_a_file_that_latcast_cannot_read_is_measured_as_it_is(latcast: Latcast, tmp_path: Path) -> None:
+    contrib = [node("QuickGelu", ["x"], ["h"], domain="com.microsoft"), node("Relu", ["h"], ["y"])]
+    proto = model(contrib, {"x": (1, 8)}, ["y"], opset=17, domains=["com.microsoft"])
+    path = save(proto, tmp_path, "a new operator.onnx")
+
+    [measured] = latcast("measure", path, *QUICK, "--input", "x=0.5", "--json").json["measurements"]
+
+    assert measured["latency_ms"] > 0
+    assert measured["environment"]["moment"]["weights"] == "of the file"
+    assert measured["reference"]["parameters"]["values"] == {"x": 0.5}
+
+
+def test_a_file_is_written_anew_where_that_is_asked_for(latcast: Latcast, tmp_path: Path) -> None:
+    path = save(model([node("Relu", ["x"], ["y"])], {"x": (1, 8)}, ["y"], opset=17), tmp_path)
+
+    found = latcast("measure", path, *QUICK, "--made-up-weights", "--input", "x=1", "--json").json["measurements"]
+
+    assert [each["environment"]["moment"]["weights"] for each in found] == ["made up"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("x", "--input 'x' is not of the form input=16000"),
+        ("z=1", "a value is given for 'z', which is no input"),
+        ("x=1,2", "input 'x' has the shape [1, 8]; the values given for it have [2]"),
+        ("x=missing.npy", "cannot read the values in 'missing.npy'"),
+    ],
+)
+def test_an_input_that_does_not_fit_is_one_line(latcast: Latcast, tmp_path: Path, given: str, expected: str) -> None:
+    path = save(model([node("Relu", ["x"], ["y"])], {"x": (1, 8)}, ["y"], opset=17), tmp_path)
+    assert expected in latcast("measure", path, *QUICK, "--input", given).reason
 
 
 def test_a_file_of_unknown_sizes_is_one_line(latcast: Latcast, tmp_path: Path) -> None:

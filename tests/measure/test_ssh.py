@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from latcast.datasets.store import Store
 from latcast.errors import LatcastError, MeasurementError
@@ -202,21 +206,39 @@ def test_a_client_that_was_stopped_for_long_goes_on(
     assert found.ok, found.error
 
 
-def test_a_file_travels_without_its_weights(board: Board, tmp_path: Path) -> None:
+def test_a_file_travels_as_it_is_unless_made_up_weights_are_asked_for(board: Board, tmp_path: Path) -> None:
     b = GraphBuilder("wide")
     x = b.input((1, 256, 4, 4))
     for _ in range(4):
         x = b.relu(b.conv(x, 256, 3))
     file = tmp_path / "only-here.onnx"
     file.write_bytes(to_onnx(b.finish(x)))
-    before = board.link.sent_bytes
+    assert file.stat().st_size > 9_000_000
+    settings = WorkerSettings(address=board.address, probe=False)
 
-    found = measure(file, WorkerSettings(address=board.address, probe=False), PLAN)
+    for made_up in (True, False):
+        before = board.link.sent_bytes
+        found = measure(file, replace(settings, made_up_weights=made_up), PLAN)
+        assert found.ok, found.error
+        assert found.reference == resolve_model(file)
+        assert found.environment["moment"]["weights"] == ("made up" if made_up else "of the file")
+        assert (board.link.sent_bytes - before < 20_000) == made_up
+
+
+def test_the_data_beside_a_file_travels_with_it(board: Board, tmp_path: Path) -> None:
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, (1, 64))],
+            [helper.make_tensor_value_info("y", 1, (1, 64))], [numpy_helper.from_array(np.ones((64, 64), np.float32), "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    )  # fmt: skip
+    onnx.save(proto, tmp_path / "a model.onnx", save_as_external_data=True, location="data of it.bin", size_threshold=0)
+
+    found = measure(tmp_path / "a model.onnx", WorkerSettings(address=board.address, probe=False), PLAN, values={"x": 2})
 
     assert found.ok, found.error
-    assert found.reference == resolve_model(file)
-    assert file.stat().st_size > 9_000_000
-    assert board.link.sent_bytes - before < 20_000
+    assert found.environment["moment"]["weights"] == "of the file"
 
 
 def test_the_time_of_a_record_is_this_machines(board: Board, quiet_times: QuietTimesFile) -> None:

@@ -29,6 +29,7 @@ def advise(
     top: Annotated[int, Option("--top", help="Platforms to show.", min=1)] = 10,
     shape: options.Shape = None,
     signature: options.Signature = "",
+    value: options.InputValue = None,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -44,9 +45,7 @@ def advise(
     """
     from latcast.report.advise import advise as advised
 
-    found = advised(
-        model, options.names_in(on), sure_percent=sure, shapes=options.parse_shapes(shape), signature=signature, trust=trust
-    )
+    found = advised(model, options.names_in(on), sure_percent=sure, **options.reading(shape, value, signature, trust=trust))
     if as_json:
         print_json(found.to_json())
     else:

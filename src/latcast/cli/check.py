@@ -41,6 +41,7 @@ def check(
     output: Annotated[Path | None, Option("--output", "-o", help="Write there what is otherwise printed.")] = None,
     shape: options.Shape = None,
     signature: options.Signature = "",
+    value: options.InputValue = None,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -72,7 +73,7 @@ def check(
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
         min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
-        shapes=options.parse_shapes(shape), signature=signature, trust=trust,
+        **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

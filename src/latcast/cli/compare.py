@@ -21,6 +21,7 @@ def compare(
     b: Annotated[str | None, Argument(metavar="[B]", help="Another one; without it A is compared on several platforms.")] = None,
     shape: options.Shape = None,
     signature: options.Signature = "",
+    value: options.InputValue = None,
     breakdown: Annotated[bool, Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
     diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
     strict: options.Strict = False,
@@ -39,9 +40,7 @@ def compare(
     """
     from latcast.report.compare import compare as compared
 
-    found = compared(
-        a, b, options.platforms_in(on), shapes=options.parse_shapes(shape), signature=signature, strict=strict, trust=trust
-    )
+    found = compared(a, b, options.platforms_in(on), **options.reading(shape, value, signature, strict=strict, trust=trust))
     if as_json:
         print_json({"pairs": [each.to_json() for each in found]})
     elif diff:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,15 @@ def command(
     precision: options.Precision = "fp32",
     shape: options.Shape = None,
     signature: options.Signature = "",
+    given: Annotated[
+        list[str] | None,
+        Option(
+            "--input",
+            metavar="NAME=VALUE|FILE.npy",
+            help="Value of an input: rate=16000, config=10,0.45,0.25 or image=FILE.npy. [default: random numbers]",
+            show_default=False,
+        ),
+    ] = None,
     rounds: Annotated[int, Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
     runs_per_round: Annotated[int, Option("--runs-per-round", help="Timed runs in each.", min=1)] = 12,
     warmup_runs: Annotated[int, Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
@@ -34,6 +44,12 @@ def command(
     device: options.Device = "local",
     library_path: options.LibraryPath = None,
     trust: options.Trust = False,
+    made_up_weights: Annotated[
+        bool,
+        Option(
+            "--made-up-weights", help="Write a model file anew, with made-up weights, also where the runtime runs it as it is."
+        ),
+    ] = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -48,16 +64,16 @@ def command(
     from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure
     from latcast.measure.statistics import stability_warnings
-    from latcast.networks import ModelOptions, resolve_model
 
-    reading = ModelOptions(options.parse_shapes(shape), signature=signature)
+    shapes, values = options.parse_shapes(shape), options.parse_values(given, "--input")
     settings = options.worker_settings(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
+    settings = replace(settings, made_up_weights=made_up_weights)
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
-        measurement = measure(resolve_model(model, reading), settings, plan)
+        measurement = measure(model, settings, plan, shapes=shapes, values=values, signature=signature)
         if not measurement.ok:
             raise MeasurementError(f"{model} could not be measured: {measurement.error}")
         return measurement
@@ -114,13 +130,14 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
 
 def _print_kernels(model: str, measurement: Measurement) -> None:
     total_ms = sum(kernel.latency_ms for kernel in measurement.executed)
+    unnamed = "(inserted by the runtime)" if any(kernel.nodes for kernel in measurement.executed) else "-"
     rows = [
         (
             f"{kernel.latency_ms:.4f}",
             f"{100 * kernel.latency_ms / total_ms if total_ms else 0.0:.1f}",
             kernel.kind,
             kernel.name,
-            " ".join(kernel.nodes) or "(inserted by the runtime)",
+            " ".join(kernel.nodes) or unnamed,
         )
         for kernel in measurement.executed
     ]

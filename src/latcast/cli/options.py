@@ -17,7 +17,9 @@ from latcast.records import PRECISIONS, Unit
 if TYPE_CHECKING:
     from latcast import forecast
     from latcast.devices.latency_units import UnitMismatch
+    from latcast.graph.ir import Values
     from latcast.measure.settings import WorkerSettings
+    from latcast.networks import ModelKeywords
     from latcast.records import Reference
 
 Value = TypeVar("Value", bound="str | None")
@@ -121,6 +123,14 @@ Signature = Annotated[
     str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")
 ]
 Shape = Annotated[list[str] | None, Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
+InputValue = Annotated[
+    list[str] | None,
+    Option(
+        "--value",
+        metavar="NAME=VALUE",
+        help="Value of an input that decides a branch, rounds of a loop or sizes: rate=16000, sizes=64,64 or sizes=FILE.npy.",
+    ),
+]
 Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
 Threads = Annotated[int, Option("--threads", "-t", help="Threads of one inference.", min=1)]
 ComputeUnit = Annotated[
@@ -326,6 +336,23 @@ def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     from latcast.networks import parse_shapes as parsed
 
     return parsed(texts)
+
+
+def parse_values(texts: Sequence[str] | None, option: str = "--value") -> Values:
+    """See :func:`latcast.graph.input_values.parse_values`."""
+    if not texts:
+        return {}
+    from latcast.graph.input_values import parse_values as parsed
+
+    return parsed(texts, option)
+
+
+def reading(
+    shape: Sequence[str] | None, value: Sequence[str] | None, signature: str = "", *, strict: bool = False, trust: bool = False
+) -> ModelKeywords:
+    """Return how a model is read, as the options ask for it."""
+    shapes, values = parse_shapes(shape), parse_values(value)
+    return {"shapes": shapes, "strict": strict, "trust": trust, "signature": signature, "values": values}
 
 
 def asked_unit() -> Callable[[UnitMismatch], str] | None:

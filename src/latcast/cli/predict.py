@@ -19,6 +19,7 @@ def predict(
     on: options.On,
     shape: options.Shape = None,
     signature: options.Signature = "",
+    value: options.InputValue = None,
     breakdown: Annotated[bool, Option("--breakdown", help="Show every kernel.")] = False,
     top: Annotated[int, Option("--top", help="Show the kernels that take longest: how many.", min=0, metavar="N")] = 0,
     by: Annotated[
@@ -47,7 +48,7 @@ def predict(
     from latcast.forecast import load, predict_many
     from latcast.networks import ModelOptions, read_model
 
-    reading = ModelOptions(options.parse_shapes(shape), strict, trust, signature=signature)
+    reading = ModelOptions(**options.reading(shape, value, signature, strict=strict, trust=trust))
     platforms = options.platforms_in(on)
     models = options.model_texts(models)
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]

@@ -26,6 +26,7 @@ def report(
     ] = None,
     shape: options.Shape = None,
     signature: options.Signature = "",
+    value: options.InputValue = None,
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -45,9 +46,7 @@ def report(
     check_reportable()
     if overlay is not None:
         check_overlay(overlay, model)
-    found = explain(
-        model, options.platforms_in(on), shapes=options.parse_shapes(shape), signature=signature, strict=strict, trust=trust
-    )  # fmt: skip
+    found = explain(model, options.platforms_in(on), **options.reading(shape, value, signature, strict=strict, trust=trust))
     write_report(found, output)
     if overlay is not None:
         write_overlay(found[0].prediction, found[0].graph, overlay, model)

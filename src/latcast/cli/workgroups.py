@@ -17,6 +17,7 @@ from latcast.errors import LatcastError
 from latcast.records import decimal, signed
 
 if TYPE_CHECKING:
+    from latcast.networks import ModelKeywords
     from latcast.workgroups.advice import JudgedSize, SizeAdvice
     from latcast.workgroups.audit import Audit, Summary
     from latcast.workgroups.devices import DeviceProfile
@@ -58,6 +59,7 @@ def advise(
     block: Block = "2,1,1",
     direct: Annotated[bool, Option("--direct", help="Take every convolution as a direct one: no Winograd.")] = False,
     shape: options.Shape = None,
+    value: options.InputValue = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Work-group sizes worth trying for each convolution, what each of rules I to V says of them, and TFLite's default.
@@ -72,7 +74,7 @@ def advise(
     from latcast.workgroups.gpu_interfaces import find_device, is_queried
 
     profile = find_device(on)[2] if is_queried(on) else load_profile(on)
-    found = _find_launches(what, profile, block, direct, shape)
+    found = _find_launches(what, profile, block, direct, options.reading(shape, value))
     advised = [(launch, None if launch.workload is None else advise_sizes(launch.workload, profile, count)) for launch in found]
     if not as_json:
         _print_advice(what, profile, advised)
@@ -85,13 +87,13 @@ def advise(
     print_json({"model": what, "device": profile.to_json(), "launches": launches})
 
 
-def _find_launches(what: str, profile: DeviceProfile, block: str, direct: bool, shape: list[str] | None) -> list[Launch]:
+def _find_launches(what: str, profile: DeviceProfile, block: str, direct: bool, reading: ModelKeywords) -> list[Launch]:
     from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.workloads import find_launch, find_launches, is_operator
 
     if is_operator(what):
         return [find_launch(operator_workload(what, block), profile.family, direct=direct)]
-    graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
+    graph = read_model(what, ModelOptions(**reading))
     found = find_launches(graph, profile.family, parse_block(block), direct=direct)
     if not found:
         raise LatcastError(

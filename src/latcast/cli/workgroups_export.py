@@ -15,6 +15,7 @@ from latcast.errors import LatcastError
 from latcast.reading import require_regular
 
 if TYPE_CHECKING:
+    from latcast.networks import ModelKeywords
     from latcast.workgroups.devices import DeviceProfile
     from latcast.workgroups.program_cache import ProgramCache
     from latcast.workgroups.sizes import WorkGroup
@@ -52,6 +53,7 @@ def export(
         float, Option("--budget", metavar="MINUTES", help="Minutes for tuning each kernel; two rounds are always run.", min=0.0)
     ] = 0.5,
     shape: options.Shape = None,
+    value: options.InputValue = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Write work-group sizes into the program cache from which LiteRT's GPU delegate starts.
@@ -71,7 +73,7 @@ def export(
     from latcast.workgroups.program_cache import SUFFIX
 
     made(output)
-    cache, name = _read_or_make_cache(what, output, shape)
+    cache, name = _read_or_make_cache(what, output, options.reading(shape, value))
     left: Mapping[str, str] = {}
     if by == "tuning":
         interface, index, profile = find_device("litert")
@@ -101,7 +103,7 @@ def export(
     print(f'{path}: serialization_dir = "{output}", model_cache_key = "{key}"')
 
 
-def _read_or_make_cache(what: str, output: Path, shape: list[str] | None) -> tuple[ProgramCache, str]:
+def _read_or_make_cache(what: str, output: Path, reading: ModelKeywords) -> tuple[ProgramCache, str]:
     """Return the program cache, and the name of its file."""
     from latcast.graph.writers.tflite import to_tflite
     from latcast.networks import ModelOptions, read_model
@@ -116,7 +118,7 @@ def _read_or_make_cache(what: str, output: Path, shape: list[str] | None) -> tup
         require_regular(Path(what), error=LatcastError)
         data, key = Path(what).read_bytes(), Path(what).stem
     else:
-        graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
+        graph = read_model(what, ModelOptions(**reading))
         data, key = to_tflite(graph), Path(what).stem
         (output / f"{key}.tflite").write_bytes(data)
     return write_program_cache(data, output, key), f"{key}{SUFFIX}"

@@ -17,6 +17,7 @@ from latcast.errors import LatcastError, MeasurementError
 from latcast.records import decimal
 
 if TYPE_CHECKING:
+    from latcast.networks import ModelKeywords
     from latcast.workgroups.sizes import WorkGroup
     from latcast.workgroups.sweep import SizeSweep
     from latcast.workgroups.workloads import Convolution
@@ -59,6 +60,7 @@ def measure(
     ] = 5.0,
     block: Block = "2,1,1",
     shape: options.Shape = None,
+    value: options.InputValue = None,
     seed: options.Seed = 0,
     output: Annotated[
         Path | None,
@@ -84,7 +86,7 @@ def measure(
     from latcast.workgroups.rules import Situation
 
     interface, index, profile = find_device(on)
-    workloads = _read_workloads(what, block, shape)
+    workloads = _read_workloads(what, block, options.reading(shape, value))
     paths = _name_files(output, on, sizes, workloads)
     plan = SweepPlan(rounds, 60 * budget, seed)
     measured: list[tuple[SizeSweep, Path]] = []
@@ -148,7 +150,7 @@ def operator_workload(text: str, block: str) -> Convolution:
     return workload
 
 
-def _read_workloads(what: str, block: str, shape: list[str] | None) -> list[Convolution]:
+def _read_workloads(what: str, block: str, reading: ModelKeywords) -> list[Convolution]:
     """Read the convolutions to measure, equal ones of a model once."""
     from latcast.networks import ModelOptions, read_model
     from latcast.workgroups.operands import require_supported
@@ -157,7 +159,7 @@ def _read_workloads(what: str, block: str, shape: list[str] | None) -> list[Conv
     if is_operator(what):
         return [operator_workload(what, block)]
     found: list[Convolution] = []
-    graph = read_model(what, ModelOptions(options.parse_shapes(shape)))
+    graph = read_model(what, ModelOptions(**reading))
     for launch in find_launches(graph, None, parse_block(block), direct=True):
         try:
             if launch.workload is None:

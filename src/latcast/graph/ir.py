@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
+Values = Mapping[str, object]
+"""Input name to its value: a number, a list, or an array."""
+
 DTYPE_BYTES: Mapping[str, float] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "int4": 0.5, "uint4": 0.5,
@@ -230,22 +233,23 @@ def _rounded(value: AttributeValue) -> object:
     return f"{value:.7g}" if isinstance(value, float) else value
 
 
-def check_input_names(shapes: Iterable[str], inputs: Iterable[str], network: str = "") -> None:
-    """Raise if a shape is given for a name that is not an input.
+def check_input_names(given: Iterable[str], inputs: Iterable[str], network: str = "", what: str = "shape") -> None:
+    """Raise if a shape or value is given for a name that is not an input.
 
     Args:
-        shapes: Names that a shape is given for.
+        given: Names that it is given for.
         inputs: Names of the inputs that there are.
         network: What to call the network.
+        what: What is given.
 
     Raises:
         ModelError: A name is not among them.
     """
     there = list(inputs)
-    unknown = sorted(set(shapes) - set(there))
+    unknown = sorted(set(given) - set(there))
     if unknown:
         of = f" of {network}" if network else ""
-        raise ModelError(f"a shape is given for '{unknown[0]}', which is no input{of}; the inputs are: {', '.join(there)}")
+        raise ModelError(f"a {what} is given for '{unknown[0]}', which is no input{of}; the inputs are: {', '.join(there)}")
 
 
 def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[Node]:

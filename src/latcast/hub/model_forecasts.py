@@ -20,6 +20,7 @@ from latcast.forecast import load_all, predict_many
 from latcast.graph.compact import pack, unpack, with_derived_names
 from latcast.graph.importers import IMPORTERS
 from latcast.graph.importers.onnx_file import read_without_weights
+from latcast.graph.input_values import parse_values
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_flops
 from latcast.hub.own_platforms import OwnPlatforms
@@ -61,6 +62,7 @@ class ModelRequest:
         source: "file" (ONNX or TFLite), "shapes" (as they are shared), or "name" (that of a published network).
         shapes: As ``input=1,3,224,224``.
         signature: Which signature of a TFLite file.
+        values: As ``rate=16000``.
         on: Part of a platform id, or a glob of it; all platforms where None.
         kernels: The platform whose kernels are wanted; None for none.
         top: How many of them, the longest first.
@@ -72,6 +74,7 @@ class ModelRequest:
     source: str = "file"
     shapes: Sequence[str] = ()
     signature: str = ""
+    values: Sequence[str] = ()
     on: str | None = None
     kernels: str | None = None
     top: int = 15
@@ -206,11 +209,15 @@ def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Mod
         if isinstance(problem.__cause__, MemoryError):
             return ModelAnswer.refusal(TOO_LARGE)
         # In words of the request: without where the file lay here, and without options of the command line.
-        return ModelAnswer.refusal(str(problem).replace(str(path), wanted.name).replace("--shape ", "shape="))
+        return ModelAnswer.refusal(
+            str(problem).replace(str(path), wanted.name).replace("--shape ", "shape=").replace("--value ", "value=")
+        )
 
 
 def _read_graph(wanted: ModelRequest, path: Path) -> Graph:
-    options = ModelOptions(parse_shapes(wanted.shapes), signature=wanted.signature)
+    options = ModelOptions(
+        parse_shapes(wanted.shapes), signature=wanted.signature, values=parse_values(wanted.values, files=False)
+    )
     if wanted.source == "name":
         return read_model(published_model(wanted.name), options)
     with path.open("rb") as file:

@@ -59,6 +59,10 @@ Shapes = Annotated[
     list[str] | None, Query(max_length=16, description="Sizes of an input, for dynamic ones: input=1,3,224,224; repeatable.")
 ]
 Signature = Annotated[str, Query(max_length=200, description="Which signature of a TFLite file; its main network if left out.")]
+Values = Annotated[
+    list[str] | None,
+    Query(max_length=16, description="Value of an input that decides a branch or sizes: rate=16000; repeatable."),
+]
 On = Annotated[str | None, Query(max_length=200, description="Part of a platform id, or a glob of it; all where left out.")]
 Kernels = Annotated[str | None, Query(max_length=200, description="The platform whose longest kernels are wanted instead.")]
 Top = Annotated[int, Query(ge=1, le=MAX_KERNELS, description="How many kernels.")]
@@ -89,6 +93,7 @@ async def predict(
     shared: Shared = None,
     shape: Shapes = None,
     signature: Signature = "",
+    value: Values = None,
     on: On = None,
     kernels: Kernels = None,
     top: Top = 15,
@@ -103,6 +108,7 @@ async def predict(
         source="name" if model else "shapes" if shared else "file",
         shapes=tuple(shape or ()),
         signature=signature,
+        values=tuple(value or ()),
         on=on or None,
         kernels=kernels,
         top=top,

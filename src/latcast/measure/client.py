@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import IO, Any
@@ -24,13 +24,18 @@ from typing import IO, Any
 from latcast.environment import shifted
 from latcast.errors import LatcastError, MeasurementError, RuntimeFailure
 from latcast.graph.compact import pack
+from latcast.graph.input_values import pack_values
+from latcast.graph.ir import Values
 from latcast.measure import messages
 from latcast.measure.probe import QuietTimes, settle
 from latcast.measure.record import failed, with_moment
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.wires import Wire, wire_of
 from latcast.records import Measurement, Platform, Reference
+from latcast.runtimes import RUNTIMES
+from latcast.runtimes.model_file import files_of
 from latcast.spaces import build
+from latcast.spaces.catalogue import file_of
 
 START_TIMEOUT_S = 120.0
 """Longest start: importing a runtime on a slow, busy machine."""
@@ -50,6 +55,9 @@ LOST_AT_MOST = 3
 
 HELLO_TIMEOUT_S = 60.0
 
+MOST_CARRIED_BYTES = 64 << 20
+"""Largest file that goes to another machine as it is: a board holds it some times over. Of a larger one the shapes go alone."""
+
 CLOCK_READINGS = 3
 """Readings of a far clock, of which the one with the shortest round trip counts."""
 
@@ -65,23 +73,36 @@ class Item:
     role: str = "network"
     packed: bytes | None = field(default=None, repr=False, compare=False, kw_only=True)
     """The graph of a file, where the worker's machine does not have the file."""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
+    """Or the file itself by its name, where the runtime runs it as it is, with those of its weights after it."""
+    values: Values = field(default_factory=dict, repr=False, compare=False, kw_only=True)
+    """Values of inputs, which the reference names too."""
 
     @property
     def name(self) -> str:
         return self.reference.name or f"{self.reference.space} {self.reference.key}"
 
 
-def packed_file(reference: Reference, *, trust: bool = False) -> bytes | None:
-    """Pack a file for a machine that does not have it: shapes without weights, a few kilobytes.
+def carried(item: Item, settings: WorkerSettings) -> Item:
+    """Return a subject with what a machine that does not have its file needs.
 
-    None for other references, and where the file cannot be read: the record from there will say so.
+    That is the file, where the runtime runs it as it is and it is not too large; else its shapes without weights, some kilobytes;
+    nothing where the file cannot be read: the record from there will say so.
     """
+    reference = item.reference
     if reference.space != "file":
-        return None
+        return item
     try:
-        return pack(build(reference, trust=trust))
+        path = file_of(reference)
+        # A runtime that a module of the worker registers is not known here.
+        endings = getattr(RUNTIMES.get(settings.runtime), "endings", ()) if settings.runtime in RUNTIMES else ()
+        if path.suffix.lower() in endings and not settings.made_up_weights and "signature" not in reference.parameters:
+            files = [file for file in files_of(path) if file.is_file()]
+            if files and sum(file.stat().st_size for file in files) <= MOST_CARRIED_BYTES:
+                return replace(item, files={file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files})
+        return replace(item, packed=pack(build(reference, trust=settings.trust)))
     except LatcastError:
-        return None
+        return item
 
 
 class WorkerDied(RuntimeFailure):
@@ -376,11 +397,14 @@ class MeasuringClient:
     def _request(self, items: Sequence[Item], group: Sequence[int], plan: MeasurePlan) -> messages.Message:
         subjects: list[dict[str, Any]] = []
         for number in group:
-            item = items[number]
-            packed = packed_file(item.reference, trust=self.settings.trust) if self._wire.far else item.packed
+            item = carried(items[number], self.settings) if self._wire.far else items[number]
             subjects.append({"number": number, "reference": item.reference.to_json(), "role": item.role})
-            if packed is not None:
-                subjects[-1]["graph"] = base64.b64encode(packed).decode()
+            if item.packed is not None:
+                subjects[-1]["graph"] = base64.b64encode(item.packed).decode()
+            if item.files:
+                subjects[-1]["files"] = {name: base64.b64encode(content).decode() for name, content in item.files.items()}
+            if item.values:
+                subjects[-1]["values"] = base64.b64encode(pack_values(item.values)).decode()
         return {"request": "measure", "plan": plan.to_json(), "quiet_ms": list(self.quiet_ms), "subjects": subjects}
 
     def _living_process(self) -> WorkerProcess:

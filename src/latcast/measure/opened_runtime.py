@@ -19,7 +19,8 @@ from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
 from latcast.records import Platform, Unit, short_version
 from latcast.runtimes import ADDRESS_VARIABLE, get_runtime, runtime_on
-from latcast.runtimes.protocol import Clock, DeviceRuntime, Runtime, Session, SystemClock
+from latcast.runtimes.model_file import ModelFile
+from latcast.runtimes.protocol import Clock, DeviceRuntime, FileRuntime, Runtime, Session, SystemClock
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,24 @@ class OpenedRuntime:
         """Return a session at this setting; raises what the runtime's ``load`` raises."""
         return self.runtime.load(graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
 
-    def probe_weights(self, graph: Graph) -> tuple[float, ...]:
-        """Return the exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
+    def load_file(self, file: ModelFile, *, profile: bool = False) -> Session:
+        """Return a session of a model file as it is; raises what the runtime's ``load_file`` raises."""
+        assert isinstance(self.runtime, FileRuntime)
+        return self.runtime.load_file(file, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
+
+    def runs(self, path: Path) -> bool:
+        """Return whether the runtime runs such a file as it is."""
+        return isinstance(self.runtime, FileRuntime) and path.suffix.lower() in self.runtime.endings
+
+    def probe_weights(self, touched_bytes: float) -> tuple[float, ...]:
+        """Return the exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`.
+
+        Args:
+            touched_bytes: Its weights and activations.
+        """
         if self.instruments.probe is None:
             return ()
-        return (COMPUTE_WEIGHT, memory_weight(working_set_bytes(graph), env.cpu_description()["caches_bytes"].get("L2")))
+        return (COMPUTE_WEIGHT, memory_weight(touched_bytes, env.cpu_description()["caches_bytes"].get("L2")))
 
 
 def working_set_bytes(graph: Graph) -> float:

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from latcast.cluster import connected, map_over_workers, require_offer
 from latcast.errors import MeasurementError
-from latcast.measure.client import Item, MeasuringClient, packed_file
+from latcast.measure.client import Item, MeasuringClient, carried
 from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.wires import DASK, scheme_of
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Platform
 
 
 class Measurer(Protocol):
@@ -111,8 +111,7 @@ class RemoteClient:
         starts = range(0, len(items), plan.batch_size)
         batches = [
             Batch(_bare(self.settings), self._turn, plan.to_json(), tuple(
-                (item.reference.to_json(), item.role, packed_file(item.reference))
-                for item in items[start : start + plan.batch_size]
+                carried(item, self.settings) for item in items[start : start + plan.batch_size]
             ))
             for start in starts
         ]  # fmt: skip
@@ -142,13 +141,13 @@ class Batch:
         settings: The platform.
         turn: Batches of different turns are measured by different processes.
         plan: As JSON.
-        items: Reference as JSON, role, and the packed graph of a file, for each.
+        items: With the content of their files.
     """
 
     settings: WorkerSettings
     turn: int
     plan: Mapping[str, Any]
-    items: tuple[tuple[Mapping[str, Any], str, bytes | None], ...]
+    items: tuple[Item, ...]
 
 
 @dataclass
@@ -187,6 +186,5 @@ def platform_of(settings: WorkerSettings) -> str:
 
 def measure_batch(batch: Batch) -> list[tuple[int, dict[str, Any]]]:
     """Measure a batch on the worker's machine: index in the batch and record of each item."""
-    items = [Item(Reference.from_json(reference), role, packed=packed) for reference, role, packed in batch.items]
     client = _HOST.client(batch.settings, batch.turn)
-    return [(number, record.to_json()) for number, record in client.measure(items, MeasurePlan.from_json(batch.plan))]
+    return [(number, record.to_json()) for number, record in client.measure(batch.items, MeasurePlan.from_json(batch.plan))]

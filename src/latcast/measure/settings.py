@@ -109,6 +109,7 @@ class WorkerSettings:
             runtime's library, which the platform id then has.
         unit: The unit, where it is not ``cpuN``: a set of cores such as ``2large``, with as many threads, ``gpu`` or ``npu``.
         trust: Whether PyTorch may unpickle a ``.pt2`` file, which runs code of its author.
+        made_up_weights: Whether a model file is written anew, with made-up weights, also where the runtime runs it as it is.
         address: Where it runs, see :mod:`latcast.measure.wires`: ``ssh://user@host``, ``adb:SERIAL``, or ``dask:`` and the
             address of a scheduler, whose workers that offer :attr:`offer` measure, with their own CPUs and priority. Empty: here.
 
@@ -133,6 +134,7 @@ class WorkerSettings:
     library_path: str = ""
     trust: bool = False
     unit: str = ""
+    made_up_weights: bool = False
 
     def __post_init__(self) -> None:
         if self.threads < 1:

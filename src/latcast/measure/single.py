@@ -13,7 +13,7 @@ from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised
-from latcast.networks import Model, ModelOptions, Shapes, read_model, resolve_model
+from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
 from latcast.records import Measurement, Platform, Reference
 
 
@@ -33,6 +33,7 @@ def measure(
     plan: MeasurePlan = NETWORK_PLAN,
     *,
     shapes: Shapes | None = None,
+    values: Values | None = None,
     role: str = "network",
     example_inputs: object = None,
     signature: str = "",
@@ -41,14 +42,15 @@ def measure(
     """Measure one network or kernel here, now, in a separate process.
 
     Args:
-        model: As :func:`latcast.predict` takes it. Anything but a file or a reference is written to an ONNX file with random
-            weights first.
+        model: As :func:`latcast.predict` takes it. A file that the runtime reads runs as it is, with its weights, also where
+            latcast does not know its operators; anything else is written for the runtime, with random weights, first.
         runtime: Its name, for one thread and fp32; or settings, for everything else.
         plan: Rounds and runs.
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
+        values: Input name to its value (a number, a list or an array); others are random.
         role: "network" or "kernel".
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
-        signature: Which signature of a ``.tflite`` file is meant; its main network by default.
+        signature: Which signature of a ``.tflite`` file is meant, which is written anew; its main network by default.
         quiet_times: Where the probe's quiet times are kept; a file in the user's cache by default.
 
     Returns:
@@ -71,6 +73,8 @@ def measure(
     with ExitStack() as open_now:
         if isinstance(model, str | os.PathLike | Reference) and example_inputs is None:
             reference = resolve_model(model, ModelOptions(shapes, signature=signature))
+            if reference.space == "file":
+                reference = resolve_model(reference, ModelOptions(values=values))
         else:
             from latcast.graph.writers.onnx import to_onnx
 
@@ -79,7 +83,7 @@ def measure(
             file.write_bytes(to_onnx(graph))
             reference = replace(resolve_model(file), name=graph.name)
         client = open_now.enter_context(open_measurer(settings, kept))
-        ((_, measurement),) = client.measure([Item(reference, role)], plan)
+        ((_, measurement),) = client.measure([Item(reference, role, values=values or {})], plan)
         if not measurement.ok:
             return measurement
         # The host may have been in a slow state when the measurement began.

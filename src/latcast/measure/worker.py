@@ -13,18 +13,23 @@ import ctypes
 import gc
 import os
 import queue
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from latcast import environment as env
-from latcast.errors import LatcastError, MeasurementError
+from latcast.errors import DynamicShapeError, LatcastError, MeasurementError, RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.compact import unpack
-from latcast.graph.ir import Graph
+from latcast.graph.input_values import fitted, unpack_values
+from latcast.graph.ir import Graph, Values, check_input_names
 from latcast.measure import messages
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe
@@ -32,25 +37,51 @@ from latcast.measure.record import failed, finished, profile_kernels, seen_by, w
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Subject, time_batch
 from latcast.records import Measurement, Reference
+from latcast.runtimes.model_file import ModelFile, files_of
+from latcast.runtimes.protocol import Session
+from latcast.runtimes.session import random_inputs
 from latcast.spaces import build
+from latcast.spaces.catalogue import file_of
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One subject as requested: ``number`` is the client's name for it, ``packed`` the graph of a file of the client's."""
+    """One subject as requested.
+
+    Attributes:
+        number: The client's name for it.
+        packed: The graph of a file of the client's.
+        files: Or that file itself, by name, with those of its weights after it.
+        values: Values of inputs.
+    """
 
     number: int
     reference: Reference
     role: str
     packed: bytes | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> _Job:
         packed = None if item.get("graph") is None else base64.b64decode(item["graph"])
-        return cls(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"]), packed)
+        files = {str(name): base64.b64decode(content) for name, content in item.get("files", {}).items()}
+        values = unpack_values(base64.b64decode(item["values"])) if "values" in item else {}
+        return cls(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"]), packed, files, values)
 
     def graph(self, *, trust: bool) -> Graph:
         return build(self.reference, trust=trust) if self.packed is None else unpack(self.packed, self.reference.name)
+
+    def unpacked(self, folder: Path) -> _Job:
+        """Return the same with the file that was sent lying in a folder."""
+        for name, content in self.files.items():
+            place = (folder / name).resolve()
+            if folder.resolve() not in place.parents:
+                raise MeasurementError(f"the file '{name}' would lie outside the folder of its model")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        parameters = {**self.reference.parameters, "path": str(folder / next(iter(self.files)))}
+        return replace(self, reference=replace(self.reference, parameters=parameters))
 
 
 @dataclass(frozen=True)
@@ -61,6 +92,8 @@ class _Loaded:
     subject: Subject
     weights: tuple[float, ...]
     moment: Mapping[str, Any]
+    platform: str
+    folder: tempfile.TemporaryDirectory[str] | None
 
 
 class Worker:
@@ -70,7 +103,7 @@ class Worker:
         self._send = send
         self._process_key = process_key
         self._opened: OpenedRuntime | None = None
-        self._trust = False
+        self._trust, self._made_up = False, False
         self._quiet_ms: tuple[float, ...] = ()
 
     def answer(self, request: Mapping[str, Any]) -> bool:
@@ -98,8 +131,9 @@ class Worker:
         return True
 
     def _open(self, settings: Mapping[str, Any]) -> None:
-        self._trust = bool(settings.get("trust"))
-        self._opened = open_runtime(**{name: value for name, value in settings.items() if name != "trust"})
+        self._trust, self._made_up = bool(settings.get("trust")), bool(settings.get("made_up_weights"))
+        own = ("trust", "made_up_weights")
+        self._opened = open_runtime(**{name: value for name, value in settings.items() if name not in own})
         probe = self._opened.instruments.probe
         key = None if probe is None else probe.key
         self._send({"event": "opened", "platform": self._opened.platform.id, "probe": key})
@@ -140,24 +174,65 @@ class Worker:
         while waiting and len(batch) < plan.batch_size:
             job = waiting.popleft()
             self._announce(job, "loading")
+            folder = tempfile.TemporaryDirectory(prefix="latcast-") if job.files else None
             try:
+                read = job if folder is None else job.unpacked(Path(folder.name))
                 start_ms = clock.now_ms()
-                graph = job.graph(trust=self._trust)
+                file = self._own_file(opened, read)
+                graph = read.graph(trust=self._trust) if file is None else file.graph
                 build_ms = clock.now_ms() - start_ms
-                session = opened.load(graph, profile=plan.profile)
+                if file is not None:
+                    session = _as_it_is(opened, file, profile=plan.profile)
+                else:
+                    assert graph is not None
+                    session = opened.load(graph, profile=plan.profile)
+                    if job.values:
+                        session.set_inputs(_inputs(graph, job.values))
                 load_ms = clock.now_ms() - start_ms - build_ms
+                touched_bytes = working_set_bytes(graph) if graph is not None else _size_bytes(file)
             except Exception as problem:  # one subject's failure, of whatever kind, must not end the others
                 self._report_failure(opened, job, problem)
                 continue
             moment = {
                 "build_ms": round(build_ms, 3),
                 "load_ms": round(load_ms, 3),
-                "working_set_bytes": working_set_bytes(graph),
+                "working_set_bytes": touched_bytes,
+                "weights": "made up" if file is None else "of the file",
             }
-            batch.append(_Loaded(job, Subject(session), opened.probe_weights(graph), moment))
+            platform = opened.platform
+            if file is not None and graph is not None and graph.precision == "int8":
+                platform = replace(platform, precision="int8")  # as the file runs, whatever was asked for
+            batch.append(_Loaded(job, Subject(session), opened.probe_weights(touched_bytes), moment, platform.id, folder))
             if env.resident_bytes() - before_bytes >= plan.batch_bytes:
                 break
         return batch
+
+    def _own_file(self, opened: OpenedRuntime, job: _Job) -> ModelFile | None:
+        """Return the file of a subject where the runtime runs it as it is; None where its graph is to be written.
+
+        Raises:
+            DynamicShapeError: The size of an input is not known.
+            ModelError: The file is missing or has changed.
+        """
+        if job.reference.space != "file" or job.packed is not None or self._made_up or "signature" in job.reference.parameters:
+            return None
+        path = file_of(job.reference)
+        if not path.is_file() or not opened.runs(path):
+            return None
+        graph: Graph | None = None
+        try:
+            graph = job.graph(trust=self._trust)
+        except DynamicShapeError:
+            raise
+        except LatcastError:
+            if opened.platform.precision == "int8":
+                raise
+        # A file of reals is quantised where int8 is asked for.
+        if opened.platform.precision == "int8" and graph is not None and graph.precision != "int8":
+            return None
+        parameters = job.reference.parameters
+        values = job.values or parameters.get("values", {})
+        return ModelFile(path, job.reference.name, graph, parameters.get("shapes", {}), values)
 
     def _finish(self, opened: OpenedRuntime, loaded: _Loaded, plan: MeasurePlan) -> None:
         """Free a subject, profile it where asked, and report its record."""
@@ -169,7 +244,7 @@ class Worker:
                 raise subject.failure
             measurement = finished(
                 subject.log,
-                platform=opened.platform.id,
+                platform=loaded.platform,
                 reference=job.reference,
                 role=job.role,
                 parts=opened.probe_parts,
@@ -194,6 +269,9 @@ class Worker:
         except Exception as problem:  # as in loading
             self._report_failure(opened, job, problem)
             return
+        finally:
+            if loaded.folder is not None:
+                loaded.folder.cleanup()
         self._report(job, measurement)
 
     def _environment(self, opened: OpenedRuntime, frequencies_mhz: Sequence[float] = (), **moment: Any) -> dict[str, Any]:
@@ -214,6 +292,29 @@ class Worker:
 
     def _report(self, job: _Job, measurement: Measurement) -> None:
         self._send({"event": "measured", "number": job.number, "measurement": measurement.to_json()})
+
+
+def _as_it_is(opened: OpenedRuntime, file: ModelFile, *, profile: bool) -> Session:
+    """Return a session of a model file; the error of a runtime that refuses it says how else it may be measured."""
+    try:
+        return opened.load_file(file, profile=profile)
+    except (RuntimeFailure, UnsupportedOperatorError) as problem:
+        if file.graph is None:
+            raise
+        raise type(problem)(f"{problem}; latcast reads the file and may write it in other words: --made-up-weights") from problem
+
+
+def _inputs(graph: Graph, values: Values) -> list[np.ndarray]:
+    """Return the inputs of a graph: the values given, random ones for the others."""
+    check_input_names(values, graph.inputs, graph.name, what="value")
+    return [
+        fitted(name, values[name], graph.shape(name), graph.tensors[name].dtype) if name in values else array
+        for name, array in zip(graph.inputs, random_inputs(graph), strict=True)
+    ]
+
+
+def _size_bytes(file: ModelFile | None) -> float:
+    return 0.0 if file is None else float(sum(each.stat().st_size for each in files_of(file.path)))
 
 
 def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:

@@ -337,7 +337,7 @@ class PlatformPredictor:
         Args:
             models: The networks; a workload shares work between platforms with the same rules.
             breakdown: Whether to list the kernels of each.
-            shapes, strict, trust, example_inputs: As of :func:`latcast.predict`, the same for all.
+            shapes, strict, trust, example_inputs, values: As of :func:`latcast.predict`, the same for all.
 
         Raises:
             ModelError: A model cannot be read; or the models are not a list.

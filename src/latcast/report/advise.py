@@ -166,7 +166,7 @@ def advise(
         on: The device: the first part of platform ids ("pixel4"), or what it is called ("Pixel 4"); a pattern of platform ids
             ("pixel4/tflite-*"); or a list of these.
         sure_percent: Probability from which on a decision is sure.
-        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
 
     Raises:
         ModelError: The model cannot be read, or cannot take inputs of these shapes.

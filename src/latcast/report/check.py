@@ -279,7 +279,7 @@ def check(
         max_memory_mb: Megabytes of 1,000,000 bytes that weights and activations may take.
         max_growth: Percent of the base's latency.
         fail_above: Percent; 50 for limits and 65 for growth where None.
-        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
 
     Raises:
         LatcastError: Not one of limits, a budget and a base; no platform; or no tier holds for the only model.

@@ -185,7 +185,7 @@ def compare(
         a, b: As :func:`latcast.predict` takes them; without ``b``, ``a`` is compared with itself on other platforms.
         on: A platform, or a list of them; without ``b`` at least two, the first of which the others are compared with. Precisions
             and threads are platforms, too.
-        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`, the same for both networks.
+        shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`, the same for both networks.
 
     Returns:
         A comparison; a list of them where ``on`` is a list.

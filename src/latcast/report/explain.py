@@ -149,7 +149,7 @@ def explain(
     accuracy is not known here.
 
     Args:
-        model, shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        model, shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
         on: A platform, or a list of them.
 
     Returns:

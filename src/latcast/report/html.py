@@ -39,7 +39,7 @@ def report(
     """Write a report on a network: where its time goes on platforms, how sure that is, and what would make it faster.
 
     Args:
-        model, shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        model, shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
         on: A platform, or a list of them.
         path: The HTML file.
 

@@ -152,7 +152,7 @@ def sweep(
     """Latency of a network over the size of its inputs.
 
     Args:
-        model, strict, trust, example_inputs: As for :func:`latcast.predict`.
+        model, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
         on: A platform, or a list of them.
         shapes: ``"input=1,3,{128..320..32},="``: the range with its end, and ``=`` for the size before it; or a text for each of
             several inputs, whose ranges go along; or a list of input shapes.

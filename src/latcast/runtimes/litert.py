@@ -16,7 +16,8 @@ from latcast.graph.writers.tflite.layout import Order, physical_shape
 from latcast.records import ExecutedKernel
 from latcast.runtimes.kernel_assignment import joined
 from latcast.runtimes.litert_kernels import attribute
-from latcast.runtimes.litert_native import NativeModel, check_version
+from latcast.runtimes.litert_native import NativeModel, ProfiledEvent, check_version
+from latcast.runtimes.model_file import TEXTS, InputSlot, ModelFile
 from latcast.runtimes.session import (
     check_profiling,
     check_setting,
@@ -44,7 +45,7 @@ class LiteRtCpuSession:
         self.threads = threads
         self._network = network
         self._profile = profile
-        self._interpreter: Any = _new_interpreter(graph, network, threads)
+        self._interpreter: Any = _new_interpreter(graph, network.data, threads)
         self._input_details = self._interpreter.get_input_details()
         self._output_details = self._interpreter.get_output_details()
         self._check_shapes(graph.inputs, self._input_details, network.input_orders)
@@ -88,21 +89,7 @@ class LiteRtCpuSession:
         The clock counts whole microseconds; the latency is the mean of the middle half of the runs.
         """
         check_profiling(self.graph, self._profile, runs)
-        native = NativeModel(self._network.data, threads=self.threads)
-        try:
-            native.set_inputs(self._inputs)
-            for _ in range(PROFILE_WARMUPS):
-                native.run()
-            recorded = [native.profiled_run() for _ in range(runs)]
-        finally:
-            native.close()
-        first = recorded[0]
-        if any([event.tag for event in events] != [event.tag for event in first] for events in recorded):
-            raise RuntimeFailure(f"LiteRT did not run the same kernels of '{self.graph.name}' every time")
-        times_us = np.array([[event.elapsed_us for event in events] for events in recorded], dtype=np.float64)
-        # The mean of the middle half is as steady as the median, but not bound to whole microseconds.
-        cut = runs // 4
-        latencies_ms = np.sort(times_us, axis=0)[cut : runs - cut].mean(axis=0) / 1e3
+        first, latencies_ms = _profiled(self.graph.name, self._network.data, self.threads, self._inputs, runs)
         kernels = []
         for attribution in attribute(self._network.model, first):
             event = first[attribution.event]
@@ -116,11 +103,93 @@ class LiteRtCpuSession:
         self._inputs = []
 
 
-def _new_interpreter(graph: Graph, network: TfliteNetwork, threads: int) -> Any:
+def _profiled(
+    name: str, data: bytes, threads: int, inputs: Sequence[np.ndarray], runs: int
+) -> tuple[tuple[ProfiledEvent, ...], np.ndarray]:
+    """Return the kernels of a run, by LiteRT's profiler, and the typical milliseconds of each."""
+    native = NativeModel(data, threads=threads)
+    try:
+        native.set_inputs(inputs)
+        for _ in range(PROFILE_WARMUPS):
+            native.run()
+        recorded = [native.profiled_run() for _ in range(runs)]
+    finally:
+        native.close()
+    first = recorded[0]
+    if any([event.tag for event in events] != [event.tag for event in first] for events in recorded):
+        raise RuntimeFailure(f"LiteRT did not run the same kernels of '{name}' every time")
+    times_us = np.array([[event.elapsed_us for event in events] for events in recorded], dtype=np.float64)
+    # The mean of the middle half is as steady as the median, but not bound to whole microseconds.
+    cut = runs // 4
+    return first, np.sort(times_us, axis=0)[cut : runs - cut].mean(axis=0) / 1e3
+
+
+class LiteRtFileSession(LiteRtCpuSession):
+    """A TFLite file in a LiteRT interpreter, run as it is."""
+
+    def __init__(self, file: ModelFile, *, threads: int, profile: bool) -> None:
+        self.graph = file.read
+        self.threads = threads
+        self._profile = profile
+        self._data = file.path.read_bytes()
+        self._interpreter = _new_interpreter(self.graph, self._data, threads)
+        details = self._interpreter.get_input_details()
+        slots = [_slot(detail) for detail in details]
+        # Where a size may change and none is given, LiteRT runs with the one that the file starts with.
+        for slot, detail in zip(slots, details, strict=True):
+            known = slot.name in file.shapes or slot.name in file.values
+            shape = file.shape_of(slot) if known else tuple(int(size) for size in detail["shape"])
+            if shape != tuple(detail["shape"]):
+                self._resize(detail["index"], shape)
+        self._input_details = self._interpreter.get_input_details()
+        self._output_details = self._interpreter.get_output_details()
+        now = [
+            InputSlot(slot.name, detail["shape"].tolist(), slot.dtype)
+            for slot, detail in zip(slots, self._input_details, strict=True)
+        ]
+        file.started(now, self.set_inputs)
+
+    def _resize(self, index: int, shape: Sequence[int]) -> None:
+        try:
+            self._interpreter.resize_tensor_input(index, shape)
+            self._interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as problem:
+            raise RuntimeFailure(f"LiteRT failed to give a shape to '{self.graph.name}': {message(problem)}") from problem
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        self._inputs = list(inputs)
+        for detail, array in zip(self._input_details, self._inputs, strict=True):
+            self._interpreter.set_tensor(detail["index"], array)
+        self.run()
+
+    def outputs(self) -> list[np.ndarray]:
+        return [
+            dequantised(self._interpreter.get_tensor(detail["index"]), detail["quantization"]) for detail in self._output_details
+        ]
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """Return the kernels by LiteRT's profiler, in the order in which they ran, without the nodes that they compute."""
+        check_profiling(self.graph, self._profile, runs)
+        first, latencies_ms = _profiled(self.graph.name, self._data, self.threads, self._inputs, runs)
+        return tuple(
+            ExecutedKernel(f"{event.tag}:{number}", event.tag, (), float(latency_ms))
+            for number, (event, latency_ms) in enumerate(zip(first, latencies_ms, strict=True))
+        )
+
+
+def _slot(detail: Any) -> InputSlot:
+    """Return an input as an interpreter states it; sizes that may change are below 0."""
+    kind = np.dtype(detail["dtype"])
+    signature = detail.get("shape_signature")
+    sizes = detail["shape"] if signature is None or not len(signature) else signature
+    return InputSlot(str(detail["name"]), [int(size) for size in sizes], TEXTS if kind.kind in "SU" else kind.name)
+
+
+def _new_interpreter(graph: Graph, data: bytes, threads: int) -> Any:
     from ai_edge_litert.interpreter import Interpreter
 
     try:
-        interpreter = Interpreter(model_content=network.data, num_threads=threads)
+        interpreter = Interpreter(model_content=data, num_threads=threads)
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as problem:
         text = message(problem)
@@ -134,6 +203,7 @@ class LiteRt:
     """LiteRT's interpreter with its default delegate."""
 
     name = "litert"
+    endings = (".tflite",)
     precisions: tuple[str, ...] = ("fp32", "int8")
 
     def available(self) -> str | None:
@@ -153,3 +223,13 @@ class LiteRt:
         if profile:
             check_version()
         return LiteRtCpuSession(graph, write_tflite(graph, precision=precision), threads=threads, profile=profile)
+
+    def load_file(
+        self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False
+    ) -> LiteRtFileSession:
+        """Load a TFLite file as it is."""
+        check_setting(self, file, threads, precision)
+        require(_PURPOSE, "ai_edge_litert")
+        if profile:
+            check_version()
+        return LiteRtFileSession(file, threads=threads, profile=profile)

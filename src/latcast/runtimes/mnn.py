@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from time import perf_counter_ns
@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import RuntimeFailure
+from latcast.extras import require
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
 from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
-from latcast.runtimes.mnn_native import LIBRARY, convert, imported, not_available
+from latcast.runtimes.mnn_native import FORMATS, LIBRARY, PURPOSE, convert, imported, not_available
+from latcast.runtimes.model_file import InputSlot, ModelFile
 from latcast.runtimes.session import (
     UnitRuntime,
     check_finite,
@@ -44,6 +46,7 @@ class Mnn(UnitRuntime):
     """The installed MNN with the defaults of its converter and backend; on the CPU in full precision."""
 
     name = "mnn"
+    endings = (".mnn", *FORMATS)
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -77,6 +80,15 @@ class Mnn(UnitRuntime):
             converted = convert(graph, model, Path(folder))
             return MnnSession(graph, converted, threads=threads, profile=profile, unit=self._unit, precision=precision)
 
+    def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> MnnSession:
+        """Load a file of MNN, or one that MNN's converter reads, with its weights."""
+        check_setting(self, file, threads, precision)
+        require(PURPOSE, LIBRARY)
+        with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
+            own = file.path.suffix.lower() not in FORMATS
+            model = file.path if own else convert(file.read, file.path, Path(folder))
+            return MnnFileSession(file, model, threads=threads, profile=profile, unit=self._unit, precision=precision)
+
 
 class MnnSession:
     """A network in MNN, from a converted file, which may go afterwards.
@@ -96,22 +108,9 @@ class MnnSession:
         self._library = imported(LIBRARY)
         self._profile = profile
         with prints_kept() as printed:
-            self._interpreter: Any = self._library.Interpreter(str(model))
-            for hint, value in hints:
-                self._interpreter.setSessionHint(hint, value)
-            try:
-                self._session: Any = self._interpreter.createSession(
-                    {"backend": BACKENDS[unit], "numThread": threads, "precision": _PRECISIONS[precision]}
-                )
-            except Exception as problem:  # MNN raises nothing more special
-                text = " ".join(printed().split())
-                raise RuntimeFailure(f"MNN failed to load '{graph.name}': {problem} {text}") from problem
-            if "Can't Find type=" in printed():
-                # It would run on the CPU instead.
-                raise RuntimeFailure(
-                    f"the installed MNN has no backend {BACKENDS[unit]}, as pip's wheel has none for GPUs: "
-                    "build MNN with -DMNN_OPENCL=ON and install its Python package"
-                )
+            self._open(
+                model, {"backend": BACKENDS[unit], "numThread": threads, "precision": _PRECISIONS[precision]}, hints, printed
+            )
             self._inputs: list[tuple[Any, Any, np.ndarray]] = []
             self._outputs = self._interpreter.getSessionOutputAll(self._session)
             self.set_inputs(random_inputs(graph))
@@ -120,6 +119,24 @@ class MnnSession:
             except RuntimeFailure as problem:
                 raise RuntimeFailure(f"{problem}: {' '.join(printed().split())}") from problem
         check_finite("MNN", graph, self.outputs())
+
+    def _open(
+        self, model: Path, setting: Mapping[str, Any], hints: Sequence[tuple[int, int]], printed: Callable[[], str]
+    ) -> None:
+        try:
+            self._interpreter: Any = self._library.Interpreter(str(model))
+            for hint, value in hints:
+                self._interpreter.setSessionHint(hint, value)
+            self._session: Any = self._interpreter.createSession(dict(setting))
+        except Exception as problem:  # MNN raises nothing more special
+            text = " ".join(printed().split())
+            raise RuntimeFailure(f"MNN failed to load '{self.graph.name}': {problem} {text}") from problem
+        if "Can't Find type=" in printed():
+            # It would run on the CPU instead.
+            raise RuntimeFailure(
+                f"the installed MNN has no backend {setting['backend']}, as pip's wheel has none for GPUs: "
+                "build MNN with -DMNN_OPENCL=ON and install its Python package"
+            )
 
     @property
     def threads(self) -> int:
@@ -142,10 +159,11 @@ class MnnSession:
     def _host_tensor(self, array: np.ndarray, layout: int | None = None) -> tuple[Any, np.ndarray]:
         """Return a tensor outside the session, and its array."""
         library = self._library
-        real = np.issubdtype(array.dtype, np.floating)
         # MNN knows no 64-bit integers inside.
-        values = np.ascontiguousarray(array, dtype=np.float32 if real else np.int32)
-        kind = library.Halide_Type_Float if real else library.Halide_Type_Int
+        dtype, kind = {
+            "f": (np.float32, library.Halide_Type_Float), "u": (np.uint8, library.Halide_Type_Uint8),
+        }.get(array.dtype.kind, (np.int32, library.Halide_Type_Int))  # fmt: skip
+        values: np.ndarray = np.ascontiguousarray(array, dtype=dtype)
         return library.Tensor(
             values.shape, kind, values, library.Tensor_DimensionType_Caffe if layout is None else layout
         ), values
@@ -254,3 +272,53 @@ class MnnSession:
         self._inputs, self._outputs = [], {}
         self._session = None
         self._interpreter = None
+
+
+class MnnFileSession(MnnSession):
+    """A model file in MNN, with the weights in it."""
+
+    def __init__(self, file: ModelFile, model: Path, *, threads: int, profile: bool, unit: str, precision: str) -> None:
+        self.graph = file.read
+        self._library = imported(LIBRARY)
+        self._profile = profile
+        self._inputs = []
+        with prints_kept() as printed:
+            self._open(model, {"backend": BACKENDS[unit], "numThread": threads, "precision": _PRECISIONS[precision]}, (), printed)
+            native = self._interpreter.getSessionInputAll(self._session)
+            slots = [InputSlot(name, tensor.getShape(), self._dtype(tensor)) for name, tensor in native.items()]
+            for slot in slots:
+                if tuple(slot.sizes) != file.shape_of(slot):
+                    self._interpreter.resizeTensor(native[slot.name], file.shape_of(slot))
+            self._interpreter.resizeSession(self._session)
+            try:
+                file.started(slots, self.set_inputs)
+            except RuntimeFailure as problem:
+                raise RuntimeFailure(f"{problem} {' '.join(printed().split())}") from problem
+        self._outputs = self._interpreter.getSessionOutputAll(self._session)
+
+    def _dtype(self, tensor: Any) -> str:
+        library = self._library
+        return {library.Halide_Type_Float: "float32", library.Halide_Type_Uint8: "uint8"}.get(tensor.getDataType(), "int32")
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        native = self._interpreter.getSessionInputAll(self._session)
+        self._inputs = [
+            (tensor, *self._host_tensor(array.copy(), tensor.getDimensionType()))
+            for tensor, array in zip(native.values(), inputs, strict=True)
+        ]
+        self.run()
+
+    def outputs(self) -> list[np.ndarray]:
+        found = []
+        for tensor in self._outputs.values():
+            shape = tuple(tensor.getShape())
+            host, _ = self._host_tensor(np.zeros(shape, self._dtype(tensor)), tensor.getDimensionType())
+            tensor.copyToHostTensor(host)
+            found.append(np.array(host.getNumpyData(), dtype=np.float32).reshape(shape))
+        return found
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """Return the operators that MNN ran; without the nodes that they compute where latcast does not read the file."""
+        if self.graph.nodes:
+            return super().executed_kernels(runs)
+        raise RuntimeFailure(f"the operators of '{self.graph.name}' cannot be timed: latcast does not read the file")

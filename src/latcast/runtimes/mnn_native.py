@@ -23,7 +23,7 @@ from latcast.runtimes.session import prints_kept
 if TYPE_CHECKING:
     from types import ModuleType
 
-_PURPOSE = "measuring with MNN"
+PURPOSE = "measuring with MNN"
 LIBRARY = "MNN"
 
 CONVERTER = "_tools"
@@ -32,7 +32,7 @@ CONVERTER = "_tools"
 
 def not_available() -> str | None:
     """Return what is missing and how to add it, or None."""
-    missing = unavailable(_PURPOSE, LIBRARY)
+    missing = unavailable(PURPOSE, LIBRARY)
     if missing is None and find_spec(CONVERTER) is None:
         return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
     return missing
@@ -55,13 +55,19 @@ def imported(name: str) -> ModuleType:
     Raises:
         MissingExtraError: It is not installed.
     """
-    require(_PURPOSE, LIBRARY)
+    require(PURPOSE, LIBRARY)
     with prints_kept():
         return import_module(name)
 
 
-def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = ()) -> Path:
-    """Write an ONNX file as one of MNN's into an empty folder; ``options`` are further arguments of ``mnnconvert``.
+FORMATS = {".onnx": "ONNX", ".tflite": "TFLITE"}
+"""Suffix of a file to the converter's name of its format."""
+
+
+def convert(graph: Graph, model: bytes | Path, folder: Path, options: Sequence[str] = ()) -> Path:
+    """Write an ONNX model, or a file of :data:`FORMATS`, as one of MNN's into an empty folder.
+
+    ``options`` are further arguments of ``mnnconvert``.
 
     Raises:
         UnsupportedOperatorError: MNN has no form of an operator; the message names the nodes.
@@ -72,9 +78,21 @@ def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = (
     if not hasattr(converter, "mnnconvert"):
         place = getattr(converter, "__file__", "this process")
         raise RuntimeFailure(f"the module '{CONVERTER}' in {place} is not MNN's converter; install MNN in a separate environment")
-    source, target = folder / "network.onnx", folder / "network.mnn"
-    source.write_bytes(model)
-    arguments = ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "latcast"]
+    source, target = model if isinstance(model, Path) else folder / "network.onnx", folder / "network.mnn"
+    if isinstance(model, bytes):
+        source.write_bytes(model)
+    kind = FORMATS[source.suffix.lower()]
+    arguments = [
+        "mnnconvert",
+        "-f",
+        kind,
+        "--modelFile",
+        str(source.resolve()),
+        "--MNNModel",
+        str(target),
+        "--bizCode",
+        "latcast",
+    ]
     # It makes a file of a fixed name in the current folder, which two processes must not share.
     with prints_kept() as printed, _inside(folder):
         converter.mnnconvert([*arguments, *options])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import RuntimeFailure
+from latcast.errors import LatcastError, RuntimeFailure
 from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn_with_map
 from latcast.records import ExecutedKernel
+from latcast.runtimes.model_file import InputSlot, ModelFile
 from latcast.runtimes.session import (
     UnitRuntime,
     check_finite,
@@ -43,6 +45,7 @@ class Ncnn(UnitRuntime):
     """
 
     name = "ncnn"
+    endings = (".param",)
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -78,21 +81,37 @@ class Ncnn(UnitRuntime):
         check_setting(self, graph, threads, precision)
         if self._unit == "gpu" and (reason := self.available()) is not None:
             raise RuntimeFailure(reason)
-        library = _library()
         param, weights, nodes = to_ncnn_with_map(graph, precision="int8" if precision == "int8" else "fp32")
-        net = library.Net()
-        net.opt.num_threads = threads
-        net.opt.use_vulkan_compute = self._unit == "gpu"
-        for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"):
-            setattr(net.opt, option, precision == "fp16")
-        net.opt.use_bf16_storage = False
-        session = NcnnSession(library, net, graph, nodes, profile=profile)
+        session = NcnnSession(_library(), self._net(threads, precision), graph, nodes, profile=profile)
         try:
             session.load(param, weights)
         except RuntimeFailure:
             session.close()
             raise
         return session
+
+    def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> NcnnSession:
+        """Load a .param file as it is, with the .bin beside it; without one its weights are zeros, as in ncnn's benchmark."""
+        check_setting(self, file, threads, precision)
+        if self._unit == "gpu" and (reason := self.available()) is not None:
+            raise RuntimeFailure(reason)
+        session = NcnnFileSession(_library(), self._net(threads, precision), file.read, {}, profile=profile)
+        try:
+            session.load_file(file)
+        except LatcastError:
+            session.close()
+            raise
+        return session
+
+    def _net(self, threads: int, precision: str) -> Any:
+        """Return an empty network with its options set."""
+        net = _library().Net()
+        net.opt.num_threads = threads
+        net.opt.use_vulkan_compute = self._unit == "gpu"
+        for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"):
+            setattr(net.opt, option, precision == "fp16")
+        net.opt.use_bf16_storage = False
+        return net
 
 
 def _library() -> ModuleType:
@@ -227,7 +246,7 @@ class NcnnSession:
         tops = [layer.tops[0] for layer in self.net.layers() if layer.type != "Input"]
         times = [self._profiled_run(tops) for _ in range(1 + runs)][1:]
         return tuple(
-            ExecutedKernel(name, kind, self._nodes[name], median(times_ms))
+            ExecutedKernel(name, kind, self._nodes.get(name, ()), median(times_ms))
             for (name, kind), times_ms in zip(layers, zip(*times, strict=True), strict=True)
         )
 
@@ -265,3 +284,55 @@ class NcnnSession:
         self._release()
         self._outputs, self._inputs = [], []
         self.net.clear()
+
+
+class NcnnFileSession(NcnnSession):
+    """A .param file in ncnn, run as it is."""
+
+    def load_file(self, file: ModelFile) -> None:
+        """Read the file and its weights, and run it once.
+
+        Raises:
+            RuntimeFailure: ncnn refused it.
+            LatcastError: The size of an input is not known, or what is given for it does not fit.
+        """
+        code = self.net.load_param(str(file.path))
+        if code != 0:
+            raise RuntimeFailure(f"ncnn refused the layers of '{file.name}' (code {code}); this version may lack one")
+        weights = file.path.with_suffix(".bin")
+        code = self.net.load_model(str(weights) if weights.is_file() else self._library.DataReaderFromEmpty())
+        if code != 0:
+            raise RuntimeFailure(f"ncnn refused the weights of '{file.name}' (code {code})")
+        stated = _input_sizes(file)
+        indices = self.net.input_indexes()
+        names = self.net.input_names()
+        self._results.extend(self._library.Mat() for _ in self.net.output_indexes())
+        self._outputs = list(zip(self.net.output_indexes(), self._results, strict=True))
+        self._inputs = [(index, None) for index in indices]
+        file.started([InputSlot(name, stated[name]) for name in names], self.set_inputs)
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        mats = [
+            self._library.Mat(np.ascontiguousarray(each.reshape(blob_shape(each.shape)), np.float32)).clone() for each in inputs
+        ]
+        self._inputs = [(index, mat) for (index, _), mat in zip(self._inputs, mats, strict=True)]
+        self.run()
+
+    def outputs(self) -> list[np.ndarray]:
+        return [np.array(mat) for _, mat in self._outputs]
+
+
+def _input_sizes(file: ModelFile) -> dict[str, list[int]]:
+    """Return the sizes of each input with a batch of 1: as given, as latcast reads them, or as the layer Input states them."""
+    found = {}
+    for words in (line.split() for line in file.path.read_text(encoding="utf-8", errors="replace").splitlines()):
+        if len(words) > 4 and words[0] == "Input":
+            name, stated = words[4], dict(re.findall(r"(-?\d+)=(\d+)", " ".join(words[5:])))
+            sizes = [1, *(int(stated[key]) for key in ("2", "11", "1", "0") if int(stated.get(key, 0)) > 0)]
+            read = file.read.tensors.get(name)
+            if name in file.shapes:
+                sizes = [-1] * len(file.shapes[name])
+            elif read is not None:
+                sizes = list(read.shape)
+            found[name] = sizes if len(sizes) > 1 else [1, -1, -1, -1]
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,7 +18,9 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
+from latcast.runtimes.model_file import TEXTS, InputSlot, ModelFile
 from latcast.runtimes.onnxruntime_kernels import assign_nodes, kernel_events, kernels_of, read_optimised
+from latcast.runtimes.protocol import Session
 from latcast.runtimes.session import UnitRuntime, check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with ONNX Runtime"
@@ -37,15 +40,15 @@ def _library_errors() -> tuple[type[Exception], ...]:
     return (*own, RuntimeError, ValueError)
 
 
-def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
+def _translated(problem: Exception, name: str, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
     """Translate the library's errors into latcast's."""
     text = message(problem)
     if "Could not find an implementation for" in text or "is not a registered function/op" in text:
-        return UnsupportedOperatorError(f"onnxruntime has no kernel for a node of '{graph.name}': {text}")
-    return RuntimeFailure(f"onnxruntime failed {doing} '{graph.name}': {text}")
+        return UnsupportedOperatorError(f"onnxruntime has no kernel for a node of '{name}': {text}")
+    return RuntimeFailure(f"onnxruntime failed {doing} '{name}': {text}")
 
 
-def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entries: Mapping[str, Any]) -> Any:
+def _new_session(name: str, model: bytes | str, threads: int, provider: str, entries: Mapping[str, Any]) -> Any:
     """Return a native session at the default optimisation level; ``entries`` are further properties of its options."""
     import onnxruntime
 
@@ -60,14 +63,14 @@ def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entrie
     # number depends on values, which no forecast reads, so they count as zero. ONNX Runtime takes this from the first session of
     # a process, and for the thread that makes it.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    for name, value in entries.items():
-        setattr(options, name, value)
+    for entry, value in entries.items():
+        setattr(options, entry, value)
     # By default CUDA multiplies in TF32 what the platform id calls fp32.
     cuda = [(CUDA_PROVIDER, {"use_tf32": "0"})] if provider == CUDA_PROVIDER else []
     try:
         return onnxruntime.InferenceSession(model, options, providers=[*cuda, CPU_PROVIDER])
     except _library_errors() as problem:
-        raise _translated(problem, graph, "to load") from problem
+        raise _translated(problem, name, "to load") from problem
 
 
 class OnnxRuntimeSession:
@@ -80,8 +83,8 @@ class OnnxRuntimeSession:
         self.graph = graph
         self.threads = threads
         self._provider = provider
-        self._model = model if profile else None
-        self._session = _new_session(graph, model, threads, provider, {})
+        self._model: bytes | str | None = model if profile else None
+        self._session = _new_session(graph.name, model, threads, provider, {})
         self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
         self._outputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.outputs]
         self._binding = self._bind(self._session)
@@ -104,7 +107,7 @@ class OnnxRuntimeSession:
         try:
             self._session.run_with_iobinding(self._binding)
         except _library_errors() as problem:
-            raise _translated(problem, self.graph, "to run") from problem
+            raise _translated(problem, self.graph.name, "to run") from problem
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         for kept, given in zip(self._inputs, checked_inputs(self.graph, inputs), strict=True):
@@ -126,7 +129,8 @@ class OnnxRuntimeSession:
             model_path = Path(folder, "optimised.onnx")
             events = self._profiled_events(folder, model_path, runs)
             optimised = read_optimised(onnx.load(str(model_path)))
-        assign_nodes(self.graph, optimised)
+        if self.graph.nodes:
+            assign_nodes(self.graph, optimised)
         return kernels_of(events, optimised, runs)
 
     def _profiled_events(self, folder: str, model_path: Path, runs: int) -> list[dict[str, Any]]:
@@ -137,13 +141,15 @@ class OnnxRuntimeSession:
             "optimized_model_filepath": str(model_path),
         }
         assert self._model is not None
-        session = _new_session(self.graph, self._model, self.threads, self._provider, entries)
+        session = _new_session(self.graph.name, self._model, self.threads, self._provider, entries)
         binding = self._bind(session)
+        if binding is None:
+            raise RuntimeFailure(f"the kernels of '{self.graph.name}' cannot be timed: it reads texts")
         try:
             for _ in range(PROFILE_WARMUPS + runs):
                 session.run_with_iobinding(binding)
         except _library_errors() as problem:
-            raise _translated(problem, self.graph, "to profile") from problem
+            raise _translated(problem, self.graph.name, "to profile") from problem
         finally:
             path = session.end_profiling()
         events = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -155,10 +161,75 @@ class OnnxRuntimeSession:
         self._model = None
 
 
+_DTYPES = {"float": "float32", "double": "float64", "string": TEXTS}
+"""Types of elements as ONNX Runtime calls them, where numpy does not."""
+
+
+def _slot(stated: Any) -> InputSlot:
+    """Return an input as a session states it."""
+    kind = re.fullmatch(r"tensor\((\w+)\)", stated.type)
+    if kind is None:
+        raise RuntimeFailure(f"input '{stated.name}' is a {stated.type}; only tensors can be fed")
+    sizes = [size if isinstance(size, int) else -1 for size in stated.shape]
+    return InputSlot(stated.name, sizes, _DTYPES.get(kind[1], kind[1]))
+
+
+class OnnxRuntimeFileSession(OnnxRuntimeSession):
+    """A model file in ONNX Runtime, run as it is; the outputs of its first run are written again in the same memory."""
+
+    def __init__(self, file: ModelFile, *, threads: int, profile: bool, provider: str) -> None:
+        self.threads = threads
+        self._provider = provider
+        self._model = str(file.path)
+        self.graph = file.read
+        self._session = _new_session(file.name, self._model, threads, provider, {})
+        slots = [_slot(stated) for stated in self._session.get_inputs()]
+        self._names = [slot.name for slot in slots]
+        self._binding = file.started(slots, self._first_run)
+        self._model = self._model if profile else None
+
+    def _first_run(self, arrays: list[np.ndarray]) -> Any:
+        self._inputs = arrays
+        try:
+            self._values = self._session.run(None, dict(zip(self._names, arrays, strict=True)))
+            return self._bind(self._session)
+        except _library_errors() as problem:
+            raise _translated(problem, self.graph.name, "to run") from problem
+
+    def _bind(self, session: Any) -> Any:
+        import onnxruntime
+
+        binding = session.io_binding()
+        for name, array in zip(self._names, self._inputs, strict=True):
+            if array.dtype == object:
+                return None  # texts cannot be bound; they are fed in every run
+            binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        for stated, value in zip(session.get_outputs(), self._values, strict=True):
+            if isinstance(value, np.ndarray) and value.dtype != object and value.size:
+                binding.bind_ortvalue_output(stated.name, onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros_like(value)))
+            else:  # a sequence, texts or nothing, for which it takes memory in each run
+                binding.bind_output(stated.name, "cpu")
+        return binding
+
+    def run(self) -> None:
+        if self._binding is not None:
+            super().run()
+        else:
+            self._first_run(self._inputs)
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        self._binding = self._first_run(list(inputs))
+
+    def outputs(self) -> list[np.ndarray]:
+        made = self._values if self._binding is None else self._binding.copy_outputs_to_cpu()
+        return [np.asarray(value, dtype=np.float32) for value in made]
+
+
 class OnnxRuntime(UnitRuntime):
     """ONNX Runtime's provider for a kind of unit at its default optimisation level: the CPU, or CUDA."""
 
     name = "onnxruntime"
+    endings = (".onnx", ".ort")
 
     @property
     def precisions(self) -> tuple[str, ...]:
@@ -183,11 +254,23 @@ class OnnxRuntime(UnitRuntime):
         require(_PURPOSE, "onnxruntime")
         if (reason := self.available()) is not None:
             raise RuntimeFailure(reason)
-        provider = CPU_PROVIDER if self._unit == "cpu" else CUDA_PROVIDER
-        session = OnnxRuntimeSession(
-            graph, to_onnx(graph, precision=precision), threads=threads, profile=profile, provider=provider
-        )
-        if provider not in session.providers:
+        model = to_onnx(graph, precision=precision)
+        return self._checked(OnnxRuntimeSession(graph, model, threads=threads, profile=profile, provider=self._provider))
+
+    def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
+        """Load an ONNX file as it is, with the data beside it."""
+        check_setting(self, file, threads, precision)
+        require(_PURPOSE, "onnxruntime")
+        if (reason := self.available()) is not None:
+            raise RuntimeFailure(reason)
+        return self._checked(OnnxRuntimeFileSession(file, threads=threads, profile=profile, provider=self._provider))
+
+    @property
+    def _provider(self) -> str:
+        return CPU_PROVIDER if self._unit == "cpu" else CUDA_PROVIDER
+
+    def _checked(self, session: OnnxRuntimeSession) -> OnnxRuntimeSession:
+        if self._provider not in session.providers:
             session.close()
-            raise RuntimeFailure(f"ONNX Runtime found no card that its CUDA provider can use for '{graph.name}'")
+            raise RuntimeFailure(f"ONNX Runtime found no card that its CUDA provider can use for '{session.graph.name}'")
         return session

@@ -17,6 +17,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
 from latcast.records import ExecutedKernel
 from latcast.runtimes.kernel_assignment import VIEWS
+from latcast.runtimes.model_file import TEXTS, InputSlot, ModelFile
 from latcast.runtimes.openvino_kernels import assign_nodes, read_executed
 from latcast.runtimes.session import UnitRuntime, check_profiling, check_setting, checked_inputs, message, random_inputs
 
@@ -45,12 +46,13 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
     text = message(problem)
     if "No conversion rule found" in text or "does not support the following ONNX operations" in text:
         nodes = [f"'{node.name}' ({node.op_type})" for node in graph.nodes if re.search(rf"\b{node.op_type}\b", text)]
-        return UnsupportedOperatorError(f"openvino has no implementation for {', '.join(nodes)} of '{graph.name}': {text}")
+        named = ", ".join(nodes) or "an operator"
+        return UnsupportedOperatorError(f"openvino has no implementation for {named} of '{graph.name}': {text}")
     return RuntimeFailure(f"openvino failed {doing} '{graph.name}': {text}")
 
 
-def _compile(graph: Graph, model: bytes, threads: int, precision: str, unit: str, *, profile: bool) -> Any:
-    """Return a compiled model for one inference at a time."""
+def _compile(graph: Graph, model: Any, threads: int, precision: str, unit: str, *, profile: bool) -> Any:
+    """Return a compiled model for one inference at a time; ``model`` is one that was read."""
     properties = {
         "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": _PRECISION_HINTS[precision], "PERF_COUNT": profile,
     }  # fmt: skip
@@ -58,9 +60,16 @@ def _compile(graph: Graph, model: bytes, threads: int, precision: str, unit: str
         # The worker pins the process.
         properties |= {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
     try:
-        return _core().compile_model(_core().read_model(model), DEVICES[unit], properties)
+        return _core().compile_model(model, DEVICES[unit], properties)
     except RuntimeError as problem:
         raise _translated(problem, graph, "to load") from problem
+
+
+def _read(graph: Graph, model: bytes | str) -> Any:
+    try:
+        return _core().read_model(model)
+    except RuntimeError as problem:
+        raise _translated(problem, graph, "to read") from problem
 
 
 class OpenVinoSession:
@@ -74,7 +83,7 @@ class OpenVinoSession:
         self._runs = 0
         # The native tensors share these arrays: freeing one while a request lives is a segmentation fault.
         self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
-        self._compiled = _compile(graph, model, threads, precision, unit, profile=profile)
+        self._compiled = _compile(graph, _read(graph, model), threads, precision, unit, profile=profile)
         self._request = self._compiled.create_infer_request()
         for name, array in zip(graph.inputs, self._inputs, strict=True):
             self._request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
@@ -108,7 +117,8 @@ class OpenVinoSession:
         """
         check_profiling(self.graph, self._profile, runs)
         primitives = read_executed(self._compiled.get_runtime_model())
-        assign_nodes(self.graph, primitives)
+        if self.graph.nodes:
+            assign_nodes(self.graph, primitives)
         types = {node.name: node.op_type for node in self.graph.nodes}
         latencies_ms = self._mean_latencies(runs)
         kernels = []
@@ -142,10 +152,51 @@ class OpenVinoSession:
         self._compiled = None
 
 
+class OpenVinoFileSession(OpenVinoSession):
+    """A model file in OpenVINO, run as it is."""
+
+    def __init__(self, file: ModelFile, *, threads: int, precision: str, unit: str, profile: bool) -> None:
+        self.graph = file.read
+        self._profile = profile
+        self._runs = 0
+        model = _read(self.graph, str(file.path))
+        slots = [_slot(number, port) for number, port in enumerate(model.inputs)]
+        try:
+            model.reshape({number: file.shape_of(slot) for number, slot in enumerate(slots)})
+        except RuntimeError as problem:
+            raise _translated(problem, self.graph, "to give shapes to") from problem
+        self._compiled = _compile(self.graph, model, threads, precision, unit, profile=profile)
+        self._request = self._compiled.create_infer_request()
+        file.started(slots, self.set_inputs)
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        import openvino
+
+        self._inputs = list(inputs)
+        for number, array in enumerate(self._inputs):
+            shared = array.dtype != object
+            self._request.set_input_tensor(number, openvino.Tensor(array if shared else array.astype(str), shared_memory=shared))
+        self.run()
+
+    def outputs(self) -> list[np.ndarray]:
+        return [np.array(tensor.data, dtype=np.float32) for tensor in self._request.output_tensors]
+
+
+def _slot(number: int, port: Any) -> InputSlot:
+    """Return an input as a model that was read states it."""
+    name = next(iter(sorted(port.get_names())), f"input{number}")
+    if port.get_partial_shape().rank.is_dynamic:
+        raise RuntimeFailure(f"input '{name}' has no shape; give it a rank: export the model with its inputs' shapes")
+    sizes = [-1 if size.is_dynamic else size.get_length() for size in port.get_partial_shape()]
+    kind = port.get_element_type()
+    return InputSlot(name, sizes, TEXTS if kind.get_type_name() == "string" else np.dtype(kind.to_dtype()).name)
+
+
 class OpenVino(UnitRuntime):
     """OpenVINO's plugin for a kind of unit, tuned for the latency of one inference."""
 
     name = "openvino"
+    endings = (".onnx", ".xml", ".tflite")
     units = ("cpu", "gpu", "npu")
 
     @property
@@ -178,3 +229,13 @@ class OpenVino(UnitRuntime):
             raise RuntimeFailure(reason)
         model = to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
         return OpenVinoSession(graph, model, threads=threads, precision=precision, unit=self._unit, profile=profile)
+
+    def load_file(
+        self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False
+    ) -> OpenVinoFileSession:
+        """Load an ONNX file, OpenVINO's own or a TFLite file as it is."""
+        require(_PURPOSE, "openvino")
+        check_setting(self, file, threads, precision)
+        if self._unit != "cpu" and (reason := self.available()) is not None:
+            raise RuntimeFailure(reason)
+        return OpenVinoFileSession(file, threads=threads, precision=precision, unit=self._unit, profile=profile)

@@ -22,7 +22,7 @@ from latcast.extras import unavailable
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Platform
 from latcast.runtimes.adb import quoted
-from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader
+from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader, lines_of
 from latcast.runtimes.benchmark_tools.readers import NcnnReader, OnnxruntimeReader
 from latcast.runtimes.benchmark_tools.tflite import INSIDE, TfliteReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import WHOLE_DELEGATE, executed_in
@@ -128,8 +128,7 @@ class ToolNetwork(ABC):
 
 def section(program: str, printed: str) -> Section:
     """Return a tool's output for the readers of tools' output."""
-    lines = printed.split("\n")
-    return Section(Path(program), tuple(Line(number, text) for number, text in enumerate(lines, start=1)))
+    return Section(Path(program), lines_of(printed) or (Line(1, ""),))
 
 
 def read_burst(reader: ToolReader, printed: str, runs: int) -> Burst:

@@ -12,6 +12,8 @@ from latcast.records import ExecutedKernel
 if TYPE_CHECKING:
     import numpy as np
 
+    from latcast.runtimes.model_file import ModelFile
+
 
 @runtime_checkable
 class Session(Protocol):
@@ -70,6 +72,23 @@ class Runtime(Protocol):
         Raises:
             UnsupportedOperatorError: The graph has an operator that the writer cannot express.
             RuntimeFailure: The runtime refused it.
+            MissingExtraError: The library is not installed.
+        """
+
+
+@runtime_checkable
+class FileRuntime(Runtime, Protocol):
+    """A runtime that also runs model files as they are, of its own formats."""
+
+    endings: tuple[str, ...]
+    """Suffixes of these files."""
+
+    def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
+        """Load a file with the weights in it and run it once; inputs without a value are random, seeded.
+
+        Raises:
+            ModelError: The shapes or values given for inputs do not fit.
+            RuntimeFailure: The runtime refused the file, or runs with none of the inputs that were tried.
             MissingExtraError: The library is not installed.
         """
 

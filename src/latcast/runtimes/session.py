@@ -19,6 +19,8 @@ from latcast.runtimes.protocol import Runtime
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from latcast.runtimes.model_file import ModelFile
+
 _Runtime = TypeVar("_Runtime", bound="UnitRuntime")
 
 
@@ -35,7 +37,7 @@ class UnitRuntime:
         return type(self)(unit)
 
 
-def check_setting(runtime: Runtime, graph: Graph, threads: int, precision: str) -> None:
+def check_setting(runtime: Runtime, graph: Graph | ModelFile, threads: int, precision: str) -> None:
     """Raise a RuntimeFailure if the runtime does not have the precision here, or for less than one thread."""
     if precision not in (known := runtime.precisions):
         raise RuntimeFailure(f"{runtime.name} cannot run '{graph.name}' in '{precision}' here; it can in {', '.join(known)}")

@@ -312,18 +312,33 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
     if reference.space == "file":
         from latcast.graph.importers import load_graph
 
-        path, expected = Path(str(reference.parameters["path"])), reference.parameters.get("sha256")
-        if expected is not None and path.is_file():
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-            if found != expected:
-                raise ModelError(
-                    f"{path}: found content {found[:12]}, expected {expected[:12]}: the file has changed since it was measured; "
-                    "measure it again, or put the old file back"
-                )
-        given = {name: reference.parameters[name] for name in ("shapes", "signature") if name in reference.parameters}
-        return load_graph(path, trust=trust, **given)
+        path = file_of(reference)
+        given = reference.parameters.get("values", {})
+        values = {name: value for name, value in given.items() if not isinstance(value, Mapping)}
+        shapes = {name: value["shape"] for name, value in given.items() if isinstance(value, Mapping)}
+        shapes |= reference.parameters.get("shapes", {})
+        signature = reference.parameters.get("signature", "")
+        return load_graph(path, shapes=shapes, trust=trust, signature=signature, values=values)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.types import kernel_graph
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)
+
+
+def file_of(reference: Reference) -> Path:
+    """Return the path of a file, which may be missing.
+
+    Raises:
+        ModelError: Its content is no longer what a measurement was taken of.
+    """
+    path, sha256 = Path(str(reference.parameters["path"])), reference.parameters.get("sha256")
+    if sha256 is None or not path.is_file():
+        return path
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != sha256:
+        raise ModelError(
+            f"{path}: found content {found[:12]}, expected {sha256[:12]}: the file has changed since it was measured; "
+            "measure it again, or put the old file back"
+        )
+    return path

@@ -96,10 +96,27 @@ def test_a_loop_that_only_the_input_ends_is_refused(tmp_path: Path) -> None:
         ["l"],
     )
 
-    with pytest.raises(
-        ModelError, match=r"decides at run time how often it runs.*convert the model with a fixed number of rounds"
-    ):
-        load_graph(save(loop(condition), tmp_path))
+    file = save(loop(condition), tmp_path)
+
+    with pytest.raises(ModelError, match=r"decides at run time how often it runs.*input 'x' decides it"):
+        load_graph(file)
+    with pytest.raises(ModelError, match=r"how often it runs.*convert the model with a fixed number of rounds"):
+        load_graph(file, values={"x": 1})
+
+
+def test_the_value_of_an_input_decides_the_rounds_of_a_loop(tmp_path: Path) -> None:
+    condition: Network = (
+        [("LESS", ["i", "k"], ["l"], options("Less"))], {"i": COUNT, "x": (1, 8), "k": COUNT, "l": FLAG}, ["i", "x", "k"], ["l"],
+    )  # fmt: skip
+    body: Network = (BODY[0], {**BODY[1], "k": COUNT}, ["i", "x", "k"], ["j", "y", "k"])
+    table = options("While", condSubgraphIndex=1, bodySubgraphIndex=2)
+    tensors = {"x": (1, 8), "steps": COUNT, "zero": count(0), "n": COUNT, "y": (1, 8), "same": COUNT}
+    nodes = [("WHILE", ["zero", "x", "steps"], ["n", "y", "same"], table)]
+    file = save(model(nodes, tensors, ["x", "steps"], ["y"], condition, body), tmp_path)
+
+    with pytest.raises(ModelError, match=r"input 'steps' decides it; give a value: --value steps="):
+        load_graph(file)
+    assert graph_macs(load_graph(file, values={"steps": 6})) == 6 * 64
 
 
 def test_an_endless_loop_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 from latcast.errors import ModelError
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, Values
 from latcast.registry import Registry
 
 Shapes = Mapping[str, Sequence[int]]
@@ -31,6 +31,8 @@ class ModelOptions:
         trust: Whether a ``.pt2`` file may run the code it may hold.
         example_inputs: The inputs of a ``torch.nn.Module``, and of nothing else, see :func:`latcast.from_torch`.
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
+        values: Input name to its value, where it decides branches, rounds of loops or sizes; see
+            :func:`latcast.graph.input_values.fitted`.
     """
 
     shapes: Shapes | None = None
@@ -38,6 +40,7 @@ class ModelOptions:
     trust: bool = False
     example_inputs: object = None
     signature: str = ""
+    values: Values | None = None
 
 
 class ReadingKeywords(TypedDict, total=False):
@@ -47,6 +50,7 @@ class ReadingKeywords(TypedDict, total=False):
     trust: bool
     example_inputs: object
     signature: str
+    values: Values | None
 
 
 class ModelKeywords(ReadingKeywords, total=False):
@@ -94,6 +98,7 @@ def load_graph(
     strict: bool = False,
     trust: bool = False,
     signature: str = "",
+    values: Values | None = None,
 ) -> Graph:
     """Read a network from a file or an object.
 
@@ -106,6 +111,7 @@ def load_graph(
         trust: Let PyTorch open a ``.pt2`` file, which runs whatever code its maker put into it; without it such a file is
             refused. Files of other formats run nothing.
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
+        values: Input name to its value, where it decides branches, rounds of loops or sizes: a number, a list or an array.
 
     Raises:
         ModelError: The source cannot be read, is not a network, or would run code; the message names it.
@@ -122,7 +128,7 @@ def load_graph(
         >>> latcast.load_graph("small.onnx").shape("y")
         (1, 8, 32, 32)
     """
-    return read_source(source, ModelOptions(shapes, strict, trust, signature=signature))
+    return read_source(source, ModelOptions(shapes, strict, trust, signature=signature, values=values))
 
 
 def read_source(source: str | os.PathLike[str] | object, options: ModelOptions) -> Graph:
@@ -271,6 +277,7 @@ __all__ = [
     "ModelOptions",
     "ReadingKeywords",
     "Shapes",
+    "Values",
     "from_torch",
     "is_torch_module",
     "load_graph",

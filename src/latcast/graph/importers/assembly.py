@@ -7,10 +7,12 @@ fold them when they load a model.
 
 from __future__ import annotations
 
+import shlex
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, cast, overload
 
 import numpy as np
@@ -29,6 +31,9 @@ InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"
 
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
+
+MOST_GIVEN = 16
+"""Most elements of an input whose value a message asks for: a switch, a rate or a size, not the data itself."""
 
 MALFORMED = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError, struct.error,
@@ -110,6 +115,8 @@ class Assembly:
         self._reserved = reserved
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
+        self._given: set[str] = set()
+        self._frozen: dict[str, str] = {}
         self._stored: set[str] = set()
         self._values: dict[str, Array | None] = {}
         self._node_names: set[str] = set()
@@ -152,13 +159,65 @@ class Assembly:
         check_tensor(name, tensor)
         self.tensors[name] = tensor
 
-    def add_input(self, name: str, tensor: Tensor) -> None:
-        """Add an input; one without elements (the cache before the first step) is known, and no input of the graph."""
+    def add_input(self, name: str, tensor: Tensor, value: Array | None = None) -> None:
+        """Add an input; a few numbers that are given for it are known from here on, but are no constant of the network.
+
+        One without elements (the cache before the first step) is known, and no input of the graph.
+        """
         if not tensor.elements:
             self._add_empty(name, tensor)
             return
         self._define(name, tensor)
         self._inputs.append(name)
+        if value is not None and value.size <= MAX_ELEMENTS and value.dtype != object:
+            self._give(name, value)
+
+    def _give(self, name: str, value: Array) -> None:
+        """Note the values of a tensor that follow from those given for inputs."""
+        self.budget.take(Resource.FOLDED_BYTES, value.nbytes)
+        self._given.add(name)
+        self._values[name] = value
+
+    def _constant_of(self, name: str) -> str:
+        """Return a constant with the values that follow from those given, for an operator that takes no others."""
+        if name not in self._frozen:
+            self._frozen[name] = self.fresh(f"{name}_value")
+            self.add_value(self._frozen[name], self._values[name])  # type: ignore[arg-type]
+        return self._frozen[name]
+
+    def deciding_inputs(self, name: str) -> list[str]:
+        """Return the inputs without a value that a tensor depends on, in the network's order."""
+        producers = {output: node for node in self.nodes for output in node.outputs}
+        waiting, seen = [self.resolve(name)], {""}
+        while waiting:
+            if (current := waiting.pop()) not in seen:
+                seen.add(current)
+                waiting += producers[current].inputs if current in producers else ()
+        return [each for each in self._inputs if each in seen and each not in self._given]
+
+    def advice(self, name: str, otherwise: str, examples: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Return what to do where a tensor must be known: the values of inputs to give, where those that decide are small.
+
+        Args:
+            name: The tensor.
+            otherwise: What to do where no small inputs decide it.
+            examples: Input to a value that it may be given.
+        """
+        deciding = self.deciding_inputs(name)
+        if not deciding or any(self.tensors[each].elements > MOST_GIVEN for each in deciding):
+            return otherwise
+        named = " and ".join(f"'{each}'" for each in deciding)
+        options = " ".join(f"--value {shlex.quote(f'{each}={examples.get(each) or self._example(each)}')}" for each in deciding)
+        return f"input{'s' * (len(deciding) > 1)} {named} decide{'s' * (len(deciding) == 1)} it; give a value: {options}"
+
+    def _example(self, name: str) -> str:
+        """Return a value that may be given for an input: the number that it is first compared or computed with, else 1."""
+        for node in self.nodes:
+            if name in node.inputs:
+                others = [self.value(each) for each in node.inputs if each and each != name]
+                if len(others) == 1 and others[0] is not None and others[0].size == 1:
+                    return str(others[0].reshape(-1)[0])
+        return "1"
 
     def _add_empty(self, name: str, tensor: Tensor) -> None:
         """Add a tensor without elements, whose values are known whatever computes it."""
@@ -250,6 +309,13 @@ class Assembly:
         if entry is not None and entry.passes and not any(node.outputs[1:]):
             self.alias(node.outputs[0], inputs[0])
             return
+        if self._given and entry is not None:
+            inputs = tuple(
+                [
+                    self._constant_of(name) if at in entry.constants and name in self._given else name
+                    for at, name in enumerate(inputs)
+                ]
+            )
         node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
         if node.op_type == "Concat" and not node.domain and any(not self.tensors[name].elements for name in inputs if name):
             # Whatever is empty adds nothing, and a concatenation of one part is that part.
@@ -267,10 +333,14 @@ class Assembly:
                     if output:
                         self.add_value(output, value)
                 return
+        known = self._values_from_given(view) if self._given and not computed_now else None
         # Another domain's operator must not be taken for the one of the same name.
         foreign = entry is not None and node.domain not in ("", entry.domain)
         entry = None if foreign else entry
-        tensors = self._infer_outside_table(node, view) if entry is None else self._infer(entry, view)
+        if known is not None:
+            tensors = [Tensor(tuple(value.shape), str(value.dtype)) for value in known][: len(node.outputs)]
+        else:
+            tensors = self._infer_outside_table(node, view) if entry is None else self._infer(entry, view)
         for output, tensor in zip(node.outputs, tensors, strict=True):
             if not output:
                 continue
@@ -286,6 +356,9 @@ class Assembly:
                 )
             else:
                 self._add_empty(output, tensor)
+        for output, value in zip(node.outputs, known or (), strict=False):
+            if output:
+                self._give(output, value)
         if any(not tensor.elements for tensor in tensors):
             parts = {output: tensor for output, tensor in zip(node.outputs, tensors, strict=True) if output and tensor.elements}
             if not parts:
@@ -305,6 +378,13 @@ class Assembly:
         sizes = self.constant([tensor.shape[axis] for tensor in parts.values()], "int64")
         attributes = {name: value for name, value in node.attributes.items() if name == "axis"}
         return replace(node, inputs=(node.inputs[0], sizes), outputs=tuple(parts), attributes=attributes)
+
+    def _values_from_given(self, view: OperatorView) -> list[Array] | None:
+        """Return the outputs of an operator whose inputs all follow from given values, or None."""
+        if not all(not name or name in self._static or name in self._given for name in view.node.inputs):
+            return None
+        found = evaluate(view)
+        return found if found is not None and all(value.size for value in found) else None
 
     def _infer(self, entry: Operator, view: OperatorView) -> list[Tensor]:
         node = view.node
@@ -326,6 +406,16 @@ class Assembly:
                 raise ModelError(
                     f"node '{node.name}' ({node.op_type}) needs the values of '{name}', which the model file does "
                     "not hold; put the file of its external data beside it"
+                )
+            # A shape of ones has too few elements, unless one of them stands for the rest.
+            example = (
+                ",".join(["-1", *["1"] * (min(self.tensors[name].elements, MOST_GIVEN) - 1)])
+                if name and node.op_type == "Reshape"
+                else ""
+            )
+            if name and self.value(name) is None and (advice := self.advice(name, "", {name: example})):
+                raise ModelError(
+                    f"node '{node.name or node.outputs[0]}' ({node.op_type}) computes '{name}' at run time; {advice}"
                 )
 
     def _infer_outside_table(self, node: Node, view: OperatorView) -> list[Tensor]:

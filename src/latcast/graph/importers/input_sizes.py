@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from latcast.errors import ModelError
-from latcast.graph.importers import Shapes
+from latcast.graph.importers import ModelOptions, Shapes
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.ir import Graph, Shape, check_input_names
 
@@ -31,14 +31,21 @@ class ModelInput:
         forms: The sizes it may have; several where the file does not state how many dimensions there are. A size is a number, 0
             where the file holds a zero (which some exporters write for an unknown size), or the symbol that the file has in place
             of a number, which may be empty.
-        integers: Whether its elements are integers, as tokens are.
+        dtype: numpy's name of its type; ``string`` for texts.
         channels_last: Whether an image's channels come last.
+        open_batch: Whether a value may have another batch than the first size.
     """
 
     name: str
     forms: tuple[Sizes, ...]
-    integers: bool = False
+    dtype: str = "float32"
     channels_last: bool = False
+    open_batch: bool = False
+
+    @property
+    def integers(self) -> bool:
+        """Whether its elements are integers, as tokens are."""
+        return "int" in self.dtype
 
     def open_axes(self, form: int = 0) -> list[int]:
         return [axis for axis, size in enumerate(self.forms[form]) if not is_known(size)]
@@ -57,20 +64,24 @@ class Reading(Protocol):
         """
 
 
-def read_sized(inputs: Sequence[ModelInput], shapes: Shapes | None, start: Callable[[Shapes], Reading]) -> Graph:
+def read_sized(inputs: Sequence[ModelInput], options: ModelOptions, start: Callable[[ModelOptions], Reading]) -> Graph:
     """Return the graph of a model whose inputs all have sizes.
 
     Args:
         inputs: As the file states them.
-        shapes: Input name to shape, as the user gives them; they come before those of the file. A size may be 0.
-        start: Returns a reading of the file with some shapes given, as if the user had given them.
+        options: The shapes that the user gives come before those of the file, and may hold a 0. A value gives its shape where
+            the file leaves sizes open.
+        start: Returns a reading of the file with some shapes given, as if the user had given them, and values that fit them.
 
     Raises:
         DynamicShapeError: An input has a dimension without a size; the message suggests sizes for all inputs at once.
-        ModelError: A shape is given for what is no input, or of another number of dimensions; or the file cannot be read.
+        ModelError: A shape or value is given for what is no input, or does not fit it; or the file cannot be read.
     """
-    given = {name: tuple(int(size) for size in shape) for name, shape in (shapes or {}).items()}
-    check_input_names(given, [each.name for each in inputs])
+    given = {name: tuple(int(size) for size in shape) for name, shape in (options.shapes or {}).items()}
+    values = dict(options.values or {})
+    names = [each.name for each in inputs]
+    check_input_names(given, names)
+    check_input_names(values, names, what="value")
     for each in inputs:
         shape = given.get(each.name)
         if shape is None:
@@ -79,15 +90,28 @@ def read_sized(inputs: Sequence[ModelInput], shapes: Shapes | None, start: Calla
             raise ModelError(f"input '{each.name}' has {len(each.forms[0])} dimensions; the shape given for it has {len(shape)}")
         if min(shape, default=0) < 0:
             raise ModelError(f"the shape {list(shape)} was given for input '{each.name}'; expected sizes that are not negative")
+    for each in inputs:
+        if each.name in values:
+            from latcast.graph.input_values import fitted
+
+            sizes = [int(size) if is_known(size) else -1 for size in each.forms[0]]
+            sizes[:1] = [-1] * each.open_batch or sizes[:1]
+            value = fitted(each.name, values[each.name], given.get(each.name, None if len(each.forms) > 1 else sizes), each.dtype)
+            values[each.name] = value
+            given.setdefault(each.name, value.shape)
     missing = [each for each in inputs if each.name not in given and (len(each.forms) > 1 or each.open_axes())]
+
+    def begin(shapes: Shapes) -> Reading:
+        return start(replace(options, shapes=shapes, values=values))
+
     if not missing:
-        return start(given).graph()
-    graph = _read_with_zeros(missing, given, start)
+        return begin(given).graph()
+    graph = _read_with_zeros(missing, given, begin)
     if graph is not None:
         return graph
     from latcast.graph.importers.size_search import SizeSearch
 
-    raise SizeSearch(inputs, missing, given, start).refusal()
+    raise SizeSearch(inputs, missing, given, begin).refusal()
 
 
 def _read_with_zeros(

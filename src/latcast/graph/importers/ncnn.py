@@ -8,7 +8,7 @@ that a layer computes along with it is an operator of its own; Split layers, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,7 @@ class NcnnImporter:
             budget = Budget()
             layers = list(read_layers(source, budget))
             inputs = [ModelInput(top, _forms(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops]
-            return read_sized(
-                inputs, options.shapes, lambda shapes: NcnnReading(source.stem, layers, replace(options, shapes=shapes))
-            )
+            return read_sized(inputs, options, lambda given: NcnnReading(source.stem, layers, given))
         except LatcastError as error:
             words = str(error)
             raise type(error)(words if words.startswith(str(source)) else f"{source}: {words}") from error

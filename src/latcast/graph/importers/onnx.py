@@ -8,7 +8,7 @@ folding of constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from latcast.errors import ModelError
-from latcast.graph.importers import ModelOptions, Shapes
+from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import Array, Assembly, errors_of
 from latcast.graph.importers.input_sizes import ANY_RANK, ModelInput, read_sized
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
@@ -65,8 +65,8 @@ class OnnxImporter:
             name = source.graph.name or "model"
         with errors_of(path or name):
             model = _inlined(model)
-            inputs = _inputs_of(model.graph, options.shapes or {})
-            graph = read_sized(inputs, options.shapes, lambda shapes: Reading(model, name, path, replace(options, shapes=shapes)))
+            inputs = _inputs_of(model.graph, options)
+            graph = read_sized(inputs, options, lambda given: Reading(model, name, path, given))
             return with_precision(simplify(fold_padding(graph)))
 
 
@@ -79,6 +79,7 @@ class Reading:
         self.graph_proto = model.graph
         self.path = path
         self.shapes = options.shapes or {}
+        self.values: Mapping[str, Any] = options.values or {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.stored: dict[str, onnx.TensorProto] = {}
@@ -110,7 +111,8 @@ class Reading:
         for value in _input_values(self.graph_proto, self.shapes):
             stored = _stored_tensor(value)
             shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
-            self.assembly.add_input(value.name, Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name)))
+            tensor = Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name))
+            self.assembly.add_input(value.name, tensor, self.values.get(value.name))
 
     @cached_property
     def _recorded(self) -> dict[str, onnx.ValueInfoProto]:
@@ -272,10 +274,10 @@ def _needed(nodes: Sequence[_Read], outputs: Sequence[str]) -> set[str]:
     return needed
 
 
-def _input_values(graph: onnx.GraphProto, shapes: Shapes) -> list[onnx.ValueInfoProto]:
-    """Return the inputs; one with a default is a constant, unless a shape is given for it."""
+def _input_values(graph: onnx.GraphProto, given: Collection[str]) -> list[onnx.ValueInfoProto]:
+    """Return the inputs; one with a default is a constant, unless a shape or value is given for it."""
     initialized = {proto.name for proto in graph.initializer} | {proto.values.name for proto in graph.sparse_initializer}
-    return [value for value in graph.input if value.name not in initialized or value.name in shapes]
+    return [value for value in graph.input if value.name not in initialized or value.name in given]
 
 
 def _stored_tensor(value: onnx.ValueInfoProto) -> Any:
@@ -296,19 +298,19 @@ def _stored_tensor(value: onnx.ValueInfoProto) -> Any:
     return given_type.tensor_type
 
 
-def _inputs_of(graph: onnx.GraphProto, shapes: Shapes) -> list[ModelInput]:
+def _inputs_of(graph: onnx.GraphProto, options: ModelOptions) -> list[ModelInput]:
     """Return the inputs as the file states them.
 
     Raises:
         ModelError: There are none, or one is no tensor of numbers.
     """
     found = []
-    for value in _input_values(graph, shapes):
+    for value in _input_values(graph, {*(options.shapes or ()), *(options.values or ())}):
         check_texts(value.name)
         stored = _stored_tensor(value)
         sizes = tuple(size.dim_value if size.HasField("dim_value") else size.dim_param for size in stored.shape.dim)
-        integers = "int" in tensor_dtype(stored.elem_type, value.name)
-        found.append(ModelInput(value.name, (sizes,) if stored.HasField("shape") else ANY_RANK, integers))
+        dtype = tensor_dtype(stored.elem_type, value.name)
+        found.append(ModelInput(value.name, (sizes,) if stored.HasField("shape") else ANY_RANK, dtype))
     if not found:
         raise ModelError("the network has no inputs; its outputs are constant")
     return found

@@ -1,13 +1,14 @@
 """ONNX operators that are evaluated while a file is read: constants, shapes, branches, loops and sequences.
 
 A branch whose condition is known is inlined, a loop whose number of rounds is known is unrolled. Where a condition depends
-on the input there is no single latency to predict, and the error says so.
+on an input there is no single latency to predict, unless the value of that input is given; the error says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ from latcast.graph.operators.evaluation import MAX_ELEMENTS
 
 if TYPE_CHECKING:
     from latcast.graph.importers.onnx import Reading
+
+BATCHLESS_SCAN = 9
+"""Opset from which Scan has no batch and no input of lengths."""
 
 Scope = Mapping[str, str]
 """Names inside a body to names in the graph."""
@@ -62,7 +66,8 @@ def _constant(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope)
 def _constant_of_shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     target = reading.assembly.value(node.inputs[0])
     if target is None:
-        raise ModelError(f"node '{node.name}' (ConstantOfShape) computes its shape at run time; static shapes need it constant")
+        advice = reading.assembly.advice(node.inputs[0], "static shapes need it constant")
+        raise ModelError(f"node '{node.name or node.outputs[0]}' (ConstantOfShape) computes its shape at run time; {advice}")
     shape = tuple(int(size) for size in target.reshape(-1))
     attribute = attribute_of(proto, "value")
     fill = np.zeros(1, np.float32) if attribute is None else numpy_helper.to_array(attribute.t)
@@ -134,10 +139,9 @@ def _known_flag(reading: Reading, name: str) -> bool | None:
 def _if(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     condition = _known_flag(reading, node.inputs[0])
     if condition is None:
-        raise ModelError(
-            f"node '{node.name}' (If) chooses its branch at run time, so the network has no single latency; "
-            "export the model with the branch fixed"
-        )
+        advice = reading.assembly.advice(node.inputs[0], "export the model with the branch fixed")
+        title = f"node '{node.name or node.outputs[0]}' (If)"
+        raise ModelError(f"{title} chooses its branch at run time, so the network has no single latency; {advice}")
     branch = "then_branch" if condition else "else_branch"
     results = _inline(reading, _body(proto, branch), {}, scope, f"{node.name or node.outputs[0]}/")
     for output, result in zip(node.outputs, results, strict=True):
@@ -145,22 +149,20 @@ def _if(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> No
 
 
 def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
-    title = f"node '{node.name}' (Loop)"
+    title = f"node '{node.name or node.outputs[0]}' (Loop)"
     body = _body(proto, "body")
     rounds_name, condition_name, *carried = (*node.inputs, "", "")[: max(2, len(node.inputs))]
     rounds = reading.assembly.value(rounds_name) if rounds_name else None
-    if rounds is None:
-        raise ModelError(
-            f"{title} decides at run time how often it runs, so the network has no single latency; "
-            "export the model with a fixed number of rounds"
-        )
-    count = int(rounds.reshape(-1)[0])
+    if rounds is None and rounds_name:
+        advice = reading.assembly.advice(rounds_name, "export the model with a fixed number of rounds")
+        raise ModelError(f"{title} decides at run time how often it runs, so the network has no single latency; {advice}")
     budget = reading.assembly.budget
-    going = _known_flag(reading, condition_name) if condition_name else True
     scanned: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
-    for index in range(count):
+    for index in count() if rounds is None else range(int(rounds.reshape(-1)[0])):
+        going = _known_flag(reading, condition_name) if condition_name else True
         if going is None:
-            raise ModelError(f"{title} ends at run time, so the network has no single latency")
+            advice = reading.assembly.advice(condition_name, "export the model with a fixed number of rounds")
+            raise ModelError(f"{title} ends at run time, so the network has no single latency; {advice}")
         if not going:
             break
         budget.take(Resource.ROUNDS)
@@ -169,8 +171,7 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
         flag = reading.assembly.constant(True, "bool")
         bindings = dict(zip((value.name for value in body.input), (counter, flag, *carried), strict=True))
         prefix = f"{node.name or node.outputs[0]}/{index}/"
-        condition, *results = _inline(reading, body, bindings, scope, prefix)
-        going = _known_flag(reading, condition)
+        condition_name, *results = _inline(reading, body, bindings, scope, prefix)
         carried, extra = results[: len(carried)], results[len(carried) :]
         for collected, result in zip(scanned, extra, strict=True):
             collected.append(result)
@@ -179,20 +180,85 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
             reading.alias(output, result)
     for output, parts in zip(node.outputs[len(carried) :], scanned, strict=False):
         if output:
-            _stack(reading, output, parts, node.name)
+            _stack(reading, node, parts, output)
 
 
-def _stack(reading: Reading, output: str, parts: list[str], name: str) -> None:
+def _stack(reading: Reading, node: Node, parts: list[str], output: str = "", axis: int = 0) -> str:
+    """Join the results of rounds along a new axis; return the name of the whole."""
     if not parts:
-        raise ModelError(f"node '{name}' (Loop) runs no round, so its output '{output}' is empty")
+        raise ModelError(f"node '{node.name}' ({node.op_type}) runs no round, so its output '{output}' is empty")
     assembly = reading.assembly
-    axis = assembly.constant([0], "int64")
-    rows = [assembly.op("Unsqueeze", [part, axis], name=name) for part in parts]
-    assembly.op("Concat", rows, {"axis": 0}, name=name, output=output)
+    axes = assembly.constant([axis], "int64")
+    rows = [assembly.op("Unsqueeze", [part, axes], name=node.name) for part in parts]
+    rank = len(assembly.tensor(rows[0]).shape)
+    return assembly.op("Concat", rows, {"axis": axis % rank}, name=node.name, output=output or None)
 
 
 def _scan(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
-    raise ModelError(f"node '{node.name}' (Scan) is not supported; export the model with its steps unrolled")
+    """Unroll a Scan; before opset 9 every item of a batch is scanned by itself, after an input of the lengths."""
+    body = _body(proto, "body")
+    scan_count = node.attributes.get("num_scan_inputs")
+    first = 1 if reading.opset < BATCHLESS_SCAN else 0
+    if not isinstance(scan_count, int) or not 0 < scan_count <= len(node.inputs) - first:
+        raise ModelError(f"node '{node.name}' (Scan) does not say how many of its inputs it scans; is the file damaged?")
+    if reading.opset >= BATCHLESS_SCAN:
+        results = _scanned(reading, node, body, scope, node.inputs, "")
+    else:
+        if node.inputs[0]:
+            raise ModelError(f"node '{node.name}' (Scan) has sequences of different lengths; export the model for one length")
+        batch = range(reading.assembly.tensor(node.inputs[1]).shape[0])
+        apart = [
+            _scanned(reading, node, body, scope, [_item(reading, node, name, item) for name in node.inputs[1:]], f"{item}/")
+            for item in batch
+        ]
+        results = [_stack(reading, node, list(parts)) for parts in zip(*apart, strict=True)]
+    for output, result in zip(node.outputs, results, strict=False):
+        if output:
+            reading.alias(output, result)
+
+
+def _scanned(reading: Reading, node: Node, body: onnx.GraphProto, scope: Scope, inputs: Sequence[str], prefix: str) -> list[str]:
+    """Unroll one scan; return the final states and the stacked results of the rounds."""
+    assembly = reading.assembly
+    scan_count: Any = node.attributes["num_scan_inputs"]
+    carried, scanned = list(inputs[: len(inputs) - scan_count]), inputs[len(inputs) - scan_count :]
+    axes = _per_item(node, "scan_input_axes", scan_count)
+    backwards = _per_item(node, "scan_input_directions" if reading.opset >= BATCHLESS_SCAN else "directions", scan_count)
+    lengths = {assembly.tensor(name).shape[axis] for name, axis in zip(scanned, axes, strict=True)}
+    if len(lengths) != 1:
+        raise ModelError(f"node '{node.name}' (Scan) has inputs of the lengths {sorted(lengths)}; expected one length")
+    (length,) = lengths
+    collected: list[list[str]] = [[] for _ in body.output[len(carried) :]]
+    for index in range(length):
+        assembly.budget.take(Resource.ROUNDS)
+        assembly.budget.take(Resource.PARTS, len(body.output) + scan_count)
+        slices = [
+            _item(reading, node, name, length - 1 - index if back else index, axis)
+            for name, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]
+        bindings = dict(zip((value.name for value in body.input), (*carried, *slices), strict=True))
+        results = _inline(reading, body, bindings, scope, f"{node.name or node.outputs[0]}/{prefix}{index}/")
+        carried = results[: len(carried)]
+        for parts, result in zip(collected, results[len(carried) :], strict=True):
+            parts.append(result)
+    output_axes = _per_item(node, "scan_output_axes", len(collected))
+    reverse = _per_item(node, "scan_output_directions", len(collected))
+    return carried + [
+        _stack(reading, node, parts[::-1] if back else parts, axis=axis)
+        for parts, axis, back in zip(collected, output_axes, reverse, strict=True)
+    ]
+
+
+def _item(reading: Reading, node: Node, name: str, index: int, axis: int = 0) -> str:
+    """Return a part of a tensor at one place of an axis, without that axis."""
+    place = reading.assembly.constant(index, "int64")
+    return reading.assembly.op("Gather", [name, place], {"axis": axis}, name=node.name)
+
+
+def _per_item(node: Node, name: str, wanted: int) -> list[int]:
+    """Return an attribute's number for each of some inputs or outputs: 0 where it is left out."""
+    found: Any = node.attributes.get(name, ())
+    return [int(number) for number in found] or [0] * wanted
 
 
 # Sequences: lists of tensors, followed by name
@@ -213,7 +279,7 @@ def _sequence_construct(reading: Reading, node: Node, proto: onnx.NodeProto, sco
 def _sequence_insert(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     items = list(_sequence(reading, node))
     reading.assembly.budget.take(Resource.PARTS, 1 + len(items))
-    place = len(items) if len(node.inputs) < 3 else _known_index(reading, node, node.inputs[2])
+    place = len(items) if len(node.inputs) < 3 or not node.inputs[2] else _known_index(reading, node, node.inputs[2])
     items.insert(place, node.inputs[1])
     reading.sequences[node.outputs[0]] = items
 
@@ -276,7 +342,7 @@ def _sequence_empty(reading: Reading, node: Node, proto: onnx.NodeProto, scope: 
 
 def _sequence_erase(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     items = list(_sequence(reading, node))
-    place = -1 if len(node.inputs) < 2 else _known_index(reading, node, node.inputs[1])
+    place = -1 if len(node.inputs) < 2 or not node.inputs[1] else _known_index(reading, node, node.inputs[1])
     if not -len(items) <= place < len(items):
         raise ModelError(f"node '{node.name}' (SequenceErase) erases item {place} of {len(items)}")
     del items[place]

@@ -52,9 +52,14 @@ class TfliteImporter:
             main = file.subgraph(file.subgraph_of(options.signature))
             inputs = [main.tensors[index] for index in main.inputs]
             return read_sized(
-                [ModelInput(each.name, (_sizes(each),), "int" in each.tensor.dtype, channels_last=True) for each in inputs],
-                options.shapes,
-                lambda shapes: TfliteReading(file, source.stem, replace(options, shapes=shapes)),
+                [
+                    ModelInput(
+                        each.name, (_sizes(each),), each.tensor.dtype, channels_last=True, open_batch=0 in each.dynamic_axes
+                    )
+                    for each in inputs
+                ],
+                options,
+                lambda given: TfliteReading(file, source.stem, given),
             )
 
 
@@ -86,6 +91,7 @@ class TfliteReading:
         self.kept: list[str] = []
         stated = {self.file.tensors[index].name: self.file.tensors[index].shape for index in self.file.inputs}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
+        self.values: Mapping[str, Any] = options.values or {}
         reserved = {stored.name for stored in self.file.tensors}
         self.assembly = Assembly(
             name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=reserved
@@ -108,7 +114,7 @@ class TfliteReading:
         for index in self.file.inputs:
             stored = self.file.tensors[index]
             shape = self.shapes.get(stored.name) or tuple(map(int, _sizes(stored)))
-            self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype))
+            self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype), self.values.get(stored.name))
         self._read_operators()
         graph = self.assembly.finish([*(self.file.tensors[index].name for index in self.file.outputs), *self.kept])
         graph = cancel_transposes(remove_identities(graph), views=self.views)

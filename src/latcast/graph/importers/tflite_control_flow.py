@@ -36,9 +36,9 @@ def _while(c: Conversion) -> None:
         (answer,) = c.reading.inline(options.CondSubgraphIndex(), carried, f"{c.name}/{rounds}/condition/")
         goes_on, is_certain = _goes_on(c.assembly, answer)
         if goes_on is None:
+            advice = c.assembly.advice(answer, "convert the model with a fixed number of rounds")
             raise ModelError(
-                f"operator {c.name} decides at run time how often it runs, so the network has no single latency; "
-                "convert the model with a fixed number of rounds"
+                f"operator {c.name} decides at run time how often it runs, so the network has no single latency; {advice}"
             )
         if not goes_on:
             break
@@ -81,7 +81,9 @@ def _if(c: Conversion) -> None:
     for output, result in zip(c.outputs, results, strict=True):
         c.assembly.alias(output, result)
     if name:
-        c.reading.notes.append(f"{c.name} chooses its branch at run time; the costlier one is predicted, '{name}'")
+        advice = c.assembly.advice(c.input(0), "")
+        chosen = f"{c.name} chooses its branch at run time; the costlier one is predicted, '{name}'"
+        c.reading.notes.append(f"{chosen}; {advice}" if advice else chosen)
 
 
 def _work(assembly: Assembly, node: Node) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol, TypeVar
 
@@ -24,6 +25,79 @@ class Line:
 
     number: int
     text: str
+
+
+_COLOUR = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]")
+"""A code for the terminal, as it is or as it is shown."""
+
+_STAMP = re.compile(
+    r"(?:[^\t]*\t[^\t]*\t\ufeff?)?"  # job and step, by gh run view --log
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)(?: \d\d[OE]\+?)?(?: |$)"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:\S+ [^\s:\[\]]+(?:\[\d+\])?: )?"
+    r"|[\w.-]+ *\| "
+)
+"""Time and source: GitHub Actions, GitLab, ``docker logs -t``, syslog, ``ts`` and ``docker compose`` print them before lines."""
+
+_TIME = r"(?:(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}(?: [+-]\d{4})?| *\d+\.\d{3,9})"
+_OWNER = r"(?:[\w.]+ *: *)?"
+
+_LOGCAT = re.compile(
+    rf"{_TIME} +{_OWNER}(?P<threadtime>\d+) +\d+ [VDIWEFAS] (?:[^:]|:(?! ))*?\s*:(?: |$)"
+    rf"|(?:{_TIME} +)?[VDIWEFAS]/[^:()]*?\s*\( *{_OWNER}(?P<brief>\d+)\):(?: |$)"
+    r"|[VDIWEFAS]/(?P<tag>[^:()]+?)\s*:(?: |$)"
+    rf"|[VDIWEFAS]\( *{_OWNER}(?P<process>\d+)(?:: *\d+)?\) ?"
+    rf"|{_TIME} +(?P<old>\d+)-\d+/\S+ [VDIWEFAS]/[^:]*?\s*:(?: |$)"
+    rf"|{_TIME} +(?P<studio>\d+)-\d+ +\S+ +\S+ +[VDIWEFAS](?:  |$)"
+    r"|[VDIWEF]\d{4} \d\d:\d\d:[\d.]+ +(?P<glog>\d+) [\w./+-]+:\d+\] ?"
+)
+"""Prefixes of Android's logcat (its formats threadtime, time, brief, tag, process and thread), of Android Studio (old and new)
+and of glog; the named groups are the process that wrote the message, or the tag where the format has no process."""
+
+_LOGCAT_LONG = re.compile(rf"\[ {_TIME} +{_OWNER}(?P<long>\d+): *\d+ [VDIWEFAS]/.*\]")
+"""logcat's format long, in which this line stands before the message and an empty one after it."""
+
+_LOGCAT_BUFFER = re.compile(r"-{5,} (?:beginning of|switch to) \S.*")
+_PROCESS_SUFFIX = re.compile(r"  \([^()]*\)$")
+_LEVEL = "INFO: "
+
+
+def lines_of(text: str) -> tuple[Line, ...]:
+    """Return the lines that a tool printed, without what adb, logcat, glog and build servers put before them.
+
+    Messages of other processes, which a log has between, come after those of the process that wrote first.
+    """
+    parts = text.split("\n")
+    # After the last line's end there is no further, empty line: whether a table ended with one must stay visible.
+    parts = parts if parts[-1] else parts[:-1]
+    found: list[tuple[str, Line]] = []
+    longer = ""
+    for number, part in enumerate(parts, start=1):
+        # Shells on Android end lines with one return or two; progress bars begin with them.
+        bare = _COLOUR.sub("", part.rstrip("\r").rpartition("\r")[2])
+        if stamp := _STAMP.match(bare):
+            bare = bare[stamp.end() :]
+        if _LOGCAT_BUFFER.fullmatch(bare):
+            continue
+        if header := _LOGCAT_LONG.fullmatch(bare.rstrip()):
+            if longer and found and not found[-1][1].text:
+                found.pop()
+            longer = header["long"]
+            continue
+        source = longer
+        if prefix := _LOGCAT.match(bare):
+            source = prefix[prefix.lastgroup or 0]
+            bare = bare[prefix.end() :]
+            bare = _PROCESS_SUFFIX.sub("", bare) if prefix["process"] else bare
+        found.append((source, Line(number, bare.removeprefix(_LEVEL))))
+    return tuple(line for _, line in _by_source(found))
+
+
+def _by_source(lines: Sequence[tuple[str, Line]]) -> Iterator[tuple[str, Line]]:
+    """Yield the lines of a log by the process that wrote them; lines of no process stay between."""
+    for logged, group in groupby(lines, lambda each: bool(each[0])):
+        part = list(group)
+        order = list(dict.fromkeys(source for source, _ in part))
+        yield from sorted(part, key=lambda each: order.index(each[0])) if logged else part
 
 
 @dataclass(frozen=True)

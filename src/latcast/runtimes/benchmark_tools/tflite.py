@@ -26,7 +26,7 @@ class TfliteReader:
     endings: Sequence[str] = (".tflite",)
 
     def begins(self, text: str) -> bool:
-        return _bare(text) == "STARTING!"
+        return text.strip() == "STARTING!"
 
     def read(self, section: Section) -> list[Timing]:
         """Read the timings; see :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
@@ -34,7 +34,7 @@ class TfliteReader:
         counts: list[tuple[Line, re.Match[str]]] = []
         summary: Line | None = None
         for line in section.lines:
-            text = _bare(line.text)
+            text = line.text.strip()
             if summary is None:
                 if found := _GRAPH.fullmatch(text):
                     graph = found[1]
@@ -51,10 +51,11 @@ class TfliteReader:
                     positive(section, line, "the average inference", found[1].rstrip(","))
         if summary is None:
             raise section.refused("the output of benchmark_model ends before its summary 'Inference timings in us'; run it again")
-        if len(counts) < 2:
+        if not counts or (len(counts) == 1 and not _is_timed(counts[0][1], summary)):
             raise section.refused("expected two lines 'count=', of the runs to warm up and of the timed ones", summary)
-        (_, warm_up), (line, timed) = counts[-2:]
-        figures: dict[str, str] = dict(_FIGURE.findall(_bare(line.text)))
+        line, timed = counts[-1]
+        warm_up = counts[-2][1] if len(counts) > 1 else None
+        figures: dict[str, str] = dict(_FIGURE.findall(line.text))
         average = figures.get("avg", figures.get("curr", ""))
         latency_ms = positive(section, line, "the average", average, scale=US)
         median = figures.get("median")
@@ -65,7 +66,7 @@ class TfliteReader:
                 latency_ms=latency_ms if median is None else positive(section, line, "the median", median, scale=US),
                 statistic="mean of the timed runs" if median is None else "median of the timed runs",
                 runs=int(timed[1] or timed[3]),
-                warmup_runs=int(warm_up[1] or warm_up[3]),
+                warmup_runs=0 if warm_up is None else int(warm_up[1] or warm_up[3]),
                 figures_ms={
                     name: positive(section, line, name, figures[printed], scale=US)
                     for printed, name in (("min", "min"), ("max", "max"), ("avg", "mean"))
@@ -79,9 +80,10 @@ class TfliteReader:
         ]
 
 
-def _bare(text: str) -> str:
-    """Remove what newer builds put before each line, and terminal codes."""
-    return re.sub(r"^(?:\x1b\[\w|\^\[\[\w)*(?:INFO: )?", "", text.strip()).strip()
+def _is_timed(count: re.Match[str], summary: Line) -> bool:
+    """Return whether the only line of runs is of the timed ones, whose average the summary repeats; no run warmed up then."""
+    told = _SUMMARY.match(summary.text.strip())
+    return told is not None and (count[2] or count[4]) == told[1].rstrip(",")
 
 
 _TITLE = "Operator-wise Profiling Info for Regular Benchmark Runs:"

@@ -17,7 +17,7 @@ from latcast.errors import DatasetError
 from latcast.reading import read_bytes
 from latcast.records import Measurement, Platform
 from latcast.runtimes.benchmark_tools import readers
-from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader, read_all
+from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader, lines_of, read_all
 from latcast.runtimes.benchmark_tools.tflite import TfliteReader
 
 READERS: Sequence[ToolReader] = (
@@ -86,21 +86,20 @@ def _expected() -> str:
     return f"no output of a known tool; expected that of {names}, from its first line on"
 
 
-def _lines(file: Path) -> list[Line]:
+def _lines(file: Path) -> tuple[Line, ...]:
     data = read_bytes(file, error=DatasetError)
     try:
-        # Shells of Windows write UTF-16; progress bars write carriage returns.
+        # Shells of Windows write UTF-16.
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8").lstrip("\ufeff")
     except UnicodeDecodeError as problem:
         raise DatasetError(f"cannot read {file}: {problem}") from problem
-    parts = text.replace("\r\n", "\n").split("\n")
+    parts = text.split("\n")
     if len(parts) > MOST_LINES:
         raise DatasetError(f"{file}: found more than {MOST_LINES:,} lines, expected at most that of a tool's output")
     for number, part in enumerate(parts, start=1):
         if len(part) > MOST_CHARACTERS:
             raise DatasetError(f"{file}:{number}: found a line of {len(part):,} characters, expected at most {MOST_CHARACTERS:,}")
-    # After the last line's end there is no further, empty line: whether a table ended with one must stay visible.
-    return [Line(number, part.rpartition("\r")[2]) for number, part in enumerate(parts if parts[-1] else parts[:-1], start=1)]
+    return lines_of(text)
 
 
 __all__ = ["MANIFEST_FILE", "RESULTS_FOLDER", "KitManifest", "ToolOutputs", "output_files", "read_outputs"]
