@@ -21,7 +21,6 @@ from latcast.predictors.bundle_index import (
     platform_ids,
     resolve_platform,
 )
-from latcast.predictors.platform_names import best_known, read_name
 from latcast.predictors.platform_predictor import PlatformPredictor, Workload
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
@@ -90,6 +89,8 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
         known = platform_ids()
         if is_path_or_address(text) or text.partition("/")[0] == LOCAL:
             raise
+        from latcast.predictors.platform_names import best_known, read_name
+
         named = read_name(text, known)
         if named is None:
             raise UnknownPlatformError(f"{problem}; {_nearest(text)}name a device or chip, its unit and runtime") from None
@@ -125,6 +126,8 @@ def platforms_named(text: str) -> list[str]:
     parts = text.rstrip("/").split("/")
     found = [name for name in known if name.split("/")[: len(parts)] == parts]
     if not found:
+        from latcast.predictors.platform_names import read_name
+
         named = read_name(text, known)
         if named is None:
             raise UnknownPlatformError(f"no platform of '{text}' is known; {_nearest(text)}all: latcast platforms")
@@ -220,6 +223,7 @@ def predict(
     trust: bool = False,
     breakdown: bool = True,
     example_inputs: object = None,
+    signature: str = "",
 ) -> Prediction | list[Prediction]:
     """Predict how long a network takes on a platform.
 
@@ -231,6 +235,7 @@ def predict(
         trust: Whether a ``.pt2`` file may run the code it may hold.
         breakdown: Whether to list the kernels.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
+        signature: Which signature of a ``.tflite`` file is meant; its main network by default.
 
     Returns:
         Milliseconds, with an interval (of 90 % where it is calibrated: ``level``), coverage and warnings; ``model`` is what the
@@ -249,7 +254,7 @@ def predict(
         's10/tflite-2.10/gpu/fp16'
     """
     platforms = [_found(each) for each in _listed(on)]
-    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs))
+    graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature))
     found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
     return found[0] if is_one(on) else found
 

@@ -40,17 +40,20 @@ def resolve_model(model: str | os.PathLike[str] | Reference, options: ModelOptio
     Args:
         model: A reference; a file, whose reference has the absolute path and the hash of the content; or, where there is no
             such file, the name of a published network: ``resnet50`` of a family, ``timm/convnext_tiny`` of a space.
-        options: Of these the shapes are kept in the reference.
+        options: Of these the shapes and the signature are kept in the reference.
 
     Raises:
         ModelError: There is no such file and no such network; or the network takes no inputs of these shapes.
     """
     reference = model if isinstance(model, Reference) else _named(model) or _file(Path(model))
+    if reference.space == "file":  # which is given both when it is read
+        shapes = {name: list(shape) for name, shape in (options.shapes or {}).items()}
+        given = {**({"shapes": shapes} if shapes else {}), **({"signature": options.signature} if options.signature else {})}
+        return replace(reference, parameters={**reference.parameters, **given})
+    if options.signature:
+        raise ModelError(f"signature '{options.signature}' is given for {reference.name}; only TFLite files have signatures")
     if not options.shapes:
         return reference
-    if reference.space == "file":  # which is given its shapes when it is read
-        given = {name: list(shape) for name, shape in options.shapes.items()}
-        return replace(reference, parameters={**reference.parameters, "shapes": given})
     from latcast.spaces.catalogue import resized
 
     return resized(reference, options.shapes)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.kernels.delegates import Delegate, OperatorRule
+from latcast.kernels.delegates import Delegate, OperatorRule, load_delegate
 from latcast.kernels.partitioning import CPU, partition
 from latcast.testing.networks import random_network
 
@@ -138,6 +138,25 @@ def test_a_sentence_names_operators_partitions_and_crossings() -> None:
         "TopK runs on the CPU (1 of 5 operators): 2 partitions on the GPU, 2 crossings of 0.000768 MB together, about 1 ms "
         "(an estimate) that the latency does not hold"
     )
+
+
+def test_a_network_with_a_size_that_only_values_decide_may_run_on_the_cpu_whole() -> None:
+    graph = replace(top_k_in_the_middle(), run_time_sizes=("WHERE",))
+    takes_any = partition(graph, delegate("Conv", "Relu"))
+    found = partition(graph, delegate("Conv", "Relu", static_sizes=True))
+
+    assert len(takes_any.partitions) == 2
+    assert found.partitions == ()
+    assert found.sentence() == (
+        "nothing runs on the GPU (5 of 5 operators on the CPU): an example takes no network with tensors whose size is only "
+        "known at run time, as WHERE gives"
+    )
+    assert found.summary().on_cpu == ("WHERE",)
+
+
+@pytest.mark.parametrize(("name", "static"), [("tflite-gpu", True), ("tflite-nnapi", True), ("tflite-xnnpack", False)])
+def test_delegates_of_tflite_take_only_static_sizes_unless_they_say_otherwise(name: str, static: bool) -> None:
+    assert load_delegate(name).static_sizes == static
 
 
 def test_a_sentence_says_where_the_rules_are_uncertain() -> None:

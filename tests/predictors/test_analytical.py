@@ -298,6 +298,16 @@ class TestFittingKernelsAndNetworks:
         one = rows("sqrt", np.array([20000.0]))
         assert fitted.latency_ms(kind, one) / (term_values(kind, one) @ moved) == pytest.approx([expected], abs=0.003)
 
+    def test_operators_of_no_type_are_priced_as_any_kernel_however_long_some_of_them_took(self) -> None:
+        """A hundred copies at 1e-6 ms an element; an operator of no type that took 5 ms says nothing of another one."""
+        copies = np.array([[elements, elements, 0, 0, 0, 0, 0] for elements in np.linspace(1000, 40000, 100)])
+        strange = np.array([[0, 10, 10, 0, 0, 0, 0]])
+
+        fitted = fit_from_kernels({"copy": (copies, 2e-6 * copies[:, 0]), "other": (strange, np.array([5.0]))})
+
+        assert "other" not in fitted.coefficients
+        assert fitted.latency_ms(kernel_type("other"), np.array([[0, 1000, 1000, 0, 0, 0, 0]])) < 0.01
+
     def test_nothing_measured_gives_terms_that_still_price(self) -> None:
         assert fit_from_kernels({}).coefficients[POOLED].tolist() == [0.0, 0.0, 0.0, 0.0]
 

@@ -14,7 +14,7 @@ from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import term_values
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
-from latcast.predictors.platform_predictor import ASSUMED_SPREAD, PlatformPredictor
+from latcast.predictors.platform_predictor import ASSUMED_SPREAD, UNPREDICTED_HIGH, UNPREDICTED_LOW, PlatformPredictor
 from latcast.records import Platform
 from latcast.spaces.catalogue import build, model
 from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
@@ -149,8 +149,7 @@ class TestCoverage:
     def test_a_kernel_far_outside_its_training_range_is_not_covered(self, predictor: PlatformPredictor) -> None:
         one = predictor.predict(conv_net(channels=16384, size=7))
 
-        # Nothing but the overhead.
-        assert one.coverage.share == pytest.approx(one.overhead_ms / one.latency_ms)
+        assert one.coverage.share == 0.0
         assert one.coverage.uncovered == ("BatchNormalization", "Conv", "Relu")
         assert not one.kernels[0].covered
 
@@ -159,18 +158,57 @@ class TestCoverage:
 
         assert one.coverage.uncovered == ("LeakyRelu",)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
-        assert one.warnings == (
-            f"{100 * (1 - one.coverage.share):.0f} % of the latency comes from kernels outside the training data: "
-            f"activation {100 * (1 - one.coverage.share):.0f} % (leaky_relu, not trained on)",
+        share = 100 * (1 - one.overhead_ms / one.latency_ms)
+        assert one.warnings[0] == (
+            f"{share:.0f} % of the latency comes from kernels outside the training data: "
+            f"activation {share:.0f} % (leaky_relu, not trained on)"
         )
 
     def test_a_bundle_that_holds_ranges_alone_says_that_it_does_not_know(self, predictor: PlatformPredictor) -> None:
         one = with_activations(predictor, ranges_alone=True).predict(leaky())
 
         assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
-        assert one.coverage.share == pytest.approx(one.overhead_ms / one.latency_ms)
+        assert one.coverage.share == 0.0
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
         assert "% of the latency comes from kernels perhaps outside it: activation" in one.warnings[0]
+
+
+class TestTinyNetworks:
+    """An overhead of 1 ms, and kernels of next to nothing."""
+
+    def test_overhead_that_their_kernels_do_not_show_is_not_covered_and_the_interval_reaches_down_to_the_kernels(
+        self, predictor: PlatformPredictor
+    ) -> None:
+        slow_to_start = replace(predictor, network=CalibrationTerms(constant_ms=1.0))
+        one = slow_to_start.predict(conv_net(channels=64, size=7))
+        kernels_ms = one.latency_ms - one.overhead_ms
+
+        assert kernels_ms < 0.05
+        assert one.kernels[0].covered
+        assert one.coverage.share < 0.1
+        assert kernels_ms / 2 < one.low_ms < 2 * kernels_ms
+        assert one.high_ms > 1.0
+        assert "is overhead that larger networks showed" in one.warnings[-1]
+
+    def test_overhead_is_covered_where_kernels_take_a_quarter_of_it(self, predictor: PlatformPredictor) -> None:
+        graph = conv_net()
+        kernels_ms = replace(predictor, network=CalibrationTerms()).predict(graph).latency_ms
+
+        one = replace(predictor, network=CalibrationTerms(constant_ms=3.9 * kernels_ms)).predict(graph)
+
+        assert one.coverage.share == pytest.approx(1.0)
+        assert one.low_ms > 0.5 * one.latency_ms
+        assert one.warnings == ()
+
+
+def test_the_interval_of_kernels_without_a_predictor_is_as_wide_as_types_differ(predictor: PlatformPredictor) -> None:
+    b = GraphBuilder("shrunk")
+    graph = b.finish(b.resize(b.input((1, 512, 112, 112)), 448))
+
+    one = replace(predictor, network=CalibrationTerms()).predict(graph)
+
+    assert one.low_ms <= UNPREDICTED_LOW * one.latency_ms * 1.001
+    assert one.high_ms >= UNPREDICTED_HIGH * one.latency_ms * 0.999
 
 
 def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:
@@ -275,6 +313,17 @@ class TestFallback:
         on_gpu = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
 
         assert on_gpu.latency_ms == predictor.predict(self.graph()).latency_ms
+
+    def test_nothing_is_covered_and_no_overhead_added_where_all_falls_back(self, predictor: PlatformPredictor) -> None:
+        b = GraphBuilder("erf")
+        graph = b.finish(*b.op("Erf", [b.input((1, 64, 28, 28))]))
+
+        one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(graph)
+
+        assert (one.coverage.share, one.overhead_ms) == (0.0, 0.0)
+        assert one.latency_ms == pytest.approx(one.kernels[0].latency_ms)
+        assert one.low_ms <= UNPREDICTED_LOW * one.latency_ms
+        assert "100 % of the latency is estimated for what runs there" in one.warnings[0]
 
     def test_there_is_none_on_a_cpu(self, predictor: PlatformPredictor) -> None:
         one = predictor.predict(self.graph())

@@ -14,9 +14,10 @@ from latcast.forecast import load, predict
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.edits import with_relu
 from latcast.graph.ir import Graph
-from latcast.kernels.search import find_kernels
+from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.predictors.analytical import TERMS, AnalyticalTerms
 from latcast.predictors.intervals import Interval
+from latcast.predictors.kernel_predictor import KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.report.explain import LEAST_SAVED_PERCENT, Explanation, explain
 from latcast.spaces.catalogue import build, model
@@ -27,7 +28,11 @@ PHONE = "pixel4/tflite-2.10/gpu/fp16"
 def bare(flops: float, moved: float, weights: float, count: float) -> PlatformPredictor:
     """A platform of these milliseconds a FLOP, an element, a weight and a kernel, known to the percent."""
     terms = AnalyticalTerms({"any": np.array([flops, moved, weights, count])}, TERMS)
-    return replace(load(PHONE), analytical=terms, kernels={}, interval=Interval(0.99, 1.01, 200, 0.0))
+    kernels = {}
+    for name in KERNEL_TYPES:
+        none = np.zeros(len(kernel_type(name).fields), dtype=np.int64)
+        kernels[name] = KernelPredictor(name, "analytical", None, none, none + 10**9, 30)
+    return replace(load(PHONE), analytical=terms, kernels=kernels, interval=Interval(0.99, 1.01, 200, 0.0))
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def test_of_a_tflite_file_every_operator_is_found_by_its_tensor(tmp_path: Path) 
 
     results = node_data(found, graph)["results"]
 
-    file = TfliteFile(path)
+    file = TfliteFile(path).subgraph(0)
     tensors = [file.tensors[operator.outputs[0]].name for operator in file.operators]
     assert len(tensors) > 60
     assert sum(results[name]["value"] for name in tensors) == pytest.approx(found.latency_ms - found.overhead_ms, abs=1e-4)

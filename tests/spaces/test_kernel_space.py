@@ -40,7 +40,7 @@ def test_every_kernel_that_a_network_of_table_6_has_can_be_drawn_and_a_few_more(
              "batch_norm", "arithmetic", "concat"}  # fmt: skip
     further = {"reduce", "grouped_conv", "conv_transpose", "resize", "softmax", "layer_norm", "matmul", "attention", "split",
                "transpose", "copy", "conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft",
-               "nms"}  # fmt: skip
+               "nms", "recurrent", "indexed"}  # fmt: skip
 
     assert set(kernel_spaces(EVERYTHING)) == paper | further == set(PARAMETRISATIONS)
     # One that stands for operators without a form, and one that no runtime here has.

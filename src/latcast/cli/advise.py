@@ -28,6 +28,7 @@ def advise(
     sure: Annotated[float, Option("--sure", help="Percent from which on a decision is sure.", metavar="PERCENT")] = 95.0,
     top: Annotated[int, Option("--top", help="Platforms to show.", min=1)] = 10,
     shape: options.Shape = None,
+    signature: options.Signature = "",
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -43,7 +44,9 @@ def advise(
     """
     from latcast.report.advise import advise as advised
 
-    found = advised(model, options.names_in(on), sure_percent=sure, shapes=options.parse_shapes(shape), trust=trust)
+    found = advised(
+        model, options.names_in(on), sure_percent=sure, shapes=options.parse_shapes(shape), signature=signature, trust=trust
+    )
     if as_json:
         print_json(found.to_json())
     else:

@@ -40,6 +40,7 @@ def check(
     ] = "table",
     output: Annotated[Path | None, Option("--output", "-o", help="Write there what is otherwise printed.")] = None,
     shape: options.Shape = None,
+    signature: options.Signature = "",
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -71,7 +72,7 @@ def check(
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
         min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
-        shapes=options.parse_shapes(shape), trust=trust,
+        shapes=options.parse_shapes(shape), signature=signature, trust=trust,
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

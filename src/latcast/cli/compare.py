@@ -20,6 +20,7 @@ def compare(
     on: options.On,
     b: Annotated[str | None, Argument(metavar="[B]", help="Another one; without it A is compared on several platforms.")] = None,
     shape: options.Shape = None,
+    signature: options.Signature = "",
     breakdown: Annotated[bool, Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
     diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
     strict: options.Strict = False,
@@ -38,7 +39,9 @@ def compare(
     """
     from latcast.report.compare import compare as compared
 
-    found = compared(a, b, options.platforms_in(on), shapes=options.parse_shapes(shape), strict=strict, trust=trust)
+    found = compared(
+        a, b, options.platforms_in(on), shapes=options.parse_shapes(shape), signature=signature, strict=strict, trust=trust
+    )
     if as_json:
         print_json({"pairs": [each.to_json() for each in found]})
     elif diff:

@@ -26,6 +26,7 @@ def explain(
     model: options.Model,
     on: options.On,
     shape: options.Shape = None,
+    signature: options.Signature = "",
     top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,
     plot: Annotated[Path | None, Option("--plot", help="Draw what the hints bring to this file (.png).")] = None,
     strict: options.Strict = False,
@@ -51,7 +52,7 @@ def explain(
         check_drawable("--plot")
         if len(platforms) > 1:
             raise LatcastError(f"--plot draws one platform; --on '{on}' names {len(platforms)}")
-    found = explained(model, platforms, shapes=options.parse_shapes(shape), strict=strict, trust=trust)
+    found = explained(model, platforms, shapes=options.parse_shapes(shape), signature=signature, strict=strict, trust=trust)
     if as_json:
         print_json({"explanations": [each.to_json() for each in found]})
     else:

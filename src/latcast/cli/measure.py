@@ -25,6 +25,7 @@ def command(
     unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     shape: options.Shape = None,
+    signature: options.Signature = "",
     rounds: Annotated[int, Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
     runs_per_round: Annotated[int, Option("--runs-per-round", help="Timed runs in each.", min=1)] = 12,
     warmup_runs: Annotated[int, Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
@@ -49,7 +50,7 @@ def command(
     from latcast.measure.statistics import stability_warnings
     from latcast.networks import ModelOptions, resolve_model
 
-    reading = ModelOptions(options.parse_shapes(shape))
+    reading = ModelOptions(options.parse_shapes(shape), signature=signature)
     settings = options.worker_settings(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )

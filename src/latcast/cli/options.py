@@ -117,6 +117,9 @@ Models = Annotated[
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
+Signature = Annotated[
+    str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")
+]
 Shape = Annotated[list[str] | None, Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
 Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
 Threads = Annotated[int, Option("--threads", "-t", help="Threads of one inference.", min=1)]

@@ -18,6 +18,7 @@ def predict(
     models: options.Models,
     on: options.On,
     shape: options.Shape = None,
+    signature: options.Signature = "",
     breakdown: Annotated[bool, Option("--breakdown", help="Show every kernel.")] = False,
     top: Annotated[int, Option("--top", help="Show the kernels that take longest: how many.", min=0, metavar="N")] = 0,
     by: Annotated[
@@ -46,7 +47,7 @@ def predict(
     from latcast.forecast import load, predict_many
     from latcast.networks import ModelOptions, read_model
 
-    reading = ModelOptions(options.parse_shapes(shape), strict, trust)
+    reading = ModelOptions(options.parse_shapes(shape), strict, trust, signature=signature)
     platforms = options.platforms_in(on)
     models = options.model_texts(models)
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]

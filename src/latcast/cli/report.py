@@ -25,6 +25,7 @@ def report(
         ),
     ] = None,
     shape: options.Shape = None,
+    signature: options.Signature = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -45,7 +46,7 @@ def report(
     if overlay is not None:
         check_overlay(overlay, model)
     found = explain(
-        model, options.platforms_in(on), shapes=options.parse_shapes(shape), strict=strict, trust=trust
+        model, options.platforms_in(on), shapes=options.parse_shapes(shape), signature=signature, strict=strict, trust=trust
     )  # fmt: skip
     write_report(found, output)
     if overlay is not None:

@@ -38,6 +38,7 @@ def sweep(
     plot: Annotated[
         Path | None, Option("--plot", help="Draw the curves to this file (.png), or as bars to the terminal where it is -.")
     ] = None,
+    signature: options.Signature = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -54,7 +55,7 @@ def sweep(
     from latcast.report.sweep import sweep as swept
 
     check_plot(plot, as_json=as_json)
-    found = swept(model, options.platforms_in(on), shape, strict=strict, trust=trust)
+    found = swept(model, options.platforms_in(on), shape, strict=strict, trust=trust, signature=signature)
     if as_json:
         print_json({"sweeps": [each.to_json() for each in found]})
     else:

@@ -30,7 +30,9 @@ DTYPE_BYTES: Mapping[str, float] = {
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "int4": 0.5, "uint4": 0.5,
     "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
     "float4_e2m1fn": 0.5, "int2": 0.25, "uint2": 0.25, "complex64": 8, "complex128": 16, "string": 32,
+    "resource": 0, "variant": 0,
 }  # fmt: skip
+"""Bytes of an element by its type; a text counts as a short one, a handle (of a variable, of a list) as nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Graph:
         weights: Names of the tensors whose values were learned (values are not kept).
         constants: Values of small constants that semantics depend on; their names are in ``tensors`` too.
         precision: "fp32", "fp16", "bf16" or "int8": what the file says it computes in.
+        notes: What its reader assumed or chose, a sentence each; warnings of its predictions.
+        run_time_sizes: Operators whose results have sizes that only values decide; here the most, or what the file says.
 
     Example:
         >>> import latcast
@@ -94,6 +98,8 @@ class Graph:
     weights: frozenset[str] = frozenset()
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     precision: str = "fp32"
+    notes: tuple[str, ...] = ()
+    run_time_sizes: tuple[str, ...] = ()
 
     @cached_property
     def producers(self) -> dict[str, Node]:

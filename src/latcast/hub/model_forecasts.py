@@ -60,6 +60,7 @@ class ModelRequest:
         name: As its user calls it.
         source: "file" (ONNX or TFLite), "shapes" (as they are shared), or "name" (that of a published network).
         shapes: As ``input=1,3,224,224``.
+        signature: Which signature of a TFLite file.
         on: Part of a platform id, or a glob of it; all platforms where None.
         kernels: The platform whose kernels are wanted; None for none.
         top: How many of them, the longest first.
@@ -70,6 +71,7 @@ class ModelRequest:
     name: str = "model"
     source: str = "file"
     shapes: Sequence[str] = ()
+    signature: str = ""
     on: str | None = None
     kernels: str | None = None
     top: int = 15
@@ -187,6 +189,7 @@ def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Mod
             "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
             "operators": len(graph.nodes),
             "parameters": graph.parameter_count,
+            **({"notes": list(graph.notes)} if graph.notes else {}),
             "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
         }
         found = {"schema": 1, "model": about}
@@ -207,7 +210,7 @@ def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Mod
 
 
 def _read_graph(wanted: ModelRequest, path: Path) -> Graph:
-    options = ModelOptions(parse_shapes(wanted.shapes))
+    options = ModelOptions(parse_shapes(wanted.shapes), signature=wanted.signature)
     if wanted.source == "name":
         return read_model(published_model(wanted.name), options)
     with path.open("rb") as file:

@@ -58,6 +58,7 @@ Shared = Annotated[str | None, Query(max_length=64, description="The key of a sh
 Shapes = Annotated[
     list[str] | None, Query(max_length=16, description="Sizes of an input, for dynamic ones: input=1,3,224,224; repeatable.")
 ]
+Signature = Annotated[str, Query(max_length=200, description="Which signature of a TFLite file; its main network if left out.")]
 On = Annotated[str | None, Query(max_length=200, description="Part of a platform id, or a glob of it; all where left out.")]
 Kernels = Annotated[str | None, Query(max_length=200, description="The platform whose longest kernels are wanted instead.")]
 Top = Annotated[int, Query(ge=1, le=MAX_KERNELS, description="How many kernels.")]
@@ -87,6 +88,7 @@ async def predict(
     model: Published = None,
     shared: Shared = None,
     shape: Shapes = None,
+    signature: Signature = "",
     on: On = None,
     kernels: Kernels = None,
     top: Top = 15,
@@ -100,6 +102,7 @@ async def predict(
         name=model or name,
         source="name" if model else "shapes" if shared else "file",
         shapes=tuple(shape or ()),
+        signature=signature,
         on=on or None,
         kernels=kernels,
         top=top,

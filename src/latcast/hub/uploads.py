@@ -143,7 +143,7 @@ def without_path(reference: Reference) -> Reference:
         raise HubError(f"'{reference.space[:40]}' is not the name of a space")
     parameters = dict(reference.parameters)
     if reference.space == "file":
-        parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes")}
+        parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes", "signature")}
         if not _HASH.fullmatch(str(parameters.get("sha256", ""))):
             raise HubError("a file without the sha256 of its content")
     if len(json.dumps(parameters)) > MAX_PARAMETERS_BYTES:

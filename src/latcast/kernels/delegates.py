@@ -73,6 +73,7 @@ class Delegate:
         takes, refuses: Rules; one that refuses wins.
         least_operators: A partition of fewer is left to the CPU.
         most_partitions: How many partitions it runs, the largest first; None for all.
+        static_sizes: Whether a network with a tensor whose size only values decide is left to the CPU, all of it.
         whole: Whether a network with an operator that is refused does not run at all, as nothing falls back.
         synchronisation_ms, copy_gb_per_s: Estimates for one crossing between the unit and the CPU, and for the bytes that cross.
         confidence: Of the rules as a whole: "high", "medium" or "low".
@@ -89,6 +90,7 @@ class Delegate:
     version_of: str = ""
     least_operators: int = 1
     most_partitions: int | None = None
+    static_sizes: bool = False
     whole: bool = False
     synchronisation_ms: float = 0.0
     copy_gb_per_s: float = 1.0
@@ -168,6 +170,7 @@ class Delegate:
                 version_of=str(data.get("version_of", "")),
                 least_operators=int(partitions.get("least_operators", 1)),
                 most_partitions=partitions.get("most"),
+                static_sizes=bool(partitions.get("static_sizes", False)),
                 whole=bool(partitions.get("whole", False)),
                 synchronisation_ms=float(crossing["synchronisation_ms"]),
                 copy_gb_per_s=float(crossing["copy_gb_per_s"]),

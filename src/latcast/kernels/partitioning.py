@@ -16,6 +16,7 @@ from typing import Any
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
+from latcast.graph.operators.table import sized_by_values
 from latcast.kernels.delegates import Delegate
 from latcast.records import ACTIVATION_BYTES
 
@@ -97,6 +98,7 @@ class Partitioning:
         refused: ONNX type to the number of operators that the delegate does not take, the most frequent first.
         left: Number of operators that it takes and yet runs on the CPU: in partitions too small or too many.
         crossings: Between the unit and the CPU inside the network; its own inputs and outputs are none.
+        unsized: ONNX types whose results have sizes that only values decide, where the delegate takes no network with such.
     """
 
     delegate: Delegate
@@ -104,6 +106,7 @@ class Partitioning:
     refused: tuple[tuple[str, int], ...]
     left: int
     crossings: tuple[Crossing, ...]
+    unsized: tuple[str, ...] = ()
 
     @property
     def partitions(self) -> tuple[Segment, ...]:
@@ -136,7 +139,12 @@ class Partitioning:
         unit, title = self.delegate.unit, self.delegate.title
         names = [name for name, _ in self.refused]
         share = f"{len(self.on_cpu)} of {self.operators} operators"
-        if self.delegate.whole:
+        if self.unsized:
+            text = (
+                f"nothing runs on the {unit} ({share} on the CPU): {title} takes no network with tensors whose size is "
+                f"only known at run time, as {_listed(self.unsized)} gives"
+            )
+        elif self.delegate.whole:
             text = f"the network does not run on the {unit}: {title} does not take {_listed(names)}"
         elif not self.partitions:
             text = f"nothing runs on the {unit} ({share} on the CPU): {title} does not take {_listed(names)}"
@@ -159,7 +167,7 @@ class Partitioning:
             partitions=len(self.partitions),
             operators=self.operators,
             operators_on_cpu=len(self.on_cpu),
-            on_cpu=tuple(name for name, _ in self.refused),
+            on_cpu=self.unsized or tuple(name for name, _ in self.refused),
             crossings=len(self.crossings),
             crossing_bytes=self.crossing_bytes,
             crossing_ms=self.crossing_ms,
@@ -183,7 +191,8 @@ def partition(graph: Graph, delegate: Delegate) -> Partitioning:
         graph: The network.
         delegate: Of the platform's version, precision and device (:meth:`Delegate.at`).
     """
-    taken = _taken(graph, delegate)
+    unsized = (*graph.run_time_sizes, *sized_by_values(graph)) if delegate.static_sizes else ()
+    taken = set() if unsized else _taken(graph, delegate)
     refused = Counter(node.op_type for node in graph.nodes if node.name not in taken and not _is_no_work(graph, node))
     segments = _segments(graph, taken, delegate.unit)
     chosen = frozenset() if delegate.whole and refused else _chosen(segments, delegate)
@@ -195,6 +204,7 @@ def partition(graph: Graph, delegate: Delegate) -> Partitioning:
         tuple(refused.most_common()),
         sum(node.name in taken and node.name not in chosen and not _is_no_work(graph, node) for node in graph.nodes),
         _crossings(graph, segments, delegate.precision),
+        unsized,
     )
 
 

@@ -23,7 +23,6 @@ from typing import Any
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
 from latcast.kernels.layouts import LayoutRules
-from latcast.kernels.quantisation import QuantisationRules
 from latcast.kernels.selection import MOST_COMMON_FAMILY, SELECTIONS, family_named, family_names, family_of_device, selection_of
 from latcast.reading import read_json
 from latcast.records import Platform, Unit
@@ -37,6 +36,39 @@ ANY_CLASS = "*"
 
 WRITTEN_LAST_FIRST = 5
 """``multi_inbound`` of TFLite's GPU delegate."""
+
+
+@dataclass(frozen=True)
+class QuantisationRules:
+    """The operators that a runtime computes on integers.
+
+    Attributes:
+        on_integers: Classes of those operators.
+        converted: Kernel types of which some run on integers and others, which take longer, between conversions.
+    """
+
+    on_integers: frozenset[str]
+    converted: frozenset[str] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"on_integers": sorted(self.on_integers), "converted": sorted(self.converted)}
+
+    @classmethod
+    def from_json(cls, data: Any, source: str) -> QuantisationRules:
+        """Read the JSON that :meth:`to_json` wrote.
+
+        Raises:
+            BundleError: Something else was found.
+        """
+        try:
+            if unknown := sorted(set(data) - {"on_integers", "converted"}):
+                raise ValueError(f"unknown field {unknown[0]}")
+            return cls(*(frozenset(map(str, data[name])) for name in ("on_integers", "converted")))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise BundleError(
+                f"{source}: 'quantisation' needs a list 'on_integers' of operator classes, a list 'converted' of kernel types: "
+                f"{problem!r}"
+            ) from problem
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
 from latcast.kernels.kernel import LINEAR_OF_IMAGES, OF_IMAGES, Configuration, Kernel, operator_class
 from latcast.kernels.layouts import layout_class, layouts, with_reorders
-from latcast.kernels.quantisation import with_conversions
-from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
+from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules, QuantisationRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe, kernel_graph, kernel_type
 
@@ -326,3 +325,28 @@ class SingleKernels:
             graph = kernel_graph(type_name, dict(zip(kernel_type(type_name).fields, configuration, strict=True)))
             self._found[key] = tuple(each for each in find_kernels(graph, self.rules) if each.nodes and not each.free)
         return self._found[key]
+
+
+FLOATING = "floating"
+"""Variant of a kernel type: between a conversion from integers and one back."""
+
+
+def with_conversions(
+    graph: Graph, kernels: Iterable[Kernel], classes: Mapping[str, str], rules: QuantisationRules
+) -> tuple[Kernel, ...]:
+    """Return kernels with those between conversions as variants (:data:`FLOATING`), where the rules name their type.
+
+    Args:
+        graph: The network.
+        kernels: Of the network.
+        classes: Its operators' names to their classes.
+        rules: Of the runtime.
+    """
+    # No operator inside a GELU is quantised.
+    floating = {node.name for idiom in choose_idioms(graph, ("gelu",)) for node in idiom.nodes}
+
+    def as_run(kernel: Kernel) -> Kernel:
+        on_integers = kernel.name not in floating and classes[kernel.name] in rules.on_integers
+        return kernel if on_integers else replace(kernel, kernel_type=f"{kernel.kernel_type}.{FLOATING}")
+
+    return tuple(as_run(kernel) if kernel.kernel_type in rules.converted else kernel for kernel in kernels)

@@ -35,6 +35,7 @@ def measure(
     shapes: Shapes | None = None,
     role: str = "network",
     example_inputs: object = None,
+    signature: str = "",
     quiet_times: QuietTimes | None = None,
 ) -> Measurement:
     """Measure one network or kernel here, now, in a separate process.
@@ -47,6 +48,7 @@ def measure(
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
         role: "network" or "kernel".
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
+        signature: Which signature of a ``.tflite`` file is meant; its main network by default.
         quiet_times: Where the probe's quiet times are kept; a file in the user's cache by default.
 
     Returns:
@@ -68,11 +70,11 @@ def measure(
     kept = quiet_times if quiet_times is not None else QuietTimesFile()
     with ExitStack() as open_now:
         if isinstance(model, str | os.PathLike | Reference) and example_inputs is None:
-            reference = resolve_model(model, ModelOptions(shapes))
+            reference = resolve_model(model, ModelOptions(shapes, signature=signature))
         else:
             from latcast.graph.writers.onnx import to_onnx
 
-            graph = read_model(model, ModelOptions(shapes, example_inputs=example_inputs))
+            graph = read_model(model, ModelOptions(shapes, example_inputs=example_inputs, signature=signature))
             file = Path(open_now.enter_context(tempfile.TemporaryDirectory(prefix="latcast-")), "model.onnx")
             file.write_bytes(to_onnx(graph))
             reference = replace(resolve_model(file), name=graph.name)

@@ -42,6 +42,10 @@ LIMIT_OF_TERM: Mapping[str, str] = {
 POOLED = "any"
 """The class that estimates kernels of no class of their own: fitted on everything."""
 
+UNLIKE = "other"
+"""The class of operators that no type describes. They have nothing in common, so that none of them tells what another takes: they
+are priced as any kernel is."""
+
 PARTED: Mapping[str, str] = {
     **dict.fromkeys(("softmax strided", "softmax strided narrow"), "softmax"),
     **{name: "copy" for name in COPY_CLASSES if name != "copy"},
@@ -56,6 +60,7 @@ _COARSE_PREFIXES = (
     *((f"activation {function}", "exponential") for function in ("sigmoid", "silu", "tanh", "mish", "elu", "softplus", "exp")),
     *((f"activation {function}", "error function") for function in ("gelu", "erf")),
     ("activation hard", "hard activation"), ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+    ("resize cubic", "resize"),
     *PARTED.items(),
 )  # fmt: skip
 
@@ -287,6 +292,8 @@ def fit_from_kernels(
             by_class[whole] = [*by_class.get(whole, []), *by_class[part]]
     coefficients = {POOLED: pooled}
     for name, parts in by_class.items():
+        if name == UNLIKE:
+            continue
         design = np.concatenate([design for design, _ in parts])
         target = np.concatenate([target for _, target in parts])
         # Few samples lean on the pooled coefficients, many on themselves.

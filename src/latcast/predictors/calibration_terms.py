@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latcast.kernels.kernel import KernelTable
-from latcast.predictors.analytical import fit_nonnegative
+from latcast.predictors.analytical import UNLIKE, fit_nonnegative
 from latcast.predictors.intervals import FOLDS, group_folds
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
@@ -283,7 +283,7 @@ def fit_calibration_terms(
             confirmed_short_network_correction(sums_ms, latency_ms, groups, seed=seed) if enough else ShortNetworkCorrection()
         )
     fitted = _fit(design, latency_ms, strength, correction)
-    weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True)}
+    weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True) if name != UNLIKE}
     return CalibrationTerms(float(fitted[-1]), float(fitted[-2]), weights, correction)
 
 

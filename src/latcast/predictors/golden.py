@@ -112,6 +112,6 @@ def _network_values(
             present = in_present_fields(kind, fields[name], np.array(row, dtype=np.int64))
             kernels[-1] += [Kernel(name, tuple(present.tolist()), "", (), ())] * count
     estimates = predictor.estimate(kernels)
-    low, high = predictor.bounds_ms(estimates)
+    low, high = predictor.calibrated_bounds_ms(estimates)
     columns = {"latency_ms": estimates.latency_ms, "low_ms": low, "high_ms": high}
     return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]

@@ -93,7 +93,7 @@ def estimates_correlation(predictor: PlatformPredictor, estimates: Estimates, sh
     """Return :func:`error_correlation` of networks that are estimated already."""
     alike = shared.combined(shared_parts(estimates, predictor.network.constant_ms))
     if predictor.device is not None:
-        alike = _correlations(predictor.device.covariance_of_sums(estimates.sums_ms[:, 3:], alike))
+        alike = _correlations(predictor.device.covariance_of_sums(estimates.sums_ms[:, 4:], alike))
     # Rounding leaves 1 - 1e-16, and with it a difference of equal networks.
     return np.where(estimates.table.same_networks(), 1.0, alike)
 

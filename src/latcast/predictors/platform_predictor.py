@@ -25,7 +25,7 @@ from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
-from latcast.records import Platform
+from latcast.records import Platform, milliseconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,6 +37,17 @@ OUTSIDE_WARNING_SHARE = 0.05
 
 ESTIMATED_WARNING_SHARE = 0.01
 """Share of the latency from kernels outside the training data, or perhaps outside it, that raises a warning."""
+
+UNPREDICTED_LOW, UNPREDICTED_HIGH = 0.5, 9.0
+"""Factors that 90 % of kernels lie between whose type has no predictor: quantiles of the errors where each type of profiled
+kernels is priced by what the other types take (:data:`latcast.predictors.analytical.POOLED`)."""
+
+LEAST_PART_IN_KERNELS = 0.25
+"""Kernels' part of the constant overhead below which a network is too small to show that it has that overhead: measured
+networks reach down to a third."""
+
+OVERHEAD_WARNING_SHARE = 0.5
+"""Share of the latency that is an overhead which the network is too small to have shown, and that raises a warning."""
 
 ASSUMED_SPREAD = 1.25
 """Factor on both sides of an interval where the GPU's selection of kernels is assumed, not known."""
@@ -52,8 +63,10 @@ class NetworkEstimates:
     Attributes:
         latency_ms: Kernels and overhead, times the short-network correction.
         correction: That factor.
-        covered_share: Part of the latency from kernels similar to those trained on.
+        covered_share: Part of the latency from kernels similar to those trained on, with the overhead that these show.
         outside_share: How novel it is, as :meth:`latcast.predictors.intervals.Interval.outside_share` counts it.
+        unpredicted_share: Part of the latency from kernels whose type has no predictor.
+        doubtful_share: Part of the latency that is overhead which networks so small may not have.
         log_deviation: Standard deviation of the latency's logarithm, where each network has its own.
     """
 
@@ -61,6 +74,8 @@ class NetworkEstimates:
     correction: np.ndarray
     covered_share: np.ndarray
     outside_share: np.ndarray
+    unpredicted_share: np.ndarray
+    doubtful_share: np.ndarray
     log_deviation: np.ndarray | None = None
 
 
@@ -72,8 +87,8 @@ class Estimates(NetworkEstimates):
         table: The kernels.
         kernel_ms, covered, unknown, outside: By distinct kernel: latency in a long network; and how similar it is to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
-        sums_ms: (networks, 3 or more) summed latency of all kernels, of the covered ones, and of the novel ones; behind them what
-            else adds up over kernels and decides a network's latency.
+        sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
+            a predictor; behind them what else adds up over kernels and decides a network's latency.
     """
 
     table: KernelTable
@@ -197,11 +212,12 @@ class PlatformPredictor:
         kernel_ms = self.network.kernel_latency_ms(table.kernel_types, raw) if len(raw) else raw
         nothing = np.zeros(0, dtype=bool)
         found = [Familiarity(nothing, nothing, nothing)]
-        novelties = [np.zeros(0)]
+        novelties, unpredicted = [np.zeros(0)], [np.zeros(0)]
         for name, rows in table.configurations.items():
             predictor = self._predictor_of(name)
             every = np.ones(len(rows), dtype=bool)
             unfamiliar = Familiarity(outside=every, covered=~every, unknown=~every)
+            unpredicted.append(np.full(len(rows), float(predictor is None)))
             found.append(unfamiliar if predictor is None else predictor.familiarity(rows))
             if self.interval.novelty == VARIANCE:
                 novelties.append(every.astype(float) if predictor is None else predictor.novelty(rows))
@@ -209,7 +225,8 @@ class PlatformPredictor:
             np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside")
         )
         novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
-        sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel], axis=1))
+        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * np.concatenate(unpredicted)], axis=1)
+        sums_ms = table.sum_by_network(by_kernel)
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(
             **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms
@@ -218,7 +235,8 @@ class PlatformPredictor:
     def _device_estimates(self, table: TableOnDevices, device: DeviceForecast) -> Estimates:
         kernel_ms = device.kernel_ms(table.features.kernels)
         sums, placed, covered = table.seen_by(device)
-        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered], axis=1)
+        # The device's own deviation holds what no known device ran.
+        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered, 0 * kernel_ms], axis=1)
         sums_ms = np.hstack([table.table.sum_by_network(by_kernel), sums])
         networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
         unknown = np.zeros(len(covered), dtype=bool)
@@ -230,7 +248,7 @@ class PlatformPredictor:
     @property
     def sum_columns(self) -> int:
         """Columns of :attr:`Estimates.sums_ms`."""
-        return 3 if self.device is None else 3 + self.device.sum_columns
+        return 4 if self.device is None else 4 + self.device.sum_columns
 
     def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
         """Estimate networks whose kernels are added up already.
@@ -238,28 +256,42 @@ class PlatformPredictor:
         Args:
             sums_ms: (networks, :attr:`sum_columns`) as in :class:`Estimates`.
         """
-        return self._network_estimates(sums_ms, None if self.device is None else self.device.of_sums(sums_ms[:, 3:]))
+        return self._network_estimates(sums_ms, None if self.device is None else self.device.of_sums(sums_ms[:, 4:]))
 
     def _network_estimates(self, sums_ms: np.ndarray, forecast: tuple[np.ndarray, np.ndarray] | None) -> NetworkEstimates:
         """Estimate networks; ``forecast`` is a device's, of the logarithms, None where kernel predictors decide."""
-        total = sums_ms[:, 0] + self.network.constant_ms
+        constant_ms = self.network.constant_ms
+        total = sums_ms[:, 0] + constant_ms
         zero_cost = total <= 0  # a network of views alone, all of it by rule
         whole = np.where(zero_cost, 1.0, total)
-        covered_share = np.where(zero_cost, 1.0, (sums_ms[:, 1] + self.network.constant_ms) / whole)
+        enough_ms = max(LEAST_PART_IN_KERNELS * constant_ms, 1e-12)
+        # What kernels show of the overhead: that of all of them, and that of the covered ones.
+        shown, shown_by_covered = np.minimum(sums_ms[:, :2] / enough_ms, 1.0).T ** 2
+        covered_share = np.where(zero_cost, 1.0, (sums_ms[:, 1] + constant_ms * shown_by_covered) / whole)
+        unpredicted_share, doubtful_share = sums_ms[:, 3] / whole, constant_ms * (1 - shown) / whole
         if forecast is not None:
             log_ms, deviation = forecast
             latency_ms = np.exp(log_ms)
-            return NetworkEstimates(latency_ms, latency_ms / whole, covered_share, sums_ms[:, 2] / whole, deviation)
+            return NetworkEstimates(
+                latency_ms, latency_ms / whole, covered_share, sums_ms[:, 2] / whole, unpredicted_share, doubtful_share, deviation
+            )
         factor = self.network.short_network_factor(sums_ms[:, 0])
         outside_share = self.interval.outside_share(sums_ms[:, 2] / whole)
-        return NetworkEstimates(factor * total, factor, covered_share, outside_share)
+        return NetworkEstimates(factor * total, factor, covered_share, outside_share, unpredicted_share, doubtful_share)
 
     def _predictor_of(self, name: str) -> KernelPredictor | None:
         """Return the predictor of a type; none for ``other``, whose kernels have nothing in common."""
         return None if name == "other" else self.kernels.get(name)
 
     def bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper bound of networks, each (networks,)."""
+        """Return the lower and upper bound of networks, each (networks,), wider for what was not calibrated."""
+        low_ms, high_ms = self.calibrated_bounds_ms(estimates)
+        low_ms = np.minimum(low_ms, estimates.latency_ms * UNPREDICTED_LOW**estimates.unpredicted_share)
+        high_ms = np.maximum(high_ms, estimates.latency_ms * UNPREDICTED_HIGH**estimates.unpredicted_share)
+        return low_ms * (1 - estimates.doubtful_share), high_ms
+
+    def calibrated_bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds that networks like those trained on calibrated, each (networks,)."""
         if estimates.log_deviation is not None:
             reach = np.exp(LEVEL_DEVIATIONS * estimates.log_deviation)
             low_ms, high_ms = estimates.latency_ms / reach, estimates.latency_ms * reach
@@ -329,10 +361,23 @@ class PlatformPredictor:
         for index, graph in enumerate(workload.graphs):
             kernels = workload.kernels[index]
             busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
-            whole_ms = sum(estimate.latency_ms for _, estimate in busy) + self.network.constant_ms or 1.0
-            warnings = self._warnings(graph, busy, whole_ms)
             parts = None if delegate is None else workload.partition(index, delegate)
-            lost_share = 0.0
+            idle = parts is not None and not parts.partitions and not parts.delegate.whole
+            # Where nothing is handed to the delegate's unit, its overhead does not come up.
+            constant_ms = 0.0 if idle else self.network.constant_ms
+            whole_ms = sum(estimate.latency_ms for _, estimate in busy) + constant_ms or 1.0
+            warnings = self._warnings(graph, busy, whole_ms)
+            factor = float(estimates.correction[index])
+            latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
+            if idle:
+                low_ms, high_ms = min(low_ms, UNPREDICTED_LOW * latency_ms), max(high_ms, UNPREDICTED_HIGH * latency_ms)
+            elif estimates.doubtful_share[index] > OVERHEAD_WARNING_SHARE:
+                share = 100 * estimates.doubtful_share[index]
+                warnings.append(
+                    f"{share:.0f} % of the latency is overhead that larger networks showed; "
+                    f"so small a network may take as little as {milliseconds(low_ms)} ms"
+                )
+            covered_share = float(estimates.covered_share[index])
             if parts is not None and parts.on_cpu:
                 # None of these kernels was measured on this platform, whatever their type.
                 lost = [(kernel, estimate) for kernel, estimate in busy if not parts.on_cpu.isdisjoint(kernel.nodes)]
@@ -342,27 +387,27 @@ class PlatformPredictor:
                     for kernel, estimate in busy
                 ]
                 lost_share = sum(estimate.latency_ms / whole_ms for _, estimate in lost if estimate.covered)
+                covered_share = 0.0 if idle else max(0.0, covered_share - lost_share)
                 on_cpu = sum(estimate.latency_ms / whole_ms for _, estimate in lost)
                 said = f"; {100 * on_cpu:.0f} % of the latency is estimated for what runs there"
                 warnings = [parts.sentence() + said, *warnings]
             uncovered = {name for kernel, estimate in busy if estimate.uncovered for name in kernel.operators}
             unknown = {name for kernel, estimate in busy if estimate.unknown for name in kernel.operators}
-            factor = float(estimates.correction[index])
             predictions.append(
                 Prediction(
                     model=graph.name,
                     platform=self.platform.id,
-                    latency_ms=float(estimates.latency_ms[index]),
-                    low_ms=float(low[index]),
-                    high_ms=float(high[index]),
+                    latency_ms=latency_ms if idle else float(estimates.latency_ms[index]),
+                    low_ms=low_ms,
+                    high_ms=high_ms,
                     coverage=Coverage(
-                        max(0.0, float(estimates.covered_share[index]) - lost_share),
+                        covered_share,
                         tuple(sorted(uncovered | set(unknown_operators(graph)))),
                         tuple(sorted(unknown)),
                     ),
                     warnings=tuple(warnings),
                     kernels=_breakdown(graph, kernels, busy, limit_of, factor) if breakdown else (),
-                    overhead_ms=factor * self.network.constant_ms,
+                    overhead_ms=factor * constant_ms,
                     level=self.interval.level,
                     fallback=None if parts is None else parts.summary(),
                 )
@@ -370,7 +415,7 @@ class PlatformPredictor:
         return predictions
 
     def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> list[str]:
-        found = []
+        found = [*graph.notes]
         if graph.precision != self.platform.precision and graph.precision == "int8":
             found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"

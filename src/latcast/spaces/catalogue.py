@@ -79,6 +79,7 @@ _SYNTHETIC: Mapping[str, str] = {
     "random_moves": "random_operators:MOVES_SPACE",
     "random_forms": "random_operators:FORMS_SPACE",
     "random_rows": "random_rows:SPACE",
+    "random_sequences": "random_sequences:SPACE",
 }
 SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 
@@ -319,7 +320,8 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
                     f"{path}: found content {found[:12]}, expected {expected[:12]}: the file has changed since it was measured; "
                     "measure it again, or put the old file back"
                 )
-        return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
+        given = {name: reference.parameters[name] for name in ("shapes", "signature") if name in reference.parameters}
+        return load_graph(path, trust=trust, **given)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.types import kernel_graph
 

@@ -30,13 +30,12 @@ SHARES: Mapping[str, float] = {
 COVERING_SHARE = 0.08
 """Share of segments that are chosen for what they cover, out of that of published segments; the others are drawn."""
 
-FEW_NETWORKS_SHARE = 0.06
-"""Share of the rare operators, taken from :data:`MIXED`."""
-
-RARE_OPERATORS: Mapping[str, str] = {
-    "onnxruntime": "random_operators", "openvino": "random_moves", "litert": "random_moves",
+RARE_OPERATORS: Mapping[str, Mapping[str, float]] = {
+    "onnxruntime": {"random_operators": 0.06, "random_sequences": 0.05}, "openvino": {"random_moves": 0.06},
+    "litert": {"random_moves": 0.06},
 }  # fmt: skip
-"""Runtime to the space of its rare operators: all of ONNX's, or those that move data, as TFLite lacks most others."""
+"""Runtime to the spaces of its rare operators, with their shares, taken from :data:`MIXED`: all of ONNX's, or those that move
+data, as TFLite lacks most others."""
 
 
 def unseen_families() -> tuple[str, ...]:
@@ -46,10 +45,8 @@ def unseen_families() -> tuple[str, ...]:
 
 def shares_of(runtime: str) -> Mapping[str, float]:
     """Shares of the mix on a runtime."""
-    if runtime not in RARE_OPERATORS:
-        return SHARES
-    mixed = SHARES[MIXED] - FEW_NETWORKS_SHARE
-    return {**SHARES, MIXED: mixed, RARE_OPERATORS[runtime]: FEW_NETWORKS_SHARE}
+    rare = RARE_OPERATORS.get(runtime, {})
+    return {**SHARES, MIXED: SHARES[MIXED] - sum(rare.values()), **rare}
 
 
 def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]:

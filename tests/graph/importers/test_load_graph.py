@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import helper
 
 from latcast.errors import ModelError
 from latcast.graph import Graph, GraphBuilder
@@ -45,11 +47,11 @@ def test_a_tflite_file_is_recognised_by_its_content(tmp_path: Path) -> None:
         ("model.ckpt", "pickles"),
         ("model.h5", "tf2onnx"),
         ("model.keras", "TFLiteConverter"),
-        ("model.ort", "onnxruntime's own format"),
+        ("model.ort", "compiled for onnxruntime .*; give the model as it was before"),
         ("model.safetensors", "weights without the network"),
         ("model.mlmodel", "it is a Core ML model; give the ONNX, TFLite or PyTorch model that it was made from, or convert it"),
-        ("model.engine", "an engine that TensorRT built for one GPU; give the ONNX"),
-        ("model.rknn", "compiled for one runtime or chip; give the ONNX"),
+        ("model.engine", "compiled for one GPU by TensorRT; give the model as it was before"),
+        ("model.rknn", "compiled for Rockchip.s NPU; give the model as it was before"),
         ("model.gguf", "weights without the network"),
         ("model.xyz", "no known format; expected one of .onnx, .tflite, .pt2"),
         ("model", "no known format"),
@@ -64,6 +66,60 @@ def test_other_files_are_refused_with_what_to_do_instead(name: str, words: str, 
 
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+COMPILED_STARTS = {
+    "model.bin.x": (b"\x01HEF\0\0\0\1", "Hailo"),
+    "model.x": (b"RKNN\0\0\0\0", "Rockchip"),
+    "model.onnx": (b"\x18\0\0\0ORTM", "onnxruntime"),
+    "model.tflite": (b"ftrt\0\0\0\0", "TensorRT"),
+    "model.blob": (b"anything", "OpenVINO"),
+    "model.dla": (b"anything", "MediaTek"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMPILED_STARTS))
+def test_a_compiled_file_is_refused_with_what_it_is_compiled_for(name: str, tmp_path: Path) -> None:
+    start, target = COMPILED_STARTS[name]
+    (tmp_path / name).write_bytes(start + bytes(64))
+
+    with pytest.raises(ModelError, match=f"compiled for .*{target}.*; give the model as it was before it was compiled"):
+        load_graph(tmp_path / name)
+
+
+def test_a_folder_that_core_ml_compiled_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.mlmodelc").mkdir()
+
+    with pytest.raises(ModelError, match="compiled for Core ML; give the model as it was before"):
+        load_graph(tmp_path / "model.mlmodelc")
+
+
+@pytest.mark.parametrize("operator", ["edgetpu-custom-op", "ethos-u", "DISPATCH_OP"])
+def test_a_tflite_file_that_holds_machine_code_is_refused(operator: str, tmp_path: Path) -> None:
+    from tests.graph.importers.tflite_models import model
+
+    content = model([(f"custom:{operator}", ["x"], ["y"], None)], {"x": (1, 8), "y": (1, 4)}, ["x"], ["y"])
+    (tmp_path / "m.tflite").write_bytes(content)
+
+    with pytest.raises(ModelError, match=f"its operator '{operator}' holds machine code; give the model as it was before"):
+        load_graph(tmp_path / "m.tflite")
+
+
+def test_an_onnx_file_that_holds_a_compiled_context_is_refused() -> None:
+    node = helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", ep_cache_context="model.bin")
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 8)) for name in "xy"]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    context = helper.make_model(helper.make_graph([node], "context", ends[:1], ends[1:]), opset_imports=opsets)
+
+    with pytest.raises(ModelError, match="compiled for an execution provider of onnxruntime"):
+        load_graph(context)
+
+
+def test_only_tflite_files_have_signatures(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(to_onnx(network()))
+
+    with pytest.raises(ModelError, match="signature 'decode' is given; only TFLite files have signatures"):
+        load_graph(tmp_path / "model.onnx", signature="decode")
 
 
 def test_an_address_is_not_fetched() -> None:

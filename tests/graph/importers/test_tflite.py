@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,26 @@ pytest.importorskip("ai_edge_litert", reason="the models of these tests are writ
 from latcast.errors import ModelError, UnknownOperatorError
 from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.importers import load_graph, tflite_file
+from latcast.graph.importers.tflite_operators import CONVERSIONS
+from latcast.graph.importers.tflite_recurrent import RECURRENT
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.graph.writers.tflite import to_tflite
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
 from latcast.testing.networks import CONTRACT_NETWORKS
-from tests.graph.importers.tflite_models import Dynamic, Quantized, ints, model, options, run, save, zeros
+from tests.graph.importers.tflite_models import (
+    Dynamic,
+    Operation,
+    Quantized,
+    Typed,
+    ints,
+    model,
+    options,
+    run,
+    save,
+    schema,
+    zeros,
+)
 from tests.graph.running import run as run_onnx
 
 Array = np.ndarray[Any, Any]
@@ -114,6 +128,56 @@ def test_a_fully_connected_layer_flattens_what_it_reads(tmp_path: Path) -> None:
 
     assert op_types(graph) == ["Reshape", "Gemm", "Relu"]
     assert graph_macs(graph) == 84
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_convolutions_of_volumes_count_their_windows(padding: int, tmp_path: Path) -> None:
+    out = (1, 4, 5, 6) if padding == 0 else (1, 2, 3, 4)
+    strides = {f"stride{axis}": 1 for axis in "DHW"} | {f"dilation{axis}Factor": 1 for axis in "DHW"}
+    tensors = {"x": (1, 4, 5, 6, 2), "w": zeros(3, 3, 3, 2, 7), "b": zeros(7), "y": (*out, 7)}
+    table = options("Conv3D", padding=padding, fusedActivationFunction=1, **strides)
+    content = model([("CONV_3D", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
+    assert run(content, [zeros(1, 4, 5, 6, 2)])[0].shape == (*out, 7)
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert [name for name in op_types(graph) if name != "Reshape"] == ["Conv", "Relu"]
+    assert graph_macs(graph) == np.prod(out) * 27 * 2 * 7
+
+
+def test_a_transposed_convolution_of_volumes_has_the_output_that_the_file_states(tmp_path: Path) -> None:
+    table = options(
+        "Conv3D", padding=0, **{f"stride{axis}": 2 for axis in "DHW"}, **{f"dilation{axis}Factor": 1 for axis in "DHW"}
+    )
+    tensors = {"shape": ints(1, 4, 6, 8, 5), "w": zeros(3, 3, 3, 5, 2), "x": (1, 2, 3, 4, 2), "y": (1, 4, 6, 8, 5)}
+    content = model([("CONV_3D_TRANSPOSE", ["shape", "w", "x"], ["y"], table)], tensors, ["x"], ["y"])
+    run(content, [zeros(1, 2, 3, 4, 2)])
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert graph.shape("y") == (1, 4, 6, 8, 5)
+    assert graph_macs(graph) == 24 * 27 * 2 * 5
+
+
+def test_the_transposed_convolution_of_mediapipe_is_one_of_ours(tmp_path: Path) -> None:
+    tensors = {"x": (1, 8, 8, 4), "w": zeros(5, 2, 2, 4), "b": zeros(5), "y": (1, 16, 16, 5)}
+
+    content = model([("custom:Convolution2DTransposeBias", ["x", "w", "b"], ["y"], None)], tensors, ["x"], ["y"])
+    graph = load_graph(save(content, tmp_path))
+
+    assert op_types(graph) == ["ConvTranspose"]
+    assert graph_macs(graph) == 64 * 4 * 5 * 4
+
+
+def test_a_filter_that_is_computed_is_a_second_input(tmp_path: Path) -> None:
+    tensors = {"x": (1, 4, 4, 3), "w": (5, 3, 3, 3), "b": zeros(5), "y": (1, 4, 4, 5)}
+    content = model([("CONV_2D", ["x", "w", "b"], ["y"], conv(padding=0))], tensors, ["x", "w"], ["y"])
+    run(content, [zeros(1, 4, 4, 3), zeros(5, 3, 3, 3)])
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert graph.inputs == ("x", "w")
+    assert graph_macs(graph) == 16 * 27 * 5
 
 
 @dataclass(frozen=True)
@@ -355,6 +419,111 @@ def test_a_builtin_operator_without_a_counterpart_is_kept_with_its_shapes(tmp_pa
 
     assert unknown_operators(graph) == ["SPACE_TO_BATCH_ND"]
     assert graph.shape("y") == (4, 2, 2, 3)
+
+
+UNCONVERTED = sorted(
+    name
+    for name, value in vars(schema.BuiltinOperator).items()
+    if isinstance(value, int) and name not in {*CONVERSIONS, *RECURRENT, "CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
+)
+
+
+@pytest.mark.parametrize("kind", UNCONVERTED)
+def test_no_builtin_operator_is_refused_because_it_is_unknown(kind: str, tmp_path: Path) -> None:
+    content = model([(kind, ["x"], ["y"], None)], {"x": (1, 4), "y": (2, 3)}, ["x"], ["y"])
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert op_types(graph) == [kind]
+    assert graph.shape("y") == (2, 3)
+
+
+def test_an_operator_that_is_only_estimated_keeps_the_sizes_that_are_given(tmp_path: Path) -> None:
+    path = save(model([("custom:Pool", ["x"], ["y"], None)], {"x": (1, 3, 8), "y": (1, 9)}, ["x"], ["y"]), tmp_path)
+
+    graph = load_graph(path, shapes={"x": (5, 3, 8)})
+
+    assert graph.shape("y") == (5, 9)
+    assert graph.notes == ("pool:y is assumed to keep the sizes that were given, and to give [5, 9]",)
+    with pytest.raises(
+        ModelError, match=r"pool:y is not known well enough.*\[1, 4, 8\]; convert the model with inputs of that size"
+    ):
+        load_graph(path, shapes={"x": (1, 4, 8)})
+
+
+def test_a_condition_of_one_axis_chooses_rows(tmp_path: Path) -> None:
+    tensors = {"c": Typed((2,), "bool"), "a": (2, 3), "b": (2, 3), "y": (2, 3)}
+    content = model([("SELECT", ["c", "a", "b"], ["y"], None)], tensors, ["c", "a", "b"], ["y"])
+
+    assert run(content, [np.ones(2, bool), zeros(2, 3), zeros(2, 3)])[0].shape == load_graph(save(content, tmp_path)).shape("y")
+
+
+def test_complex_numbers_are_numbers(tmp_path: Path) -> None:
+    tensors = {"x": (4, 1, 512), "length": ints(1, 512), "spectrum": Typed((4, 1, 257), "complex64"), "y": (4, 1, 257)}
+    operations = [("RFFT2D", ["x", "length"], ["spectrum"], None), ("COMPLEX_ABS", ["spectrum"], ["y"], None)]
+    content = model(operations, tensors, ["x"], ["y"])
+    run(content, [zeros(4, 1, 512)])
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert graph.tensors["spectrum"].size_bytes == 4 * 257 * 8
+
+
+SIZED_BY_VALUES: Mapping[str, tuple[Operation, Mapping[str, Any], Sequence[str]]] = {
+    "tile": (("TILE", ["x", "n"], ["y"], None), {"n": Typed((2,), "int32"), "y": (4, 8)}, ["x", "n"]),
+    "strided slice": (
+        ("STRIDED_SLICE", ["x", "b", "n", "s"], ["y"], options("StridedSlice")),
+        {"b": ints(0, 0), "n": Typed((2,), "int32"), "s": ints(1, 1), "y": (2, 1)},
+        ["x", "n"],
+    ),
+    "fill": (
+        ("FILL", ["n", "v"], ["y"], None), {"n": Typed((2,), "int32"), "v": np.asarray(1, np.float32), "y": (4, 8)}, ["n"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(SIZED_BY_VALUES))
+def test_a_size_that_is_computed_is_assumed_as_the_file_states_it_and_said(name: str, tmp_path: Path) -> None:
+    operation, more, inputs = SIZED_BY_VALUES[name]
+    content = model([operation], {"x": (2, 4), **more}, inputs, ["y"])
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert graph.shape("y") == more["y"]
+    assert graph.run_time_sizes == (operation[0],)
+    assert "at run time; the shape that the file states is assumed" in graph.notes[0]
+
+
+def test_a_search_for_true_elements_may_find_all(tmp_path: Path) -> None:
+    operations = [("WHERE", ["x"], ["found"], None), ("CAST", ["found"], ["y"], None)]
+    tensors = {"x": Typed((3, 5), "bool"), "found": Typed((1, 2), "int64"), "y": Typed((1, 2), "int32")}
+    path = save(model(operations, tensors, ["x"], ["y"]), tmp_path)
+    content = path.read_bytes()
+
+    assert run(content, [np.ones((3, 5), bool)])[0].shape == load_graph(path).shape("found") == (15, 2)
+    assert load_graph(path).run_time_sizes == ("WHERE",)
+
+
+def test_the_number_of_boxes_is_known_where_it_is_constant(tmp_path: Path) -> None:
+    for most, sized in ((np.asarray(3, np.int32), ()), (Typed((), "int32"), ("NON_MAX_SUPPRESSION_V4",))):
+        tensors = {
+            "boxes": (10, 4), "scores": (10,), "most": most, "iou": np.asarray(0.5, np.float32),
+            "least": np.asarray(0.1, np.float32), "y": Typed((3,), "int32"), "n": Typed((), "int32"),
+        }  # fmt: skip
+        operation = ("NON_MAX_SUPPRESSION_V4", ["boxes", "scores", "most", "iou", "least"], ["y", "n"], None)
+        inputs = ["boxes", "scores", *(["most"] if sized else [])]
+
+        assert load_graph(save(model([operation], tensors, inputs, ["y", "n"]), tmp_path)).run_time_sizes == sized
+
+
+def test_names_of_the_file_are_not_taken_for_what_the_reader_makes_up(tmp_path: Path) -> None:
+    tensors = {"x": (1, 4), "perm": ints(1, 0), "turned": (4, 1), "constant_0": np.asarray(2.0, np.float32), "y": (4, 1)}
+    operations = [("RELU6", ["x"], ["six"], None), ("TRANSPOSE", ["six", "perm"], ["turned"], None)]
+    operations += [("MUL", ["turned", "constant_0"], ["y"], options("Mul"))]
+
+    graph = load_graph(save(model(operations, {**tensors, "six": (1, 4)}, ["x"], ["y"]), tmp_path))
+
+    assert [float(graph.constants[name]) for name in graph.nodes[-1].inputs[1:]] == [2.0]
 
 
 def test_other_input_shapes_are_given_channels_last_as_the_file_has_them(tmp_path: Path) -> None:

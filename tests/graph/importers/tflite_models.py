@@ -12,7 +12,10 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 Array = np.ndarray[Any, Any]
-TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6, "int8": 9}
+TYPES = {
+    "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6, "complex64": 8, "int8": 9,
+    "resource": 13, "variant": 14,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,25 @@ class Dynamic:
     signature: Sequence[int] = ()
 
 
-Given = Sequence[int] | Array | Quantized | Dynamic
+@dataclass(frozen=True)
+class State:
+    """A tensor that keeps its values from one inference to the next."""
+
+    shape: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A computed tensor of another type than float32."""
+
+    shape: Sequence[int]
+    dtype: str
+
+
+Given = Sequence[int] | Array | Quantized | Dynamic | State | Typed
 Operation = tuple[str, Sequence[str], Sequence[str], Any]
+Network = tuple[Sequence[Operation], Mapping[str, Given], Sequence[str], Sequence[str]]
+"""A subgraph: its operations, tensors, inputs and outputs, as of :func:`model`."""
 
 
 def options(kind: str, **values: Any) -> Any:
@@ -47,21 +67,55 @@ def options(kind: str, **values: Any) -> Any:
     return table
 
 
-def model(operations: Sequence[Operation], tensors: Mapping[str, Given], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+def model(
+    operations: Sequence[Operation],
+    tensors: Mapping[str, Given],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *more: Network,
+    signatures: Mapping[str, int] | None = None,
+) -> bytes:
     """The bytes of a model.
 
     Args:
         operations: Builtin name (or "custom:NAME"), inputs ("" is left out), outputs, options.
-        tensors: By name: the shape of a computed tensor of float32, values of a constant, or a :class:`Quantized`.
+        tensors: By name: the shape of a computed tensor of float32, values of a constant, or one of the classes above.
         inputs: Of the model.
         outputs: Of the model.
+        more: Further subgraphs: number 1, 2 and so on.
+        signatures: Name of each to the number of its subgraph.
     """
-    buffers, graph = [schema.BufferT()], schema.SubGraphT()
+    whole = schema.ModelT()
+    whole.version, whole.description = 3, b"test"
+    whole.operatorCodes, whole.buffers = [], [schema.BufferT()]
+    whole.subgraphs = [_subgraph(network, whole) for network in ((operations, tensors, inputs, outputs), *more)]
+    if signatures:
+        whole.signatureDefs = [_signature(name, whole.subgraphs[place], place) for name, place in signatures.items()]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(whole.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _signature(name: str, graph: Any, place: int) -> Any:
+    signature = schema.SignatureDefT()
+    signature.signatureKey, signature.subgraphIndex = name.encode(), place
+    signature.inputs, signature.outputs = [], []
+    for maps, indices in ((signature.inputs, graph.inputs), (signature.outputs, graph.outputs)):
+        for index in indices:
+            named = schema.TensorMapT()
+            named.name, named.tensorIndex = graph.tensors[index].name, index
+            maps.append(named)
+    return signature
+
+
+def _subgraph(network: Network, whole: Any) -> Any:
+    operations, tensors, inputs, outputs = network
+    graph = schema.SubGraphT()
     index = {name: place for place, name in enumerate(tensors)}
-    graph.tensors = [_tensor(name, given, buffers) for name, given in tensors.items()]
+    graph.tensors = [_tensor(name, given, whole.buffers) for name, given in tensors.items()]
     graph.inputs = [index[name] for name in inputs]
     graph.outputs = [index[name] for name in outputs]
-    graph.operators, codes = [], []
+    graph.operators = []
     for kind, reads, writes, table in operations:
         operator, code = schema.OperatorT(), schema.OperatorCodeT()
         if kind.startswith("custom:"):
@@ -71,20 +125,18 @@ def model(operations: Sequence[Operation], tensors: Mapping[str, Given], inputs:
             code.builtinCode = getattr(schema.BuiltinOperator, kind)
         code.deprecatedBuiltinCode = min(code.builtinCode, 127)
         code.version = 2 if kind == "BROADCAST_TO" else 1
-        operator.opcodeIndex = len(codes)
+        operator.opcodeIndex = len(whole.operatorCodes)
         operator.inputs = [index[name] if name else -1 for name in reads]
         operator.outputs = [index[name] for name in writes]
         if table is not None:
-            operator.builtinOptions = table
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(table).__name__.removesuffix("T"))
-        codes.append(code)
+            name = type(table).__name__.removesuffix("T")
+            if hasattr(schema.BuiltinOptions, name):
+                operator.builtinOptions, operator.builtinOptionsType = table, getattr(schema.BuiltinOptions, name)
+            else:
+                operator.builtinOptions2, operator.builtinOptions2Type = table, getattr(schema.BuiltinOptions2, name)
+        whole.operatorCodes.append(code)
         graph.operators.append(operator)
-    whole = schema.ModelT()
-    whole.version, whole.description = 3, b"test"
-    whole.operatorCodes, whole.subgraphs, whole.buffers = codes, [graph], buffers
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(whole.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return graph
 
 
 def _tensor(name: str, given: Given, buffers: list[Any]) -> Any:
@@ -98,6 +150,10 @@ def _tensor(name: str, given: Given, buffers: list[Any]) -> Any:
         tensor.quantization.zeroPoint = list(given.zero_point)
     elif isinstance(given, Dynamic):
         tensor.shape, tensor.shapeSignature = list(given.shape), list(given.signature) or [-1, *given.shape[1:]]
+    elif isinstance(given, State):
+        tensor.shape, tensor.isVariable = list(given.shape), True
+    elif isinstance(given, Typed):
+        tensor.shape, tensor.type = list(given.shape), TYPES[given.dtype]
     elif isinstance(given, np.ndarray):
         tensor.shape, tensor.type, values = list(given.shape), TYPES[str(given.dtype)], given
     else:

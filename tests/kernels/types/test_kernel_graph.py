@@ -90,7 +90,7 @@ CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
     "transpose": [(197 * 192, 192, 197, 1, 0, 0, 0), (3 * 197 * 64, 64, 64, 64, 0, 0, 0), (8 * 5 * 12, 4, 4, 12, 0, 0, 0)],
     "channel_shuffle": [(116 * 784, 116, 2, 0, 0, 0)],
     "squeeze_excite": [(1, 72, 28, 28, 24, 0, 0, 0), (2, 96, 7, 9, 4, 0, 0, 0)],
-    "resize": [(64, 14, 14, 28, 28, 0, 0, 0, 0), (64, 14, 14, 20, 30, 1, 0, 0, 0)],
+    "resize": [(64, 14, 14, 28, 28, 0, 0, 0, 0), (64, 14, 14, 20, 30, 1, 0, 0, 0), (3, 14, 14, 28, 28, 2, 0, 0, 0)],
     "copy": [
         (784, 784, 0, 0, 0, 0, 0),
         (900, 784, 1, 784, 0, 0, 0),
@@ -121,6 +121,8 @@ CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
     "cum_sum": [(2, 100, 3, 0, 0, 0)],
     "dft": [(6, 8, 8, 16, 0, 0, 0), (6, 8, 16, 16, 0, 0, 0), (6, 8, 8, 10, 0, 0, 0)],
     "nms": [(2, 3, 50, 10, 0, 0, 0)],
+    "recurrent": [(steps, 2, directions, 10, 16, cell, 0, 0, 0) for steps, directions in ((1, 1), (7, 2)) for cell in range(4)],
+    "indexed": [(640, 30, 8, depth, 1, 0, 0, 0) for depth in (1, 3)] + [(240, 30, 8, depth, 0, 0, 0, 0) for depth in (1, 2)],
 }
 """Configurations by type, as networks have them: odd paddings, uneven splits, broadcasts of each kind."""
 

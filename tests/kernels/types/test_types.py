@@ -385,6 +385,14 @@ FEW: dict[str, tuple[str, Sequence[tuple[int, ...]], Mapping[str, AttributeValue
     ),
     "dft": ("DFT", [(2, 8, 1)], {"onesided": 1}, {"transforms": 2, "points": 8, "read_each": 8, "written_each": 10}),
     "nms": ("NonMaxSuppression", [(2, 5, 4), (2, 3, 5), (1,)], {}, {"images": 2, "classes": 3, "boxes": 5, "kept": 5}),
+    "indexed": (
+        "ScatterElements", [(6, 7), (2, 7), (2, 7)], {},
+        {"elements": 42, "places": 14, "run": 1, "depth": 1, "scatters": 1},
+    ),
+    "recurrent": (
+        "GRU", [(5, 1, 8), (2, 12, 8), (2, 12, 4)], {"hidden_size": 4, "direction": "bidirectional", "linear_before_reset": 1},
+        {"steps": 5, "batch": 1, "directions": 2, "in_features": 8, "hidden": 4, "cell": 3},
+    ),
     "linear_attention": (
         "LinearAttention", [(2, 10, 32), (2, 10, 16), (2, 10, 12)],
         {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": "delta"},

@@ -10,7 +10,8 @@ from latcast.kernels.types import kernel_type
 from latcast.spaces.synthetic.random_operators import FORMS_SPACE, MOST_ENLARGED, MOST_MACS, MOVES_SPACE, SPACE
 from tests.graph.running import run
 
-FEW = {"copy", "resize", "layer_norm", "lrn", "top_k", "cum_sum", "grid_sample", "einsum", "conv_3d", "conv_transpose"}
+FEW = {"copy", "resize", "layer_norm", "lrn", "top_k", "cum_sum", "grid_sample", "einsum", "conv_3d", "conv_transpose",
+       "indexed", "nms", "dft"}  # fmt: skip
 
 
 def test_a_few_dozen_networks_hold_every_kind_of_kernel_that_others_lack() -> None:

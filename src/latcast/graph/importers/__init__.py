@@ -30,12 +30,14 @@ class ModelOptions:
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         example_inputs: The inputs of a ``torch.nn.Module``, and of nothing else, see :func:`latcast.from_torch`.
+        signature: Which signature of a ``.tflite`` file is meant; its main network by default.
     """
 
     shapes: Shapes | None = None
     strict: bool = False
     trust: bool = False
     example_inputs: object = None
+    signature: str = ""
 
 
 class ReadingKeywords(TypedDict, total=False):
@@ -44,6 +46,7 @@ class ReadingKeywords(TypedDict, total=False):
     strict: bool
     trust: bool
     example_inputs: object
+    signature: str
 
 
 class ModelKeywords(ReadingKeywords, total=False):
@@ -75,34 +78,22 @@ IMPORTERS: Registry[type[Importer]] = Registry(
 
 _BUILTIN_SUFFIXES: Mapping[str, str] = {".onnx": "onnx", ".tflite": "tflite", ".pt2": "torch", ".param": "ncnn"}
 _BUILTIN_PACKAGES: Mapping[str, str] = {"onnx": "onnx", "torch": "torch"}
+_ONNX_VERSION_FIELD = b"\x08"
+"""Key of the field that writers of ONNX files put first."""
+
 _TFLITE_IDENTIFIER = b"TFL3"
 
 MODEL_SUFFIXES = tuple(_BUILTIN_SUFFIXES)
 """Suffixes of model files that are read without a plug-in."""
 
-_REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(
-        (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"),
-        "such files are pickles, which run any code they hold when they are opened, and often hold weights without the "
-        "network; export the model to ONNX (torch.onnx.export) or save it with torch.export.save as .pt2",
-    ),
-    **dict.fromkeys((".h5", ".keras", ".pb"), "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)"),
-    ".ort": "that is onnxruntime's own format; give the ONNX model that it was made from",
-    **dict.fromkeys((".safetensors", ".gguf"), "such files hold weights without the network; export the model to ONNX"),
-}
-
-_CONVERTED: Mapping[str, str] = {
-    **dict.fromkeys((".mlmodel", ".mlmodelc", ".mlpackage"), "a Core ML model"),
-    **dict.fromkeys((".engine", ".plan", ".trt"), "an engine that TensorRT built for one GPU"),
-    **dict.fromkeys((".dlc", ".hef", ".om", ".pte", ".rknn"), "a model compiled for one runtime or chip"),
-    **dict.fromkeys((".mnn", ".xml"), "a model converted for one runtime"),
-    **dict.fromkeys((".caffemodel", ".pdmodel", ".prototxt"), "a model of another framework"),
-}
-"""Advice about files that latcast itself has no importer for."""
-
 
 def load_graph(
-    source: str | os.PathLike[str] | object, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False
+    source: str | os.PathLike[str] | object,
+    *,
+    shapes: Shapes | None = None,
+    strict: bool = False,
+    trust: bool = False,
+    signature: str = "",
 ) -> Graph:
     """Read a network from a file or an object.
 
@@ -114,6 +105,7 @@ def load_graph(
         strict: Refuse operators that the operator table does not have, rather than keep them with their shapes.
         trust: Let PyTorch open a ``.pt2`` file, which runs whatever code its maker put into it; without it such a file is
             refused. Files of other formats run nothing.
+        signature: Which signature of a ``.tflite`` file is meant; its main network by default.
 
     Raises:
         ModelError: The source cannot be read, is not a network, or would run code; the message names it.
@@ -130,7 +122,7 @@ def load_graph(
         >>> latcast.load_graph("small.onnx").shape("y")
         (1, 8, 32, 32)
     """
-    return read_source(source, ModelOptions(shapes, strict, trust))
+    return read_source(source, ModelOptions(shapes, strict, trust, signature=signature))
 
 
 def read_source(source: str | os.PathLike[str] | object, options: ModelOptions) -> Graph:
@@ -143,7 +135,10 @@ def read_source(source: str | os.PathLike[str] | object, options: ModelOptions) 
         refuse_address(source)
     if isinstance(source, str | os.PathLike):
         source = Path(source)
-    return _importer_of(source).load(source, options)
+    importer = _importer_of(source)
+    if options.signature and not getattr(importer, "has_signatures", False):
+        raise ModelError(f"{source}: signature '{options.signature}' is given; only TFLite files have signatures")
+    return importer.load(source, options)
 
 
 def from_torch(module: object, example_inputs: object, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
@@ -213,36 +208,48 @@ def _importer_of_file(path: Path) -> Importer:
     suffix = path.suffix.lower()
     if not path.exists():
         raise ModelError(f"there is no file '{path}'")
-    if path.is_dir() and suffix not in _CONVERTED:
+    if path.is_file() and (found := _name_by_content(path, _start(path))) is not None:
+        return IMPORTERS.get(found)()
+    # What is no file of a known mark is read or refused by its suffix.
+    from latcast.graph.importers.foreign_files import COMPILED, CONVERTED, UNREADABLE, refuse_compiled_file
+
+    if path.is_dir() and suffix not in {*CONVERTED, *COMPILED}:
         raise ModelError(f"'{path}' is a folder; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
     if not path.is_file() and not path.is_dir():
         # Opening a pipe waits for somebody to write into it; a device has no end.
         raise ModelError(f"'{path}' is a pipe, a socket or a device; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
-    if suffix in _REFUSED:
-        raise ModelError(f"cannot read '{path}': {_REFUSED[suffix]}")
-    name = None if path.is_dir() else _name_by_content(path) or _BUILTIN_SUFFIXES.get(suffix)
+    start = b"" if path.is_dir() else _start(path)
+    if suffix in UNREADABLE:
+        raise ModelError(f"cannot read '{path}': {UNREADABLE[suffix]}")
+    name = None if path.is_dir() else _BUILTIN_SUFFIXES.get(suffix)
+    if name is None and (plugin := _plugin_for(path)) is not None:
+        return plugin
+    refuse_compiled_file(path, start)
     if name is not None:
         return IMPORTERS.get(name)()
-    found = _plugin_for(path)
-    if found is None and suffix in _CONVERTED:
+    if suffix in CONVERTED:
         raise ModelError(
-            f"cannot read '{path}': it is {_CONVERTED[suffix]}; give the ONNX, TFLite or PyTorch model that it was made from, or "
+            f"cannot read '{path}': it is {CONVERTED[suffix]}; give the ONNX, TFLite or PyTorch model that it was made from, or "
             "convert it to ONNX"
         )
-    if found is None:
-        raise ModelError(f"'{path}' is of no known format; expected one of {', '.join(_BUILTIN_SUFFIXES)}")
-    return found
+    raise ModelError(f"'{path}' is of no known format; expected one of {', '.join(_BUILTIN_SUFFIXES)}")
 
 
-def _name_by_content(path: Path) -> str | None:
-    """Return the importer for files that carry a mark of their format, whatever they are called."""
+def _start(path: Path) -> bytes:
+    """Return the first bytes of a file, which may carry a mark of its format."""
     try:
         with path.open("rb") as file:
-            start = file.read(8)
+            return file.read(8)
     except OSError as error:
         raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
+
+
+def _name_by_content(path: Path, start: bytes) -> str | None:
+    """Return the importer for files that carry a mark of their format, whatever they are called."""
     if start[4:8] == _TFLITE_IDENTIFIER:
         return "tflite"
+    if path.suffix.lower() == ".onnx" and start[:1] == _ONNX_VERSION_FIELD:
+        return "onnx"
     return "torch" if start[:2] == b"PK" and zipfile.is_zipfile(path) and path.suffix == ".pt2" else None
 
 

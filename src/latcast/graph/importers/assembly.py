@@ -8,7 +8,7 @@ fold them when they load a model.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast, overload
@@ -82,6 +82,7 @@ class Assembly:
         load: Reads a stored tensor's values, or gives None where the file does not hold them.
         infer_unknown: Output tensors of an operator outside the table, or None where they are unknown.
         strict: Whether an operator outside the table is an error.
+        reserved: Names of the file's tensors, which no tensor made up here takes.
         budget: What the import may take; nodes and known values are taken from it here.
     """
 
@@ -92,6 +93,7 @@ class Assembly:
         load: LoadValue = lambda name: None,
         infer_unknown: InferUnknown = lambda node, inputs: None,
         strict: bool = False,
+        reserved: Collection[str] = (),
         budget: Budget | None = None,
     ) -> None:
         self.name = name
@@ -100,10 +102,12 @@ class Assembly:
         self.nodes: list[Node] = []
         self.has_empty_outputs = False
         """Whether the finished graph lacks an output that holds no elements."""
+        self.run_time_sizes: list[str] = []
         self._inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
         self.strict = strict
+        self._reserved = reserved
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
         self._stored: set[str] = set()
@@ -199,7 +203,7 @@ class Assembly:
             count = self._counts.get(stem, 0)
             self._counts[stem] = count + 1
             name = f"{stem}_{count}"
-            if name not in self.tensors and name not in self._aliases:
+            if name not in self.tensors and name not in self._aliases and name not in self._reserved:
                 return name
 
     def node_name(self, wanted: str, op_type: str) -> str:
@@ -373,6 +377,7 @@ class Assembly:
             weights=frozenset(weights),
             constants=constants,
             precision=precision,
+            run_time_sizes=tuple(dict.fromkeys(self.run_time_sizes)),
         )
         return check_graph(graph)
 

@@ -82,7 +82,8 @@ class NcnnReading:
         self.layers = layers
         stated = {top: (1, *_input_shape(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
-        self.assembly = Assembly(name, infer_unknown=self._infer_unknown, strict=options.strict)
+        tops = {top for layer in layers for top in layer.tops}
+        self.assembly = Assembly(name, infer_unknown=self._infer_unknown, strict=options.strict, reserved=tops)
         self.blobs: dict[str, Blob] = {}
         self._reshaped: dict[tuple[str, Shape], str] = {}
         self._unknown: list[Tensor] | None = None

@@ -82,7 +82,10 @@ class Reading:
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.stored: dict[str, onnx.TensorProto] = {}
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
+        made = {name for node in model.graph.node for name in node.output}
+        self.assembly = Assembly(
+            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=made, budget=budget
+        )
         self.sequences: dict[str, list[str]] = {}
         self.absent: set[str] = set()
 
@@ -215,6 +218,10 @@ class Reading:
             self.assembly.budget.take(Resource.NODES)
             special(self, node, proto, scope)
             return
+        if node.domain:
+            from latcast.graph.importers.foreign_files import refuse_compiled
+
+            refuse_compiled(node.op_type)
         self._proto = proto
         if not all(not name or self.assembly.exists(name) for name in node.inputs):
             self.assembly.add(node)  # which says what is missing

@@ -68,7 +68,6 @@ _SAMPLES = _refuse(
     "samples tokens until it meets the last one, so it has no single latency; give the model of one step, the decoder "
     "that lies inside it"
 )
-_COMPILED = _refuse("was compiled for one accelerator; give the ONNX model that it was compiled from")
 
 
 # Quantised operators
@@ -649,7 +648,6 @@ _OF_MICROSOFT: Mapping[str, Rule] = {
     **_BITS,
     **_SUMS,
     **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SAMPLES),
-    **dict.fromkeys(("EPContext", "Snpe"), _COMPILED),
     "Attention": attention.self_attention,
     "BiasGelu": _bias_gelu("none"),
     "BiasSoftmax": _bias_softmax,

@@ -2,12 +2,15 @@
 
 TFLite's tensors are channels-last. Each operator that ONNX defines channels-first is wrapped in transposes that stand for a
 look at the same data (views), and the pass that cancels transposes removes them; what is left of them is reshapes, since no
-runtime of TFLite executes any. Fused activations become operators of their own, SAME padding becomes numbers.
+runtime of TFLite executes any. Fused activations become operators of their own, SAME padding becomes numbers. An operator
+that ONNX has no words for is kept with the shapes that the file states, and its latency estimated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,23 +20,24 @@ import numpy as np
 from latcast.errors import ModelError
 from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import MALFORMED, Array, Assembly, errors_of
+from latcast.graph.importers.foreign_files import refuse_compiled
 from latcast.graph.importers.input_sizes import ModelInput, read_sized
-from latcast.graph.importers.tflite_conversion import Conversion
-from latcast.graph.importers.tflite_file import StoredTensor, TfliteFile
-from latcast.graph.importers.tflite_operators import CONVERSIONS
+from latcast.graph.importers.tflite_conversion import ComputedInputError, Conversion
+from latcast.graph.importers.tflite_file import StoredOperator, StoredSubgraph, StoredTensor, TfliteFile
+from latcast.graph.importers.tflite_operators import CONVERSIONS, CUSTOM
+from latcast.graph.importers.tflite_recurrent import RECURRENT
 from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.limits import Resource
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.folding import with_precision
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
-
-DOMAIN = "tflite"
-"""The domain of operators that ONNX has no words for."""
 
 
 class TfliteImporter:
     """Imports ``.tflite`` files."""
 
     suffixes = (".tflite",)
+    has_signatures = True
 
     def accepts(self, source: object) -> bool:
         return isinstance(source, Path) and source.suffix.lower() in self.suffixes
@@ -45,7 +49,8 @@ class TfliteImporter:
         """
         with errors_of(source):
             file = TfliteFile(source)
-            inputs = [file.tensors[index] for index in file.inputs]
+            main = file.subgraph(file.subgraph_of(options.signature))
+            inputs = [main.tensors[index] for index in main.inputs]
             return read_sized(
                 [ModelInput(each.name, (_sizes(each),), "int" in each.tensor.dtype, channels_last=True) for each in inputs],
                 options.shapes,
@@ -65,52 +70,125 @@ def _sizes(stored: StoredTensor) -> tuple[int | str, ...]:
 
 
 class TfliteReading:
-    """State of the import of a file."""
+    """State of the import of a subgraph: the network, or what is inlined where it is called.
 
-    def __init__(self, file: TfliteFile, name: str, options: ModelOptions) -> None:
-        self.file = file
-        stated = {file.tensors[index].name: file.tensors[index].shape for index in file.inputs}
+    Attributes:
+        source: The file.
+        file: The subgraph.
+        notes: Assumptions, a sentence each.
+        kept: Results that stay for the next inference.
+    """
+
+    def __init__(self, source: TfliteFile, name: str, options: ModelOptions) -> None:
+        self.source = source
+        self.file = source.subgraph(source.subgraph_of(options.signature))
+        self.notes = [] if options.signature else _choice(source.signatures)
+        self.kept: list[str] = []
+        stated = {self.file.tensors[index].name: self.file.tensors[index].shape for index in self.file.inputs}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict)
-        self.index_of = {stored.name: index for index, stored in enumerate(file.tensors)}
+        reserved = {stored.name for stored in self.file.tensors}
+        self.assembly = Assembly(
+            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=reserved
+        )
+        self.stored: dict[str, tuple[StoredSubgraph, int]] = {}
         self.views: set[str] = set()
-        self._current: tuple[int, ...] = ()
+        self.stated: dict[str, Tensor] = {}
+        self._names: dict[int, str] = {}
+        self._prefix = self._static_prefix = ""
 
     def _load(self, name: str) -> Array | None:
-        return self.file.values(self.index_of[name]) if name in self.index_of else None
+        subgraph, index = self.stored[name]
+        return subgraph.values(index)
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Return the shapes that the file states; they do not hold where other input shapes are given."""
-        return None if self.shapes else [self.file.tensors[index].tensor for index in self._current]
+        """Return the shapes that were stated for the operator; none where other input shapes are given."""
+        return [self.stated[name] for name in node.outputs] if self.stated.keys() >= set(node.outputs) else None
 
     def graph(self) -> Graph:
         for index in self.file.inputs:
             stored = self.file.tensors[index]
             shape = self.shapes.get(stored.name) or tuple(map(int, _sizes(stored)))
             self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype))
+        self._read_operators()
+        graph = self.assembly.finish([*(self.file.tensors[index].name for index in self.file.outputs), *self.kept])
+        graph = cancel_transposes(remove_identities(graph), views=self.views)
+        graph = with_precision(remove_identities(merge_reshapes(graph)))
+        return replace(graph, notes=tuple(dict.fromkeys(self.notes)))
+
+    def inline(self, index: int, arguments: Sequence[str], prefix: str) -> list[str]:
+        """Add the operators of another subgraph.
+
+        Args:
+            index: Of the subgraph.
+            arguments: Tensors that it takes.
+            prefix: Of the names of its results; what it stores has one name, however often it is inlined.
+
+        Returns:
+            The tensors that it gives.
+        """
+        called = copy(self)
+        called.file = self.source.subgraph(index)
+        if len(arguments) != len(called.file.inputs):
+            raise ModelError(f"subgraph {index} takes {len(called.file.inputs)} tensors and is given {len(arguments)}")
+        called._names = dict(zip(called.file.inputs, arguments, strict=True))
+        called._prefix, called._static_prefix = prefix, f"subgraph_{index}/"
+        budget = self.assembly.budget
+        budget.enter()
+        budget.take(Resource.NODES)
+        budget.take(Resource.NAME_CHARACTERS, len(prefix) * len(called.file.operators))
+        called._read_operators()
+        budget.leave()
+        return [called.use(output) for output in called.file.outputs]
+
+    def _read_operators(self) -> None:
         for operator in self.file.operators:
-            self._current = operator.outputs
             conversion = Conversion(self, operator)
-            convert = None if operator.is_custom else CONVERSIONS.get(operator.kind)
             try:
-                if convert is None or convert(conversion) is NotImplemented:
-                    conversion.keep_unknown(DOMAIN)
+                self._convert(conversion, operator)
             except MALFORMED as error:
                 raise ModelError(f"operator {conversion.name} is malformed: {error}") from error
             self._check(operator.outputs)
-        graph = self.assembly.finish(self.file.tensors[index].name for index in self.file.outputs)
-        graph = cancel_transposes(remove_identities(graph), views=self.views)
-        return with_precision(remove_identities(merge_reshapes(graph)))
+
+    def _convert(self, conversion: Conversion, operator: StoredOperator) -> None:
+        """Add an operator: converted, or kept with the shapes that the file states."""
+        if operator.is_custom:
+            refuse_compiled(operator.kind)
+        convert = RECURRENT.get(operator.kind)
+        if convert is None and not any(self._is_state(index) for index in operator.inputs):
+            convert = (CUSTOM if operator.is_custom else CONVERSIONS).get(operator.kind)
+        try:
+            if convert is None or convert(conversion) is NotImplemented:
+                conversion.keep_unknown()
+        except ComputedInputError as problem:
+            conversion.keep_unknown()
+            self.note_run_time_size(operator.kind, f"{problem}; the shape that the file states is assumed")
+        except ModelError:
+            if not self.assembly.run_time_sizes:
+                raise
+            # The most elements that there can be, and what the file states of others, need not fit each other.
+            conversion.keep_unknown()
+
+    def _is_state(self, index: int) -> bool:
+        return index >= 0 and self.file.tensors[index].is_variable and not self.assembly.exists(self.name_of(index))
+
+    def note_run_time_size(self, kind: str, note: str) -> None:
+        """Note an operator whose results have a size that only its inputs' values decide."""
+        self.assembly.run_time_sizes.append(kind)
+        self.notes.append(note)
 
     def _check(self, outputs: Sequence[int]) -> None:
         """Raise if inferred shapes differ from those that the file states; take over the file's element types."""
         for index in outputs:
             stored = self.file.tensors[index]
-            name = self.assembly.resolve(stored.name)
-            if name not in self.assembly.tensors or stored.name != name:
+            own = self.name_of(index)
+            name = self.assembly.resolve(own)
+            if name not in self.assembly.tensors or own != name:
                 continue
             found = self.assembly.tensors[name]
-            if found.shape != stored.shape and not self.shapes and not stored.dynamic_axes:
+            if own in self.stated:
+                continue
+            is_fixed = not self.shapes and not stored.dynamic_axes and not self.assembly.run_time_sizes
+            if found.shape != stored.shape and is_fixed:
                 raise ModelError(
                     f"tensor '{stored.name}' should have shape {list(stored.shape)} by the file, "
                     f"but its operator gives {list(found.shape)}; is the file damaged?"
@@ -119,16 +197,25 @@ class TfliteReading:
 
     # For conversions
 
-    def use(self, index: int) -> str:
-        """Return the name of a tensor as an input; stored tensors are added when they are first used."""
-        if index < 0:
-            return ""
+    def name_of(self, index: int) -> str:
+        """Return the name in the graph of a tensor of the subgraph."""
         stored = self.file.tensors[index]
-        if not self.assembly.exists(stored.name):
+        return self._names.get(index) or f"{self._static_prefix if stored.is_static else self._prefix}{stored.name}"
+
+    def use(self, index: int) -> str:
+        """Return the name of a tensor as an input; stored tensors are added when they are first used.
+
+        A state that no operator gave yet is what the inference before left: an input left out.
+        """
+        if index < 0 or self._is_state(index):
+            return ""
+        stored, name = self.file.tensors[index], self.name_of(index)
+        if not self.assembly.exists(name):
             if not stored.is_static:
                 raise ModelError(f"tensor '{stored.name}' is read before an operator gives it")
-            self.assembly.add_stored(stored.name, stored.tensor)
-        return stored.name
+            self.stored[name] = self.file, index
+            self.assembly.add_stored(name, stored.tensor)
+        return name
 
     def value(self, index: int) -> Array | None:
         """Return the values of a tensor that are known without running the network."""
@@ -139,3 +226,13 @@ class TfliteReading:
         scale = stored.scale if stored.scale.size else np.ones(1, np.float32)
         zero = stored.zero_point if stored.zero_point.size else np.zeros(1, np.int64)
         return scale.reshape(-1), zero.reshape(-1)
+
+
+def _choice(signatures: Mapping[str, int]) -> list[str]:
+    """Return a note on the signatures that are not taken, where the main network is not all there is."""
+    others = [name for name, index in signatures.items() if index != 0]
+    if not others:
+        return []
+    taken = next((f"signature '{name}'" for name, index in signatures.items() if index == 0), "the main network")
+    more = f" (or {', '.join(others[1:])})" if others[1:] else ""
+    return [f"{taken} is predicted; take another with --signature {shlex.quote(others[0])}{more}"]

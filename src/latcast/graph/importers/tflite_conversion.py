@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Attributes = dict[str, AttributeValue]
 
-CHANNELS_FIRST = (0, 3, 1, 2)
-CHANNELS_LAST = (0, 2, 3, 1)
+DOMAIN = "tflite"
+"""The domain of operators that ONNX has no words for."""
 
 _ACTIVATIONS: Mapping[int, str] = {1: "Relu", 2: "Clip", 3: "Clip", 4: "Tanh"}
 _BOUNDS: Mapping[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
@@ -27,6 +27,10 @@ def node_stem(kind: str, outputs: Sequence[str]) -> str:
     return f"{kind.lower()}:{outputs[0]}" if outputs else kind.lower()
 
 
+class ComputedInputError(ModelError):
+    """An input that decides a size is computed at run time."""
+
+
 class Conversion:
     """The conversion of one operator."""
 
@@ -34,9 +38,8 @@ class Conversion:
         self.reading = reading
         self.operator = operator
         self.assembly = reading.assembly
-        outputs = [reading.file.tensors[index].name for index in operator.outputs]
-        self.outputs = outputs
-        self.name = node_stem(operator.kind, outputs)
+        self.outputs = [reading.name_of(index) for index in operator.outputs]
+        self.name = node_stem(operator.kind, self.outputs)
 
     # Inputs
 
@@ -56,11 +59,11 @@ class Conversion:
         """Return the values of an input that must be constant.
 
         Raises:
-            ModelError: It is computed at run time.
+            ComputedInputError: It is computed at run time.
         """
         found = self.reading.value(self.operator.inputs[position])
         if found is None:
-            raise ModelError(f"operator {self.name} computes its input {position} at run time; static shapes need it constant")
+            raise ComputedInputError(f"operator {self.name} computes its input {position} at run time")
         return found
 
     def ints(self, position: int) -> tuple[int, ...]:
@@ -69,14 +72,19 @@ class Conversion:
     def options(self, table: str) -> Any:
         return self.operator.options(table)
 
-    def weight(self, position: int, shape: Shape) -> str:
-        """Return a stored filter in ONNX's order of axes; its values do not matter."""
+    def stated(self, output: int = 0) -> Tensor:
+        """Return the shape and type that the file states of an output."""
+        return self.reading.file.tensors[self.operator.outputs[output]].tensor
+
+    def weight(self, position: int, order: tuple[int, ...]) -> str:
+        """Return a filter with its axes in ONNX's order; the values of a stored one do not matter."""
         name = self.input(position)
         tensor = self.assembly.tensor(name)
-        if tensor.shape == shape and self.assembly.is_static(name):
-            return name
         if not self.assembly.is_static(name):
-            raise ModelError(f"operator {self.name} computes its filter at run time, which is not supported")
+            return self.op("Transpose", [name], {"perm": order})
+        shape = tuple(tensor.shape[axis] for axis in order)
+        if shape == tensor.shape:
+            return name
         reordered = self.assembly.fresh(f"{name}_reordered")
         self.assembly.add_static(reordered, Tensor(shape, tensor.dtype))
         return reordered
@@ -115,14 +123,17 @@ class Conversion:
         return self.op(_ACTIVATIONS[code], [x, *bounds], output=output)
 
     def channels_first(self, position: int = 0) -> str:
-        """Return a view of an input of four dimensions with its channels first."""
-        return self._view(self.input(position), CHANNELS_FIRST, None)
+        """Return a view of an input with its channels first."""
+        rank = len(self.shape(position))
+        return self.view(self.input(position), (0, rank - 1, *range(1, rank - 1)))
 
     def to_channels_last(self, x: str) -> None:
         """Make the output a view of a channels-first tensor."""
-        self._view(x, CHANNELS_LAST, self.outputs[0])
+        rank = len(self.assembly.tensor(x).shape)
+        self.view(x, (0, *range(2, rank), 1), self.outputs[0])
 
-    def _view(self, x: str, order: tuple[int, ...], output: str | None) -> str:
+    def view(self, x: str, order: tuple[int, ...], output: str | None = None) -> str:
+        """Add a transpose that only stands for another order of axes, and that nothing runs for."""
         name = self.assembly.fresh("view")
         output = output or f"{name}_out"
         self.reading.views.add(name)
@@ -132,8 +143,40 @@ class Conversion:
     def reshape(self, x: str, shape: Sequence[int], *, output: str | None = None) -> str:
         return self.op("Reshape", [x, self.constant(shape)], output=output)
 
-    def keep_unknown(self, domain: str) -> None:
-        """Keep an operator without a counterpart, with the shapes that the file states."""
-        inputs = tuple(self.reading.use(index) for index in self.operator.inputs)
-        node = Node(self.operator.kind, self.name, inputs, tuple(self.outputs), {}, domain)
-        self.assembly.add(node)
+    def keep_unknown(self, tensors: Sequence[Tensor] | None = None) -> None:
+        """Keep an operator without a counterpart.
+
+        Args:
+            tensors: Its outputs; by default as the file states them, with the sizes that differ in its inputs where others are
+                given.
+        """
+        tensors = [self._followed(index) for index in range(len(self.outputs))] if tensors is None else tensors
+        self.reading.stated.update(zip(self.outputs, tensors, strict=True))
+        inputs = [self.reading.use(index) for index in self.operator.inputs]
+        inputs = [name for name in inputs if not name or self.assembly.tensor(name).dtype != "resource"]
+        self.assembly.add(Node(self.operator.kind, self.name, tuple(inputs), tuple(self.outputs), {}, DOMAIN))
+
+    def _followed(self, output: int) -> Tensor:
+        """Return an output as the file states it, but for the sizes that its first resized input has there too.
+
+        Raises:
+            ModelError: A size that differs is not one of the output's.
+        """
+        tensor = self.stated(output)
+        if not self.reading.shapes:
+            return tensor
+        for index in self.operator.inputs:
+            name = self.reading.use(index)
+            before, now = (self.reading.file.tensors[index].shape, self.assembly.tensor(name).shape) if name else ((), ())
+            if before == now:
+                continue
+            changed = [axis for axis in range(len(now)) if axis >= len(before) or before[axis] != now[axis]]
+            if len(before) != len(now) or any(tensor.shape[axis : axis + 1] != before[axis : axis + 1] for axis in changed):
+                raise ModelError(
+                    f"operator {self.name} is not known well enough to say what shape it gives for an input of {list(now)}; "
+                    "convert the model with inputs of that size"
+                )
+            sizes = [now[axis] if axis in changed else size for axis, size in enumerate(tensor.shape)]
+            self.reading.notes.append(f"{self.name} is assumed to keep the sizes that were given, and to give {sizes}")
+            return Tensor(tuple(sizes), tensor.dtype)
+        return tensor

@@ -25,10 +25,14 @@ from latcast.graph.limits import MAX_RANK, Budget, Resource
 Array = np.ndarray[Any, Any]
 
 _DTYPES: Mapping[int, str] = {
-    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8", 10: "float64",
-    12: "uint64", 15: "uint32", 16: "uint16", 17: "int4", 18: "bfloat16",
+    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 5: "string", 6: "bool", 7: "int16", 8: "complex64", 9: "int8",
+    10: "float64", 11: "complex128", 12: "uint64", 13: "resource", 14: "variant", 15: "uint32", 16: "uint16", 17: "int4",
+    18: "bfloat16", 19: "int2", 20: "uint4", 21: "float8_e4m3fn", 22: "float8_e5m2",
 }  # fmt: skip
 """Element types by their number in the schema's ``TensorType``."""
+
+_NOT_PLAIN = frozenset({"string", "resource", "variant", "bfloat16", "int4", "uint4", "int2", "float8_e4m3fn", "float8_e5m2"})
+"""Element types that numpy lacks, or that share bytes."""
 
 _FIRST_RESERVED_BUFFER = 0
 """Buffer 0 is empty by definition: tensors that are computed refer to it."""
@@ -42,6 +46,7 @@ class StoredTensor:
         name: Unique in the file.
         tensor: Shape and element type.
         is_static: Whether the file holds its values.
+        is_variable: Whether it keeps its values from one inference to the next.
         dynamic_axes: Axes that the file says may be resized; their size here is the one it starts with.
         scale, zero_point: Of its quantisation; empty where it has none.
     """
@@ -52,6 +57,7 @@ class StoredTensor:
     dynamic_axes: tuple[int, ...]
     scale: Array
     zero_point: Array
+    is_variable: bool = False
     buffer: Any = field(repr=False, default=None)
 
     @property
@@ -96,8 +102,30 @@ class _Defaults:
         return lambda *arguments: 0
 
 
+@dataclass(frozen=True)
+class StoredSubgraph:
+    """A network of a file, the body of a loop, or a branch: its tensors, and operators in execution order."""
+
+    tensors: tuple[StoredTensor, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: tuple[StoredOperator, ...]
+
+    def values(self, index: int) -> Array | None:
+        """Return the values of a static tensor that is stored plainly, else None."""
+        stored = self.tensors[index]
+        if not stored.is_static or stored.tensor.dtype in _NOT_PLAIN:
+            return None
+        if prod(stored.shape) * DTYPE_BYTES[stored.tensor.dtype] != stored.buffer.DataLength():
+            return None
+        return stored.values()
+
+
 class TfliteFile:
-    """The main subgraph of a ``.tflite`` file.
+    """A ``.tflite`` file.
+
+    Attributes:
+        signatures: Name of each signature to the index of its subgraph.
 
     Raises:
         ModelError: The file cannot be read, is truncated, or no TFLite model; the message does not name it.
@@ -117,14 +145,44 @@ class TfliteFile:
             raise ModelError("it is not a TFLite model: it lacks the mark TFL3 in bytes 4 to 7")
         self.model = self.schema.Model.GetRootAs(self._bytes, 0)
         self._check_size()
-        graph = self.model.Subgraphs(0)
-        if graph is None:
-            raise ModelError("the file holds no network; it is damaged or not a TFLite model")
-        self.budget.take(Resource.CONNECTIONS, graph.InputsLength() + graph.OutputsLength())
-        self.tensors = list(self._tensors(graph))
-        self.inputs = tuple(int(index) for index in graph.InputsAsNumpy())
-        self.outputs = tuple(int(index) for index in graph.OutputsAsNumpy())
-        self.operators = list(self._operators(graph))
+        self._subgraphs: dict[int, StoredSubgraph] = {}
+        self.budget.take(Resource.CONNECTIONS, self.model.SignatureDefsLength())
+        stored = [self.model.SignatureDefs(index) for index in range(self.model.SignatureDefsLength())]
+        self.signatures = {self._name(each.SignatureKey()): int(each.SubgraphIndex()) for each in stored}
+
+    def subgraph_of(self, signature: str) -> int:
+        """Return the subgraph of a signature; the main one where none is named.
+
+        Raises:
+            ModelError: The file has no such signature.
+        """
+        if signature and signature not in self.signatures:
+            has = f"its signatures are: {', '.join(self.signatures)}" if self.signatures else "it has none"
+            raise ModelError(f"there is no signature '{signature}'; {has}")
+        return self.signatures[signature] if signature else 0
+
+    def subgraph(self, index: int) -> StoredSubgraph:
+        """Return a subgraph by its index; 0 is the main one.
+
+        Raises:
+            ModelError: There is none, or it is damaged.
+        """
+        if index not in self._subgraphs:
+            graph = self.model.Subgraphs(index) if 0 <= index < self.model.SubgraphsLength() else None
+            if graph is None:
+                raise ModelError(
+                    f"it has no subgraph {index}; the file is damaged"
+                    if index
+                    else "the file holds no network; it is damaged or not a TFLite model"
+                )
+            self.budget.take(Resource.CONNECTIONS, graph.InputsLength() + graph.OutputsLength())
+            self._subgraphs[index] = StoredSubgraph(
+                tuple(self._tensors(graph)),
+                tuple(int(number) for number in _numbers(graph, "Inputs")),
+                tuple(int(number) for number in _numbers(graph, "Outputs")),
+                tuple(self._operators(graph)),
+            )
+        return self._subgraphs[index]
 
     def _check_size(self) -> None:
         """Weights come last in a file, so a truncated one has all the rest."""
@@ -155,7 +213,7 @@ class TfliteFile:
             code = stored.Type()
             if code not in _DTYPES:
                 label = next((key for key, value in vars(self.schema.TensorType).items() if value == code), str(code))
-                raise ModelError(f"tensor '{name}' has elements of type {label.lower()}; only numbers are supported")
+                raise ModelError(f"tensor '{name}' has elements of the unknown type {label.lower()}; update latcast")
             buffer = self.model.Buffers(stored.Buffer())
             held = stored.Buffer() != _FIRST_RESERVED_BUFFER and (buffer.DataLength() > 0 or buffer.Size() > 0)
             if held and min(shape, default=0) < 0:
@@ -168,6 +226,7 @@ class TfliteFile:
                 tuple(axis for axis, size in enumerate(signature) if size < 0),
                 _numbers(quantization, "Scale", np.float32),
                 _numbers(quantization, "ZeroPoint"),
+                bool(stored.IsVariable()),
                 buffer,
             )
 
@@ -188,23 +247,17 @@ class TfliteFile:
             is_custom = kind == "CUSTOM"
             if is_custom:
                 kind = self._name(code.CustomCode()) or "custom"
+            table = None if is_custom else operator.BuiltinOptions()
+            if table is None and not is_custom and hasattr(operator, "BuiltinOptions2"):
+                table = operator.BuiltinOptions2()
             yield StoredOperator(
                 kind,
                 tuple(int(number) for number in _numbers(operator, "Inputs")),
                 tuple(int(number) for number in _numbers(operator, "Outputs")),
                 is_custom,
-                None if is_custom else operator.BuiltinOptions(),
+                table,
                 self.schema,
             )
-
-    def values(self, index: int) -> Array | None:
-        """Return the values of a static tensor that is stored plainly, else None."""
-        stored = self.tensors[index]
-        if not stored.is_static or DTYPE_BYTES[stored.tensor.dtype] < 1 or stored.tensor.dtype == "bfloat16":
-            return None
-        if prod(stored.shape) * DTYPE_BYTES[stored.tensor.dtype] != stored.buffer.DataLength():
-            return None
-        return stored.values()
 
 
 def _numbers(table: Any, name: str, dtype: Any = np.int64) -> Array:

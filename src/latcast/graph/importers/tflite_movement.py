@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def _reshape(c: Conversion) -> None:
     if c.has(1) and c.reading.value(c.operator.inputs[1]) is not None:
         target = c.ints(1)
     if not target and not c.reading.shapes:
-        target = c.reading.file.tensors[c.operator.outputs[0]].shape
+        target = c.stated().shape
     c.reshape(c.input(0), target, output=c.outputs[0])
 
 
@@ -80,7 +81,10 @@ def _split_by_sizes(c: Conversion) -> None:
 
 
 def _slice(c: Conversion) -> None:
-    """Slice; inputs: value, begins, sizes (-1: to the end)."""
+    """Slice; inputs: value, begins, sizes (-1: to the end). The size is known where only the begins are computed."""
+    if c.reading.value(c.operator.inputs[1]) is None and min(c.ints(2), default=-1) >= 0:
+        c.keep_unknown([Tensor(c.ints(2), c.assembly.tensor(c.input(0)).dtype)])
+        return
     begins = c.ints(1)
     ends = [_TO_THE_END if size < 0 else begin + size for begin, size in zip(begins, c.ints(2), strict=True)]
     axes = range(len(begins))
@@ -181,7 +185,7 @@ def _by_blocks(op_type: str, table: str) -> Convert:
 
 
 def _cast(c: Conversion) -> None:
-    dtype = c.reading.file.tensors[c.operator.outputs[0]].tensor.dtype
+    dtype = c.stated().dtype
     codes = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
     c.result("Cast", [c.input(0)], {"to": codes.get(dtype, 1)})
 
@@ -207,7 +211,7 @@ def _one_hot(c: Conversion) -> None:
 
 
 def _shape(c: Conversion) -> None:
-    dtype = c.reading.file.tensors[c.operator.outputs[0]].tensor.dtype
+    dtype = c.stated().dtype
     c.assembly.add_value(c.outputs[0], np.asarray(c.shape(), dtype=dtype))
 
 
@@ -224,12 +228,51 @@ def _range(c: Conversion) -> None:
     c.result("Range", [c.input(position) for position in range(3)])
 
 
+def _where(c: Conversion) -> None:
+    """Keep the search for true elements, with the most that there can be."""
+    shape = c.shape()
+    c.keep_unknown([Tensor((prod(shape), len(shape)), "int64")])
+    c.reading.note_run_time_size(
+        c.operator.kind, f"{c.name} gives as many rows as its input has true elements; all {prod(shape):,} are assumed"
+    )
+
+
+def _unique(c: Conversion) -> None:
+    """Keep the search for distinct elements, with the most that there can be."""
+    count = prod(c.shape())
+    c.keep_unknown([Tensor((count,), c.stated(0).dtype), Tensor((count,), c.stated(1).dtype)])
+    c.reading.note_run_time_size(
+        c.operator.kind, f"{c.name} gives as many elements as its input has distinct ones; all {count:,} are assumed"
+    )
+
+
+def _sized_by(position: int) -> Convert:
+    """Keep an operator whose result is as large as the file says where this input is constant."""
+
+    def convert(c: Conversion) -> None:
+        c.value(position)
+        c.keep_unknown()
+
+    return convert
+
+
+def _rank(c: Conversion) -> None:
+    c.assembly.add_value(c.outputs[0], np.asarray(len(c.shape()), dtype=np.int32))
+
+
+def _broadcast_shapes(c: Conversion) -> None:
+    both = np.broadcast_shapes(c.ints(0), c.ints(1))
+    c.assembly.add_value(c.outputs[0], np.asarray(both, dtype=c.stated().dtype))
+
+
 def _same_values(c: Conversion) -> None:
     """Operators that only unpack how a weight is stored."""
     c.assembly.alias(c.outputs[0], c.input(0))
 
 
 MOVEMENT: Mapping[str, Convert] = {
+    "BATCH_TO_SPACE_ND": _sized_by(1),
+    "BROADCAST_ARGS": _broadcast_shapes,
     "BROADCAST_TO": _broadcast_to,
     "CAST": _cast,
     "CONCATENATION": _concatenation,
@@ -241,18 +284,27 @@ MOVEMENT: Mapping[str, Convert] = {
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
     "MIRROR_PAD": _mirror_pad,
+    "NON_MAX_SUPPRESSION_V4": _sized_by(2),
+    "NON_MAX_SUPPRESSION_V5": _sized_by(2),
     "ONE_HOT": _one_hot,
     "PACK": _pack,
     "PAD": _pad,
     "PADV2": _pad,
+    "RANDOM_STANDARD_NORMAL": _sized_by(0),
+    "RANDOM_UNIFORM": _sized_by(0),
     "RANGE": _range,
+    "RANK": _rank,
     "RESHAPE": _reshape,
     "RESIZE_BILINEAR": _resize("linear", "ResizeBilinearOptions"),
     "RESIZE_NEAREST_NEIGHBOR": _resize("nearest", "ResizeNearestNeighborOptions"),
     "REVERSE_V2": _reverse,
+    "SCATTER_ND": _sized_by(2),
+    "SEGMENT_SUM": _sized_by(1),
     "SHAPE": _shape,
     "SLICE": _slice,
+    "SPACE_TO_BATCH_ND": _sized_by(1),
     "SPACE_TO_DEPTH": _by_blocks("SpaceToDepth", "SpaceToDepthOptions"),
+    "SPARSE_TO_DENSE": _sized_by(1),
     "SPLIT": _split,
     "SPLIT_V": _split_by_sizes,
     "SQUEEZE": _squeeze,
@@ -261,6 +313,9 @@ MOVEMENT: Mapping[str, Convert] = {
     "TOPK_V2": _top_k,
     "TRANSPOSE": _transpose,
     "UNPACK": _unpack,
+    "UNIQUE": _unique,
+    **{f"UNSORTED_SEGMENT_{each}": _sized_by(2) for each in ("MAX", "MIN", "PROD", "SUM")},
+    "WHERE": _where,
     "ZEROS_LIKE": _like_zeros,
 }
 """Builtin operators by their name in the schema."""

@@ -5,10 +5,11 @@ What each operator means is defined by TensorFlow's ``tfl_ops.td`` and the refer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from latcast.graph.idioms import IN_GROUPS
+from latcast.graph.importers.tflite_control_flow import CONTROL_FLOW
 from latcast.graph.importers.tflite_conversion import Attributes, Conversion
 from latcast.graph.importers.tflite_movement import MOVEMENT
 from latcast.graph.ir import Node
@@ -30,14 +31,19 @@ def _pads(
     return spatial_pads(view, sizes, kernel, strides, dilations)
 
 
-def _window(c: Conversion, options: Any, kernel: tuple[int, int]) -> Attributes:
+def _window(c: Conversion, options: Any, kernel: tuple[int, ...]) -> Attributes:
     """Return the kernel, strides and pads; dilations where the operator has them."""
-    strides = (options.StrideH(), options.StrideW())
+    strides = _sizes(options, "Stride{}", len(kernel))
     dilated = hasattr(options, "DilationHFactor")
-    dilations = (options.DilationHFactor(), options.DilationWFactor()) if dilated else (1, 1)
-    pads = _pads(c.shape()[1:3], kernel, strides, dilations, options.Padding())
+    dilations = _sizes(options, "Dilation{}Factor", len(kernel)) if dilated else (1,) * len(kernel)
+    pads = _pads(c.shape()[1:-1], kernel, strides, dilations, options.Padding())
     attributes: Attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     return attributes | {"dilations": dilations} if dilated else attributes
+
+
+def _sizes(options: Any, name: str, rank: int) -> tuple[int, ...]:
+    """Return an option that each axis of a window has its own of: of depth, height and width the last ones."""
+    return tuple(getattr(options, name.format(axis))() for axis in "DHW"[3 - rank :])
 
 
 def _bias(c: Conversion, position: int) -> list[str]:
@@ -46,57 +52,90 @@ def _bias(c: Conversion, position: int) -> list[str]:
 
 def _conv(c: Conversion) -> None:
     options = c.options("Conv2DOptions")
-    out_channels, height, width, in_channels = c.shape(1)
+    _, height, width, in_channels = c.shape(1)
     attributes = _window(c, options, (height, width))
     groups = c.shape()[3] // in_channels
     attributes["group"] = groups
     if in_channels == 1 < groups:
         attributes[IN_GROUPS] = 1
-    weight = c.weight(1, (out_channels, in_channels, height, width))
+    weight = c.weight(1, (0, 3, 1, 2))
     activation = options.FusedActivationFunction()
     inputs = [c.channels_first(), weight, *_bias(c, 2)]
     c.result("Conv", inputs, attributes, activation=activation, from_channels_first=True)
 
 
+def _conv_3d(c: Conversion) -> None:
+    options = c.options("Conv3DOptions")
+    attributes = _window(c, options, c.shape(1)[:3]) | {"group": 1}
+    inputs = [c.channels_first(), c.weight(1, (4, 3, 0, 1, 2)), *_bias(c, 2)]
+    c.result("Conv", inputs, attributes, activation=options.FusedActivationFunction(), from_channels_first=True)
+
+
 def _depthwise_conv(c: Conversion) -> None:
     options = c.options("DepthwiseConv2DOptions")
-    _, height, width, out_channels = c.shape(1)
-    attributes = _window(c, options, (height, width))
+    attributes = _window(c, options, c.shape(1)[1:3])
     attributes["group"] = c.shape()[3]
-    weight = c.weight(1, (out_channels, 1, height, width))
+    weight = c.weight(1, (3, 0, 1, 2))
     activation = options.FusedActivationFunction()
     inputs = [c.channels_first(), weight, *_bias(c, 2)]
     c.result("Conv", inputs, attributes, activation=activation, from_channels_first=True)
 
 
 def _transpose_conv(c: Conversion) -> None:
-    """Add a transposed convolution; inputs: output shape (which decides the padding), filter, activation, bias."""
+    """Add a transposed convolution of images."""
     options = c.options("TransposeConvOptions")
-    out_channels, height, width, in_channels = c.shape(1)
-    strides = (options.StrideH(), options.StrideW())
+    _transposed(c, options, c.shape(1)[1:3], (3, 0, 1, 2))
+
+
+def _transpose_conv_3d(c: Conversion) -> None:
+    """Add a transposed convolution of volumes."""
+    options = c.options("Conv3DOptions")
+    _transposed(c, options, c.shape(1)[:3], (4, 3, 0, 1, 2))
+
+
+def _transpose_conv_with_bias(c: Conversion) -> None:
+    """Add MediaPipe's transposed convolution; its strides are what its output is larger by."""
+    kernel, sizes, target = c.shape(1)[1:3], c.shape()[1:-1], c.stated().shape[1:-1]
+    strides = tuple(max(1, wanted // size) for size, wanted in zip(sizes, target, strict=True))
+    inputs = [c.channels_first(), c.weight(1, (3, 0, 1, 2)), *_bias(c, 2)]
+    c.result("ConvTranspose", inputs, _transposed_window(sizes, target, kernel, strides), from_channels_first=True)
+
+
+def _transposed(c: Conversion, options: Any, kernel: tuple[int, ...], order: tuple[int, ...]) -> None:
+    """Add a transposed convolution; inputs: output shape (which decides the padding), filter, activation, bias."""
+    strides = _sizes(options, "Stride{}", len(kernel))
+    known = c.reading.value(c.operator.inputs[0])
+    target = c.stated().shape if known is None else c.ints(0)
+    attributes = _transposed_window(c.shape(2)[1:-1], target[1:-1], kernel, strides)
+    inputs = [c.channels_first(2), c.weight(1, order), *_bias(c, 3)]
+    c.result("ConvTranspose", inputs, attributes, activation=options.FusedActivationFunction(), from_channels_first=True)
+
+
+def _transposed_window(
+    sizes: Sequence[int], target: Sequence[int], kernel: tuple[int, ...], strides: tuple[int, ...]
+) -> Attributes:
+    """Return the window of a transposed convolution, padded so that it gives the sizes that are wanted."""
     begins, ends, extra = [], [], []
-    for size, k, stride, wanted in zip(c.shape(2)[1:3], (height, width), strides, c.ints(0)[1:3], strict=True):
+    for size, k, stride, wanted in zip(sizes, kernel, strides, target, strict=True):
         surplus = (size - 1) * stride + k - wanted
         begins.append(max(surplus, 0) // 2)
         ends.append(max(surplus, 0) - max(surplus, 0) // 2)
         extra.append(max(-surplus, 0))
-    attributes: Attributes = {"kernel_shape": (height, width), "strides": strides}
+    attributes: Attributes = {"kernel_shape": kernel, "strides": strides}
     if any(begins) or any(ends):
         attributes["pads"] = (*begins, *ends)
     if any(extra):
         attributes["output_padding"] = tuple(extra)
-    inputs = [c.channels_first(2), c.weight(1, (in_channels, out_channels, height, width)), *_bias(c, 3)]
-    activation = options.FusedActivationFunction()
-    c.result("ConvTranspose", inputs, attributes, activation=activation, from_channels_first=True)
+    return attributes
 
 
 def _fully_connected(c: Conversion) -> None:
     """Add a Gemm for rank 2; for a higher rank that is kept, a MatMul and an addition."""
     options = c.options("FullyConnectedOptions")
-    out_features, in_features = c.shape(1)
+    in_features = c.shape(1)[1]
     x, activation = c.input(0), options.FusedActivationFunction()
     if options.KeepNumDims() and len(c.shape()) > 2:
-        weight = c.weight(1, (in_features, out_features))
+        weight = c.weight(1, (1, 0))
         if not c.has(2):
             c.result("MatMul", [x, weight], activation=activation)
             return
@@ -104,8 +143,7 @@ def _fully_connected(c: Conversion) -> None:
         return
     if len(c.shape()) != 2 or c.shape()[1] != in_features:
         x = c.reshape(x, (c.assembly.tensor(x).elements // in_features, in_features))
-    weight = c.weight(1, (out_features, in_features))
-    c.result("Gemm", [x, weight, *_bias(c, 2)], {"transB": 1}, activation=activation)
+    c.result("Gemm", [x, c.input(1), *_bias(c, 2)], {"transB": 1}, activation=activation)
 
 
 def _batch_matmul(c: Conversion) -> None:
@@ -159,6 +197,14 @@ def _same_inputs(op_type: str) -> Convert:
         c.result(op_type, [c.input(position) for position in range(len(c))])
 
     return convert
+
+
+def _select(c: Conversion) -> None:
+    """Add a choice of elements; a condition of one axis chooses rows."""
+    condition, rank = c.input(0), len(c.shape(1))
+    if len(c.shape()) == 1 < rank:
+        condition = c.reshape(condition, (*c.shape(), *[1] * (rank - 1)))
+    c.result("Where", [condition, c.input(1), c.input(2)])
 
 
 def _unary(op_type: str, **attributes: float) -> Convert:
@@ -225,10 +271,22 @@ def _arg(op_type: str) -> Convert:
     return convert
 
 
+def _reverse_sequence(c: Conversion) -> None:
+    options = c.options("ReverseSequenceOptions")
+    lengths = c.input(1)
+    if c.assembly.tensor(lengths).dtype != "int64":
+        lengths = c.op("Cast", [lengths], {"to": 7})
+    c.result("ReverseSequence", [c.input(0), lengths], {"time_axis": options.SeqDim(), "batch_axis": options.BatchDim()})
+
+
 def _cumsum(c: Conversion) -> None:
     options = c.options("CumsumOptions")
     attributes: Attributes = {"exclusive": int(options.Exclusive()), "reverse": int(options.Reverse())}
-    c.result("CumSum", [c.input(0), c.constant(c.ints(1)[0])], attributes)
+    known = c.reading.value(c.operator.inputs[1])
+    if known is None:
+        c.keep_unknown([c.assembly.tensor(c.input(0))])
+        return
+    c.result("CumSum", [c.input(0), c.constant(int(known.reshape(-1)[0]))], attributes)
 
 
 def _quantize(c: Conversion) -> None:
@@ -260,6 +318,7 @@ def _scale_and_zero(c: Conversion, index: int, dtype: str) -> list[str]:
 
 
 CONVERSIONS: Mapping[str, Convert] = {
+    **CONTROL_FLOW,
     **MOVEMENT,
     **{row.tflite: _unary(row.op_type) for row in operators(Kind.UNARY) if row.tflite},
     **{row.tflite: _reduce(row.op_type) for row in operators(Kind.REDUCTION) if row.tflite},
@@ -274,6 +333,8 @@ CONVERSIONS: Mapping[str, Convert] = {
     "AVERAGE_POOL_2D": _pool("AveragePool"),
     "BATCH_MATMUL": _batch_matmul,
     "CONV_2D": _conv,
+    "CONV_3D": _conv_3d,
+    "CONV_3D_TRANSPOSE": _transpose_conv_3d,
     "CUMSUM": _cumsum,
     "DEPTHWISE_CONV_2D": _depthwise_conv,
     "DEQUANTIZE": _dequantize,
@@ -296,8 +357,9 @@ CONVERSIONS: Mapping[str, Convert] = {
     "RELU6": _bounded(0.0, 6.0),
     "RELU_0_TO_1": _bounded(0.0, 1.0),
     "RELU_N1_TO_1": _bounded(-1.0, 1.0),
+    "REVERSE_SEQUENCE": _reverse_sequence,
     "RSQRT": _reciprocal_root,
-    "SELECT": _same_inputs("Where"),
+    "SELECT": _select,
     "SELECT_V2": _same_inputs("Where"),
     "SOFTMAX": _unary("Softmax", axis=-1),
     "SQUARE": _square,
@@ -305,3 +367,6 @@ CONVERSIONS: Mapping[str, Convert] = {
     "TRANSPOSE_CONV": _transpose_conv,
 }
 """Builtin operators by their name in the schema."""
+
+CUSTOM: Mapping[str, Convert] = {"Convolution2DTransposeBias": _transpose_conv_with_bias}
+"""Custom operators by their name; others are estimated."""

@@ -10,16 +10,18 @@ from latcast.graph.ir import Shape, Tensor
 from latcast.graph.operators.table import Operator, OperatorView, define
 
 
-def _sequence(view: OperatorView) -> tuple[int, int, int, int]:
+def recurrent_sizes(view: OperatorView) -> tuple[int, int, int, int]:
     """Return steps, batch, directions and hidden size of a recurrent layer."""
     x, recurrence = view.shape(0), view.shape(2)
     batch_first = view.int_attribute("layout", 0)
     steps, batch = (x[1], x[0]) if batch_first else (x[0], x[1])
-    return steps, batch, recurrence[0], recurrence[2]
+    return steps, batch, recurrence[0], view.int_attribute("hidden_size", recurrence[2])
 
 
 def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
-    steps, batch, directions, hidden = _sequence(view)
+    """Return the outputs; TFLite's layers with coupled gates lack the matrices of one gate."""
+    steps, batch, directions, hidden = recurrent_sizes(view)
+    gates -= view.int_attribute("input_forget", 0) and view.shape(1)[1] == (gates - 1) * hidden
     if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
         raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
     for state in (5, 6):
@@ -37,13 +39,13 @@ def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
 
 
 def macs_recurrent(view: OperatorView) -> int:
-    steps, batch, _, _ = _sequence(view)
+    steps, batch, _, _ = recurrent_sizes(view)
     return steps * batch * (prod(view.shape(1)) + prod(view.shape(2)))
 
 
 def flops_recurrent(gates: int, view: OperatorView) -> int:
     """Count two per multiply-accumulate, and 10 per hidden value and gate for the gates' activations and products."""
-    steps, batch, directions, hidden = _sequence(view)
+    steps, batch, directions, hidden = recurrent_sizes(view)
     return 2 * macs_recurrent(view) + 10 * gates * steps * batch * directions * hidden
 
 

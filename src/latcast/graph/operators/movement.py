@@ -208,8 +208,12 @@ def infer_resize(view: OperatorView) -> list[Tensor]:
     return [Tensor(tuple(shape), view.dtype())]
 
 
+RESIZE_FLOPS = {"nearest": 1, "linear": 7, "cubic": 31}
+"""For each element of an image: a product for each neighbour that is weighed, and a sum for each but the first."""
+
+
 def flops_resize(view: OperatorView) -> int:
-    return view.outputs[0].elements * (1 if view.str_attribute("mode", "nearest") == "nearest" else 7)
+    return view.outputs[0].elements * RESIZE_FLOPS[view.str_attribute("mode", "nearest")]
 
 
 def flops_reduce(view: OperatorView) -> int:

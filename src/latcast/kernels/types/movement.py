@@ -11,6 +11,7 @@ import numpy as np
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import lookup, node_flops
+from latcast.graph.operators.movement import RESIZE_FLOPS
 from latcast.graph.operators.selection import neighbours
 from latcast.kernels.layouts import LAYOUT_CLASSES
 from latcast.kernels.types.elementwise import square
@@ -151,22 +152,31 @@ def build_shuffle(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_resize(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Return maps (channels of all images), their size before and after, and whether neighbours are weighed."""
+    """Return maps (channels of all images), their size before and after, and which neighbours are weighed."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if len(x) != 4:
         raise NotThisType
-    return x[0] * x[1], x[2], x[3], y[2], y[3], int(node.attributes.get("mode", "nearest") != "nearest")
+    return x[0] * x[1], x[2], x[3], y[2], y[3], RESIZE_MODES.index(str(node.attributes.get("mode", "nearest")))
+
+
+RESIZE_MODES = tuple(RESIZE_FLOPS)
+"""How an image is resized, by code."""
 
 
 def resize_quantities(c: Columns) -> Quantities:
     outputs = c["channels"] * c["out_h"] * c["out_w"]
-    return Quantities(outputs * (1 + 6 * c["linear"]), c["channels"] * c["in_h"] * c["in_w"], outputs, 0 * outputs)
+    each = np.array(list(RESIZE_FLOPS.values()))[c["linear"].astype(int)]
+    return Quantities(outputs * each, c["channels"] * c["in_h"] * c["in_w"], outputs, 0 * outputs)
 
 
 def build_resize(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     x = builder.input((1, c["channels"], c["in_h"], c["in_w"]))
-    return builder.resize(x, (c["out_h"], c["out_w"]), mode="linear" if c["linear"] else "nearest")
+    return builder.resize(x, (c["out_h"], c["out_w"]), mode=RESIZE_MODES[c["linear"]])
+
+
+def resize_class(c: Columns) -> np.ndarray:
+    return np.where(c["linear"] == RESIZE_MODES.index("cubic"), "resize cubic", "resize").astype(object)
 
 
 def extract_grid_sample(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -361,7 +371,7 @@ CHANNEL_SHUFFLE = add_kernel_type(
 RESIZE = add_kernel_type(
     KernelType(
         "resize", ("channels", "in_h", "in_w", "out_h", "out_w", "linear"), ("resize", "upsample"), extract_resize,
-        resize_quantities, one_class("resize"), channel_remainders, build_resize, kinds={"linear": ("nearest", "weighed")},
+        resize_quantities, resize_class, channel_remainders, build_resize, kinds={"linear": RESIZE_MODES},
     )
 )  # fmt: skip
 GRID_SAMPLE = add_kernel_type(

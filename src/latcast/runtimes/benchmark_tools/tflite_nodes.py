@@ -256,7 +256,7 @@ def _model_of(reference: Reference, precision: str) -> TfliteModel:
 
 def _model_of_file(path: Path, graph: Graph) -> TfliteModel:
     """Return a file's operators; the importer names nodes after the operator that they are a part of."""
-    file = TfliteFile(path)
+    file = TfliteFile(path).subgraph(0)
     stems = [node_stem(operator.kind, [file.tensors[index].name for index in operator.outputs]) for operator in file.operators]
     nodes: dict[str, list[str]] = {stem: [] for stem in stems}
     for node in graph.nodes:

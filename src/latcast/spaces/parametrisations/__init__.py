@@ -15,7 +15,9 @@ PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation", {}, gr
 for _name, _parametrisation in {**windows.PARAMETRISATIONS, **tensors.PARAMETRISATIONS}.items():
     PARAMETRISATIONS.register(_name, _parametrisation)
 
-RARE = frozenset({"conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft", "nms"})
+RARE = frozenset(
+    {"conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft", "nms", "recurrent", "indexed"}
+)
 """Types that few networks have and few runtimes run."""
 
 __all__ = ["CODES", "PARAMETRISATIONS", "RARE", "Axis", "Parametrisation", "Span", "Values"]

@@ -40,6 +40,11 @@ _PRODUCTS: Mapping[str, Parametrisation] = {
         (each("key_heads", _HEADS), each("tokens", (1, *TOKENS)), each("sharing", (1, 4)), each("rule", (0, 1, 2, 3))),
         (Span("key_size", 8, 128), Span("value_size", 8, 128)),
     ),
+    "recurrent": Parametrisation(
+        (each("steps", (1, 10, 50, 200)), each("directions", (1, 2)), each("cell", (0, 1, 2, 3))),
+        (Span("in_features", 8, 512), Span("hidden", 16, 512)),
+        {"batch": 1},
+    ),
     "attention": Parametrisation(
         (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")), (Span("head_size", 8, 128),), {"sharing_heads": 0}
     ),
@@ -229,6 +234,26 @@ def _copies(form: str) -> Iterator[tuple[int, ...]]:
         yield code, 1 if form == "expand" else tokens, tokens, 1, 0
 
 
+def _read_indexed(fields: Values) -> dict[str, int]:
+    return {**without(fields, "elements"), "rows": fields["elements"] // fields["run"]}
+
+
+def _write_indexed(values: Values) -> dict[str, int]:
+    return {**without(values, "rows"), "elements": values["rows"] * values["run"]}
+
+
+_PLACES = Axis(
+    ("rows", "places", "scatters"),
+    tuple(
+        (rows, rows // part, scatters)
+        for rows in (64, 1000, 8000)
+        for part in (1, 4)
+        for scatters in (0, 1)
+        if scatters or part == 1
+    ),
+)
+
+
 _COPIED = Axis(("form", "read", "written", "follows", "beside"), tuple(chain.from_iterable(map(_copies, COPY_FORMS))))
 
 
@@ -276,10 +301,11 @@ _MOVEMENT: Mapping[str, Parametrisation] = {
                 ("in_h", "in_w", "out_h", "out_w"),
                 tuple((size, size, factor * size, factor * size) for size in (7, 8, 14, 16, 28, 32, 56) for factor in (2, 4)),
             ),
-            each("linear", (0, 1)),
+            each("linear", (0, 1, 2)),
         ),
         (Span("channels", 3, 1024),),
     ),
+    "indexed": Parametrisation((_PLACES, each("depth", (1, 2, 3))), (Span("run", 1, 256),), {}, _read_indexed, _write_indexed),
     "grid_sample": Parametrisation(
         (each("in_pixels", (196, 784, 3136, 12544)), each("out_pixels", (196, 784, 3136, 12544)), each("mode", (0, 1, 2))),
         (Span("channels", 3, 256),),

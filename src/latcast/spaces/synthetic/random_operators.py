@@ -25,6 +25,10 @@ MOST_ELEMENTS = 800_000
 MOST_ENLARGED = 3_000_000
 """Of a map that is made larger, as the last one of a network that marks objects."""
 MOST_MACS = 500e6
+MOST_CUBIC = 128
+"""Side of an image that is resized over sixteen neighbours: one element after another takes long."""
+MOST_BOXES = 800
+"""Of several classes."""
 LENGTHS = (6, 14)
 UNARY = ("Tanh", "Elu", "Softplus", "LeakyRelu", "HardSwish", "HardSigmoid", "Sigmoid", "Erf", "Exp", "Sqrt", "Abs", "Neg")
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min")
@@ -129,6 +133,50 @@ def _grid_sample(b: _Steps, x: str, rng: Random) -> str:
     return b.op("GridSample", [x, grid], {"mode": rng.choice(("linear", "linear", "nearest"))})[0]
 
 
+def _indexed(b: _Steps, x: str, rng: Random) -> str:
+    """Pick some of the channels and write them where they were; and the largest of a few maps of scores, by their places."""
+    channels, height, width = b.size(x)
+    rows = b.reshape(x, (channels, height * width))
+    places = b.constant([[place] for place in sorted(rng.sample(range(channels), rng.randint(1, channels)))], dtype="int64")
+    written = b.op("ScatterND", [rows, places, b.op("GatherND", [rows, places])[0]])[0]
+    _top_k(b, x, rng)
+    taken = b.results[-1]
+    scores = b.reshape(b.conv(x, b.shape(taken)[1], 1), (1, b.shape(taken)[1], height * width))
+    picked = b.op("GatherElements", [scores, taken], {"axis": 2})[0]
+    b.results.append(b.op("ScatterElements", [scores, taken, picked], {"axis": 2})[0])
+    return b.reshape(written, (1, channels, height, width))
+
+
+def _cubic(b: _Steps, x: str, rng: Random) -> str:
+    """Add a few channels on more pixels, weighed over sixteen neighbours."""
+    _, height, _ = b.size(x)
+    size = min(rng.choice((2, 3, 4)) * height, MOST_CUBIC)
+    b.results.append(b.resize(b.conv(x, rng.choice((1, 3, 8)), 1), (size, size), mode="cubic"))
+    return x
+
+
+def _transform(b: _Steps, x: str, rng: Random) -> str:
+    """Add the spectra of a few maps."""
+    _, height, width = b.size(x)
+    maps = rng.choice((1, 4, 16))
+    signals = b.reshape(b.conv(x, maps, 1), (maps, height * width, 1))
+    b.results += b.op("DFT", [signals, "", b.constant(1, dtype="int64")], {"onesided": 1})
+    return x
+
+
+def _suppress(b: _Steps, x: str, rng: Random) -> str:
+    """Add the boxes of a detector, of which those stay that do not overlap a better one."""
+    _, height, width = b.size(x)
+    classes = rng.choice((1, 4, 20)) if height * width <= MOST_BOXES else 1
+    boxes = b.transpose(b.reshape(b.conv(x, 4, 1), (1, 4, height * width)), (0, 2, 1))
+    scores = b.op("Sigmoid", [b.reshape(b.conv(x, classes, 1), (1, classes, height * width))])[0]
+    limits = [b.indices([rng.choice((10, 50, 100))]), b.constant((0.5,), dtype="float32")]
+    # How many boxes stay is known only when it runs, so that they cannot leave the network as they are.
+    kept = b.op("NonMaxSuppression", [boxes, scores, *limits])
+    b.results += b.op("ReduceMax", kept, {"axes": (0,)})
+    return x
+
+
 def _einsum(b: _Steps, x: str, rng: Random) -> str:
     """Products of a head's rows, as attention writes them."""
     channels, height, width = b.size(x)
@@ -220,7 +268,8 @@ STEPS: Mapping[str, tuple[Step, float]] = {
     "unary": (_unary, 2.0), "binary": (_binary, 2.0), "pad": (_pad, 1.5), "resize": (_resize, 2.0),
     "depth_to_space": (_depth_to_space, 1.5), "expand": (_expand, 1.5), "gather": (_gather, 2.0), "normalise": (_normalise, 1.5),
     "cum_sum": (_cum_sum, 1.0), "top_k": (_top_k, 1.0), "grid_sample": (_grid_sample, 0.7), "einsum": (_einsum, 0.7),
-    "volume": (_volume, 0.7), "patches": (_patches, 1.0),
+    "volume": (_volume, 0.7), "patches": (_patches, 1.0), "indexed": (_indexed, 1.0), "cubic": (_cubic, 0.7),
+    "transform": (_transform, 0.5), "suppress": (_suppress, 0.7),
 }  # fmt: skip
 """Steps by name, and their weights: operators of more models weigh more."""
 
