@@ -106,7 +106,9 @@ def growth_of(
         found = latcast.check(path, against=before, on=platforms, max_growth=max_growth, fail_above=fail_above)
     except LatcastError as problem:
         return CheckReport((), {}, fail_above, latcast.__version__, {str(path): str(problem)})
-    return replace(found, checks=tuple(replace(each, model=str(path), base=f"its version at {base[:7]}") for each in found.checks))
+    return replace(
+        found, checks=tuple(replace(each, model=str(path), base=f"its version at {base[:7]}") for each in found.checks)
+    )
 
 
 def joined(reports: Sequence[CheckReport]) -> CheckReport:

@@ -22,7 +22,10 @@ def test_what_is_built_installs_from_a_local_index_and_predicts(tmp_path: Path) 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("PASSED") == 2
     assert done.stdout.splitlines()[-1].split()[:2] == ["resnet18", "raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu1/fp32"]
-    assert sorted(each.name for each in tmp_path.iterdir()) == [f"latcast-{VERSION}-py3-none-any.whl", f"latcast-{VERSION}.tar.gz"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        f"latcast-{VERSION}-py3-none-any.whl",
+        f"latcast-{VERSION}.tar.gz",
+    ]
     with tarfile.open(tmp_path / f"latcast-{VERSION}.tar.gz") as archive:
         assert f"latcast-{VERSION}/src/latcast/__init__.py" in archive.getnames()
 
