@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class LatencyCallback:
         supernet = SUPERNETS.get(space) if isinstance(space, str) else space
         self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
 
-    def __call__(self, candidates: object) -> np.ndarray:
+    def __call__(self, candidates: Any) -> np.ndarray:
         """Return milliseconds, (candidates,); a scalar where one model stands in place of a list.
 
         Args:
@@ -66,6 +67,6 @@ class LatencyCallback:
         predictions = predict_many(candidates, self.predictor, example_inputs=self.example_inputs)
         return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
 
-    def excess(self, candidates: object, max_latency_ms: float) -> np.ndarray:
+    def excess(self, candidates: Any, max_latency_ms: float) -> np.ndarray:
         """Return how far candidates are beyond a limit, relative to it, (candidates,); 0 within it: a penalty for a loss."""
         return np.maximum(self(candidates) / max_latency_ms - 1, 0)
