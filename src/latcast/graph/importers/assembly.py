@@ -342,10 +342,10 @@ class Assembly:
     # The graph
 
     def finish(self, outputs: Iterable[str], *, precision: str = "fp32") -> Graph:
-        """Return the graph of the operators that the outputs depend on.
+        """Return the graph of the operators that the outputs depend on; none where they are constants, inputs or empty.
 
         Raises:
-            ModelError: An output that nothing makes, a network without operators, or one with numbers that no network has.
+            ModelError: An output that nothing makes, or numbers that no network has.
         """
         wanted = list(outputs)
         for name in wanted:
@@ -354,8 +354,6 @@ class Assembly:
         self.has_empty_outputs = any(not self.tensor(name).elements for name in wanted)
         wanted = [name for name in wanted if not self.is_static(name)]
         nodes = live_nodes(self.nodes, map(self.resolve, wanted))
-        if not nodes:
-            raise ModelError("the network has no operator that depends on an input; there is nothing to predict")
         final = self._output_names(wanted, {name for node in nodes for name in node.outputs})
         if final:
             nodes = [node.renamed(final) for node in nodes]
