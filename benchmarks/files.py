@@ -120,16 +120,20 @@ def judge_files(paths: Sequence[Path], predictor: PlatformPredictor) -> list[dic
 def _judge_file(path: Path, predictor: PlatformPredictor, running: RunningFiles) -> dict[str, Any]:
     start = time.perf_counter()
     row: dict[str, Any] = {"file": path.name, "format": path.suffix[1:], "refusal": None, "sizes": None, "wrong": []}
-    graph, assumed = None, False
+    graph: Graph | None = None
+    sizes: dict[str, tuple[int, ...]] = {}
+    assumed = False
     try:
-        graph, row["sizes"] = _read_with_suggestion(path)
+        graph, sizes, row["sizes"] = _read_sized(path)
         found = predictor.predict(graph, breakdown=False)
         assumed = "assumed" in " ".join(found.warnings)
-        row |= {"macs": graph_macs(graph), "coverage": found.coverage.share, "outputs": _shapes(graph, graph.outputs)}
+        outputs = {name: list(graph.shape(name)) for name in graph.outputs}
+        row |= {"macs": graph_macs(graph), "coverage": found.coverage.share, "outputs": outputs}
     except LatcastError as problem:
         row["refusal"] = str(problem).removeprefix(f"{path}: ")
     row["seconds"] = time.perf_counter() - start
-    sizes = {} if graph is None else _shapes(graph, graph.inputs)
+    if graph is not None and path.suffix == ".param":  # which does not always say what its inputs are
+        sizes = {name: graph.shape(name) for name in graph.inputs}
     ran = running.run(Asked(str(path), sizes))
     row |= {"runs": ran.get("outputs") is not None, "why_not_run": ran.get("error")}
     if graph is not None and row["runs"]:
@@ -137,18 +141,23 @@ def _judge_file(path: Path, predictor: PlatformPredictor, running: RunningFiles)
     return row
 
 
-def _read_with_suggestion(path: Path) -> tuple[Graph, str | None]:
-    """Read a file; where sizes are missing, with those of the inputs beside it, else with those that the refusal suggests."""
+def _read_sized(path: Path) -> tuple[Graph, dict[str, tuple[int, ...]], str | None]:
+    """Read a file; where sizes are missing, with those of the inputs beside it, else with those that the refusal suggests.
+
+    Returns:
+        The graph, the sizes that were given, and the options that were suggested.
+    """
     try:
-        return read_model(path), None
+        return read_model(path), {}, None
     except DynamicShapeError as problem:
-        beside = inputs_beside(path)
+        beside = {name: value.shape for name, value in inputs_beside(path).items()}
         if beside:
-            return read_model(path, ModelOptions({name: value.shape for name, value in beside.items()})), None
+            return read_model(path, ModelOptions(beside)), beside, None
         options = suggested_options(str(problem))
         if not options:
             raise
-        return read_model(path, ModelOptions(parse_shapes(options[1::2]))), shlex.join(options)
+        sizes = parse_shapes(options[1::2])
+        return read_model(path, ModelOptions(sizes)), sizes, shlex.join(options)
 
 
 def suggested_options(message: str) -> list[str]:
@@ -164,10 +173,6 @@ def suggested_options(message: str) -> list[str]:
     return found
 
 
-def _shapes(graph: Graph, names: Sequence[str]) -> dict[str, list[int]]:
-    return {name: list(graph.tensors[name].shape) for name in names}
-
-
 def differences(row: Row, ran: Row, *, assumed: bool) -> Iterator[str]:
     """Say where a runtime's shapes and multiply-accumulates differ from the graph's.
 
@@ -178,8 +183,8 @@ def differences(row: Row, ran: Row, *, assumed: bool) -> Iterator[str]:
     """
     for name, mine in row["outputs"].items():
         other = ran["outputs"].get(name, mine)
-        if row["format"] == "tflite":  # images are NCHW in the graph
-            mine, other = sorted(mine), sorted(other)
+        if row["format"] != "onnx":  # in whose other formats the order of dimensions, or those of size 1, are not the graph's
+            mine, other = (sorted(size for size in each if size != 1) for each in (mine, other))
         is_at_most = assumed and len(mine) == len(other) and all(a >= b for a, b in zip(mine, other, strict=True))
         if mine != other and not is_at_most:
             yield f"output '{name}' has the shape {mine} in the graph, {other} in the runtime"

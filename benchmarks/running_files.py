@@ -36,7 +36,7 @@ def serve(pipe: Connection) -> None:
 
 def run_file(asked: Asked) -> dict[str, Any]:
     """Return the shapes of the outputs, and the multiply-accumulates by the shapes of all tensors (None where not counted)."""
-    run = {".onnx": _run_onnx, ".tflite": _run_tflite}.get(Path(asked.path).suffix)
+    run = {".onnx": _run_onnx, ".tflite": _run_tflite, ".param": _run_ncnn}.get(Path(asked.path).suffix)
     return {"error": "no runtime for this format"} if run is None else run(asked)
 
 
@@ -181,3 +181,26 @@ def _tflite_macs(interpreter: Any) -> int | None:
         ):
             return None
     return total
+
+
+# ncnn
+
+
+def _run_ncnn(asked: Asked) -> dict[str, Any]:
+    """Run a network of ncnn with weights of zero; its images have no batch, which is put before their sizes."""
+    import ncnn
+
+    network = ncnn.Net()
+    network.opt.num_threads = 1
+    if network.load_param(asked.path) or network.load_model(ncnn.DataReaderFromEmpty()):
+        raise ValueError("ncnn does not load it")
+    extractor = network.create_extractor()
+    for name, value in _values(asked.path, {name: (shape[1:], np.float32) for name, shape in asked.sizes.items()}).items():
+        extractor.input(name, ncnn.Mat(value))
+    outputs = {}
+    for name in network.output_names():
+        code, found = extractor.extract(name)
+        if code:
+            raise ValueError(f"ncnn gives {code} for output '{name}'")
+        outputs[name] = [1, *np.array(found).shape]
+    return {"outputs": outputs, "macs": None}

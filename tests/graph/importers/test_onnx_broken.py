@@ -111,13 +111,6 @@ def test_broken_graphs_are_refused_in_one_line_that_names_the_file_and_the_place
     assert "\n" not in str(caught.value)
 
 
-def test_a_network_that_gives_nothing_is_refused() -> None:
-    nodes = [node("Slice", ["x", "s", "s"], ["y"], name="none")]
-
-    with pytest.raises(ModelError, match="there is nothing to predict"):
-        load_graph(model(nodes, {"x": (2, 3)}, ["y"], {"s": integers(0)}))
-
-
 def test_a_reshape_that_depends_on_the_input_is_named() -> None:
     inputs = [value("x", (2, 3)), value("s", (2,), onnx.TensorProto.INT64)]
 
