@@ -89,8 +89,10 @@ def write_node_tests(folder: Path) -> None:
         del model.graph.input[:]
         model.graph.input.extend(kept)
         (folder / f"{case.name}.onnx").write_bytes(model.SerializeToString())
-        if all(isinstance(each, np.ndarray) and each.dtype.isbuiltin == 1 and each.dtype != object for each in given.values()):
-            np.savez(folder / f"{case.name}.npz", **given)
+        if not any(isinstance(each, list) for each in given.values()):
+            arrays = {name: np.asarray(each) for name, each in given.items()}
+            if all(each.dtype.isbuiltin == 1 and each.dtype != object for each in arrays.values()):
+                np.savez(folder / f"{case.name}.npz", **arrays)
 
 
 def _deciding(given: Mapping[str, Any]) -> list[str]:
@@ -279,5 +281,6 @@ def files_table(parts: Mapping[str, Row] | None = None) -> str:
         {
             "files": "{name}", "how many": "{files}", "run by their runtime": "{run}", "read": "{read}",
             "refused though they run": "{refused_run}", "compared": "{compared}", "wrong": "{wrong}",
+            "covered %": "{covered:.0f}",
         },
     )  # fmt: skip

@@ -26,6 +26,7 @@ Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 LoadValue = Callable[[str], "Array | None"]
 InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
+Recorded = Callable[[Node], "list[Tensor] | None"]
 
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
@@ -81,6 +82,8 @@ class Assembly:
         name: Of the graph.
         load: Reads a stored tensor's values, or gives None where the file does not hold them.
         infer_unknown: Output tensors of an operator outside the table, or None where they are unknown.
+        recorded: Output tensors of an operator as the file notes them, or None where it does not; taken where its sizes depend on
+            values that are computed at run time.
         strict: Whether an operator outside the table is an error.
         budget: What the import may take; nodes and known values are taken from it here.
     """
@@ -91,6 +94,7 @@ class Assembly:
         *,
         load: LoadValue = lambda name: None,
         infer_unknown: InferUnknown = lambda node, inputs: None,
+        recorded: Recorded = lambda node: None,
         strict: bool = False,
         budget: Budget | None = None,
     ) -> None:
@@ -103,6 +107,7 @@ class Assembly:
         self._inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
+        self._recorded = recorded
         self.strict = strict
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
@@ -308,7 +313,11 @@ class Assembly:
             tensors = entry.infer(view)
         except ModelError:
             self._explain_missing_value(entry, node)
-            raise
+            deciding = [name for at, name in enumerate(node.inputs) if name and at in entry.constants]
+            recorded = None if all(map(self.is_static, deciding)) else self._recorded(node)
+            if recorded is None:
+                raise
+            return recorded
         except MALFORMED as error:
             raise view.fail(f"the operator is malformed ({error})") from error
         if len(tensors) < len(node.outputs):

@@ -82,7 +82,14 @@ class Reading:
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.stored: dict[str, onnx.TensorProto] = {}
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, budget=budget)
+        self.assembly = Assembly(
+            name,
+            load=self._load,
+            infer_unknown=self._infer_unknown,
+            recorded=self._all_recorded,
+            strict=options.strict,
+            budget=budget,
+        )
         self.sequences: dict[str, list[str]] = {}
         self.absent: set[str] = set()
 
@@ -128,23 +135,28 @@ class Reading:
         pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
         return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in pairs)
 
+    def _recorded_tensors(self, node: Node) -> list[Tensor | None]:
+        """Return the outputs as the exporter recorded them, which belongs to the input shapes of the file, not to others."""
+        if self._resized:
+            return [None for _ in node.outputs]
+        return [tensor_type(self._recorded.get(name), self._sizes) if name else Tensor(()) for name in node.outputs]
+
+    def _all_recorded(self, node: Node) -> list[Tensor] | None:
+        found = [tensor for tensor in self._recorded_tensors(node) if tensor is not None]
+        return found if len(found) == len(node.outputs) else None
+
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
         inferred = _infer_by_schema(self._proto, node, inputs, self.opsets, self.assembly)
         if inferred is not None:
             return inferred
-        # Recorded shapes belong to the input shapes of the file, not to others given instead.
-        sizes = None if self._resized else self._sizes
-        recorded = [
-            Tensor(()) if not name else None if sizes is None else tensor_type(self._recorded.get(name), sizes)
-            for name in node.outputs
-        ]
+        recorded = self._recorded_tensors(node)
         missing = next((name for name, tensor in zip(node.outputs, recorded, strict=True) if tensor is None), None)
         if missing is not None:
             title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             why = (
                 "what the file says of its results holds for the sizes of the file, not for those of --shape; leave --shape out"
-                if sizes is None
+                if self._resized
                 else f"the file does not say what shape its output '{missing}' has; say it in the file: model.graph.value_info"
                 f".append(onnx.helper.make_tensor_value_info('{missing}', 1, [1, 64])), with its own sizes"
             )
