@@ -18,6 +18,7 @@ from benchmarks import (
     devices,
     differences,
     documents,
+    files,
     lineages,
     memory,
     outsiders,
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "choose": choose.choose,
     "decisions": decisions.decisions,
     "delegates": delegates.delegates,
+    "files": files.files,
     "documents": documents.documents,
 }
 

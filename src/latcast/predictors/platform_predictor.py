@@ -416,6 +416,10 @@ class PlatformPredictor:
 
     def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> list[str]:
         found = [*graph.notes]
+        if not graph.nodes:
+            found.append(
+                "the network computes nothing: its outputs are constants, inputs or empty; the latency is overhead alone"
+            )
         if graph.precision != self.platform.precision and graph.precision == "int8":
             found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"

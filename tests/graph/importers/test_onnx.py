@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -220,13 +220,30 @@ def test_sizes_can_be_given_for_dynamic_inputs_and_changed_for_others() -> None:
     [
         ({"z": (1, 3)}, "'z', which is no input; the inputs are: x"),
         ({"x": (1, 3, 1)}, "has 2 dimensions; the shape given for it has 3"),
-        ({"x": (1, 0)}, "there is nothing to predict"),
         ({"x": (1, -3)}, "expected sizes that are not negative"),
     ],
 )
 def test_shapes_that_do_not_fit_the_inputs_are_refused(shapes: dict[str, tuple[int, ...]], words: str) -> None:
     with pytest.raises(ModelError, match=words):
         load_graph(dynamic(("batch", 3)), shapes=shapes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "outputs"),
+    [
+        ([node("Constant", [], ["y"], value_ints=[1, 2])], {}, ()),
+        ([node("Identity", ["x"], ["y"])], {"x": (2, 3)}, ("x",)),
+        ([node("Relu", ["x"], ["r"]), node("Shape", ["r"], ["y"])], {"x": (2, 3)}, ()),
+        ([node("Slice", ["x", "zero", "zero"], ["y"])], {"x": (2, 3)}, ()),
+    ],
+    ids=["constant", "the input", "sizes", "no elements"],
+)
+def test_a_network_whose_outputs_take_no_computing_has_no_operators(
+    nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Sequence[int]], outputs: tuple[str, ...]
+) -> None:
+    graph = load_graph(model(nodes, inputs, ["y"], {"zero": integers(0)}))
+
+    assert (graph.nodes, graph.inputs, graph.outputs) == ((), tuple(inputs), outputs)
 
 
 def test_a_file_whose_initializers_are_inputs_too_has_only_the_real_inputs() -> None:

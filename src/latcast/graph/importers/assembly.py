@@ -28,6 +28,7 @@ Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int]]
 LoadValue = Callable[[str], "Array | None"]
 InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
+Recorded = Callable[[Node], "list[Tensor] | None"]
 
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
@@ -86,6 +87,8 @@ class Assembly:
         name: Of the graph.
         load: Reads a stored tensor's values, or gives None where the file does not hold them.
         infer_unknown: Output tensors of an operator outside the table, or None where they are unknown.
+        recorded: Output tensors of an operator as the file notes them, or None where it does not; taken where its sizes depend on
+            values that are computed at run time.
         strict: Whether an operator outside the table is an error.
         reserved: Names of the file's tensors, which no tensor made up here takes.
         budget: What the import may take; nodes and known values are taken from it here.
@@ -97,6 +100,7 @@ class Assembly:
         *,
         load: LoadValue = lambda name: None,
         infer_unknown: InferUnknown = lambda node, inputs: None,
+        recorded: Recorded = lambda node: None,
         strict: bool = False,
         reserved: Collection[str] = (),
         budget: Budget | None = None,
@@ -111,6 +115,7 @@ class Assembly:
         self._inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
+        self._recorded = recorded
         self.strict = strict
         self._reserved = reserved
         self._aliases: dict[str, str] = {}
@@ -392,7 +397,11 @@ class Assembly:
             tensors = entry.infer(view)
         except ModelError:
             self._explain_missing_value(entry, node)
-            raise
+            deciding = [name for at, name in enumerate(node.inputs) if name and at in entry.constants]
+            recorded = None if all(map(self.is_static, deciding)) else self._recorded(node)
+            if recorded is None:
+                raise
+            return recorded
         except MALFORMED as error:
             raise view.fail(f"the operator is malformed ({error})") from error
         if len(tensors) < len(node.outputs):
@@ -436,10 +445,10 @@ class Assembly:
     # The graph
 
     def finish(self, outputs: Iterable[str], *, precision: str = "fp32") -> Graph:
-        """Return the graph of the operators that the outputs depend on.
+        """Return the graph of the operators that the outputs depend on; none where they are constants, inputs or empty.
 
         Raises:
-            ModelError: An output that nothing makes, a network without operators, or one with numbers that no network has.
+            ModelError: An output that nothing makes, or numbers that no network has.
         """
         wanted = list(outputs)
         for name in wanted:
@@ -448,8 +457,6 @@ class Assembly:
         self.has_empty_outputs = any(not self.tensor(name).elements for name in wanted)
         wanted = [name for name in wanted if not self.is_static(name)]
         nodes = live_nodes(self.nodes, map(self.resolve, wanted))
-        if not nodes:
-            raise ModelError("the network has no operator that depends on an input; there is nothing to predict")
         final = self._output_names(wanted, {name for node in nodes for name in node.outputs})
         if final:
             nodes = [node.renamed(final) for node in nodes]

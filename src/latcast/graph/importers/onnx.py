@@ -85,8 +85,9 @@ class Reading:
         self.stored: dict[str, onnx.TensorProto] = {}
         made = {name for node in model.graph.node for name in node.output}
         self.assembly = Assembly(
-            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=made, budget=budget
-        )
+            name, load=self._load, infer_unknown=self._infer_unknown, recorded=self._all_recorded, strict=options.strict,
+            reserved=made, budget=budget,
+        )  # fmt: skip
         self.sequences: dict[str, list[str]] = {}
         self.absent: set[str] = set()
 
@@ -133,23 +134,28 @@ class Reading:
         pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
         return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in pairs)
 
+    def _recorded_tensors(self, node: Node) -> list[Tensor | None]:
+        """Return the outputs as the exporter recorded them, which belongs to the input shapes of the file, not to others."""
+        if self._resized:
+            return [None for _ in node.outputs]
+        return [tensor_type(self._recorded.get(name), self._sizes) if name else Tensor(()) for name in node.outputs]
+
+    def _all_recorded(self, node: Node) -> list[Tensor] | None:
+        found = [tensor for tensor in self._recorded_tensors(node) if tensor is not None]
+        return found if len(found) == len(node.outputs) else None
+
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of an operator outside the table: from ONNX's own inference, else as the exporter recorded them."""
         inferred = _infer_by_schema(self._proto, node, inputs, self.opsets, self.assembly)
         if inferred is not None:
             return inferred
-        # Recorded shapes belong to the input shapes of the file, not to others given instead.
-        sizes = None if self._resized else self._sizes
-        recorded = [
-            Tensor(()) if not name else None if sizes is None else tensor_type(self._recorded.get(name), sizes)
-            for name in node.outputs
-        ]
+        recorded = self._recorded_tensors(node)
         missing = next((name for name, tensor in zip(node.outputs, recorded, strict=True) if tensor is None), None)
         if missing is not None:
             title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
             why = (
                 "what the file says of its results holds for the sizes of the file, not for those of --shape; leave --shape out"
-                if sizes is None
+                if self._resized
                 else f"the file does not say what shape its output '{missing}' has; say it in the file: model.graph.value_info"
                 f".append(onnx.helper.make_tensor_value_info('{missing}', 1, [1, 64])), with its own sizes"
             )
@@ -302,7 +308,7 @@ def _inputs_of(graph: onnx.GraphProto, options: ModelOptions) -> list[ModelInput
     """Return the inputs as the file states them.
 
     Raises:
-        ModelError: There are none, or one is no tensor of numbers.
+        ModelError: One is no tensor of numbers.
     """
     found = []
     for value in _input_values(graph, {*(options.shapes or ()), *(options.values or ())}):
@@ -311,8 +317,6 @@ def _inputs_of(graph: onnx.GraphProto, options: ModelOptions) -> list[ModelInput
         sizes = tuple(size.dim_value if size.HasField("dim_value") else size.dim_param for size in stored.shape.dim)
         dtype = tensor_dtype(stored.elem_type, value.name)
         found.append(ModelInput(value.name, (sizes,) if stored.HasField("shape") else ANY_RANK, dtype))
-    if not found:
-        raise ModelError("the network has no inputs; its outputs are constant")
     return found
 
 

@@ -264,7 +264,7 @@ def with_precision(graph: Graph) -> Graph:
     if not work:
         for node in graph.nodes:
             work[_kind(graph, node)] += sum(graph.tensors[name].elements for name in node.outputs if name)
-    precision = work.most_common(1)[0][0]
+    precision = max(work, key=work.__getitem__, default="fp32")
     return graph if precision == graph.precision else replace(graph, precision=precision)
 
 
