@@ -7,8 +7,7 @@ that a layer computes along with it is an operator of its own; Split layers, whi
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,17 @@ from latcast.errors import LatcastError, ModelError
 from latcast.graph.importers import ModelOptions
 from latcast.graph.importers.assembly import MALFORMED, Assembly
 from latcast.graph.importers.input_sizes import ModelInput, read_sized
-from latcast.graph.importers.ncnn_file import ParamLayer, read_layers
+from latcast.graph.importers.ncnn_expression import evaluate_sizes
+from latcast.graph.importers.ncnn_file import SHAPES, ParamLayer, read_layers
 from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor
 from latcast.graph.limits import Budget
+from latcast.graph.ncnn_codes import ARRAY_KEY
 from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
 
 Attributes = dict[str, AttributeValue]
 
 DOMAIN = "ncnn"
 """The domain of layers that ONNX has no words for."""
-
-_INT8_TERM: Mapping[str, int] = {"Convolution": 8, "ConvolutionDepthWise": 8, "InnerProduct": 8, "Gemm": 18}
 
 
 class NcnnImporter:
@@ -80,9 +79,13 @@ class NcnnReading:
         self.layers = layers
         stated = {top: (1, *_input_shape(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
+        self.resized = any(len(stated[name]) > 1 for name in self.shapes)
+        """Whether shapes that the file states do not hold."""
         tops = {top for layer in layers for top in layer.tops}
         self.assembly = Assembly(name, infer_unknown=self._infer_unknown, strict=options.strict, reserved=tops)
         self.blobs: dict[str, Blob] = {}
+        self.int8_layers: list[bool] = []
+        """Of each layer with weights, whether it computes in int8."""
         self._reshaped: dict[tuple[str, Shape], str] = {}
         self._unknown: list[Tensor] | None = None
 
@@ -96,8 +99,10 @@ class NcnnReading:
                 conversion = Conversion(self, layer)
                 if layer.kind == "Input":
                     self._add_input(layer)
-                elif convert is None or convert(conversion) is NotImplemented:
+                elif convert is None:
                     conversion.keep_unknown(conversion.stated_shapes())
+                else:
+                    convert(conversion)
                 missing = [top for top in layer.tops if top not in self.blobs and layer.kind != "Noop"]
                 if missing:
                     raise ModelError(f"it names {len(layer.tops)} outputs, of which it makes {len(layer.tops) - len(missing)}")
@@ -107,19 +112,15 @@ class NcnnReading:
                 raise ModelError(f"line {layer.line}: {layer.kind} '{layer.name}' is malformed ({error})") from error
         if not self.assembly.nodes:
             raise ModelError("the network has no layer that computes anything; there is nothing to predict")
-        graph = self.assembly.finish(self._outputs(), precision=self._precision())
+        precision = "int8" if 2 * sum(self.int8_layers) > len(self.int8_layers) else "fp32"
+        graph = self.assembly.finish(self._outputs(), precision=precision)
         return remove_identities(merge_reshapes(graph))
 
     def _outputs(self) -> list[str]:
         """Return the blobs that no layer reads; a blob that a Noop reads leaves the network."""
         read = {blob for layer in self.layers if layer.kind != "Noop" for blob in layer.bottoms}
         ends = [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read]
-        return list(dict.fromkeys(self.blobs[top].tensor for top in ends))
-
-    def _precision(self) -> str:
-        """Return int8 where most of the layers with weights compute in it, else fp32."""
-        terms = Counter(bool(layer.integer(term)) for layer in self.layers if (term := _INT8_TERM.get(layer.kind)))
-        return "int8" if terms[True] > terms[False] else "fp32"
+        return ends
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
         return self._unknown
@@ -161,9 +162,18 @@ class NcnnReading:
     def keep_unknown(self, node: Node, shapes: Sequence[Shape] | None) -> None:
         self._unknown = None if shapes is None else [Tensor((1, *shape)) for shape in shapes]
         if shapes is None and not self.assembly.strict:
+            if any(mark in node.op_type for mark in ".:"):
+                raise ModelError(
+                    "ncnn has no such layer: pnnx leaves an operator that it cannot convert under its name in PyTorch; "
+                    "give the ONNX or PyTorch model that the file was made from"
+                )
+            advice = "write the sizes of the inputs and of its outputs into the file"
+            if not self.resized:
+                hint = f"{ARRAY_KEY - SHAPES}={4 * len(node.outputs)}" + ",3,W,H,C" * len(node.outputs)
+                advice = f"append its outputs' sizes to its line, with width, height and channels for the letters: {hint}"
             raise ModelError(
-                "latcast does not know this layer, and the file does not say what shape it gives; "
-                "ncnnoptimize writes the shapes of an ordinary network into its file"
+                "latcast does not know this layer, and the file does not say what shape it gives"
+                f"{' for inputs of these sizes' if self.resized else ''}; {advice}"
             )
         self.assembly.add(node)
 
@@ -199,19 +209,28 @@ class Conversion:
 
     def stated_shapes(self) -> list[Shape] | None:
         """Return the sizes of the output where the file states them; they do not hold where other input sizes are given."""
-        return None if self.reading.shapes else self.layer.stated_shapes()
+        return None if self.reading.resized else self.layer.stated_shapes()
 
     def _blob(self, position: int) -> Blob:
         if position >= len(self.layer.bottoms):
             raise ModelError(f"it reads {len(self)} blobs, expected {position + 1}")
         return self.reading.blob(self.layer.bottoms[position])
 
-    def weight(self, *shape: int) -> str:
+    def computes_in_int8(self, key: int) -> None:
+        """Note a layer with weights, which computes in int8 where this parameter is set."""
+        self.reading.int8_layers.append(bool(self.integer(key)))
+
+    def sizes_by(self, key: int) -> list[int]:
+        """Return the sizes that an expression gives; empty where there is none."""
+        text = self.layer.params.get(key)
+        return evaluate_sizes(text, [self.shape(position) for position in range(len(self))]) if isinstance(text, str) else []
+
+    def weight(self, *shape: int, dtype: str = "float32") -> str:
         """Add a learned tensor and return its name."""
         if min(shape, default=1) <= 0:
             raise ModelError(f"its weights would have the shape {list(shape)}; is the file damaged?")
         name = self.assembly.fresh(f"{self.layer.name}_weight")
-        self.assembly.add_stored(name, Tensor(tuple(shape)))
+        self.assembly.add_stored(name, Tensor(tuple(shape), dtype))
         return name
 
     def scalar(self, value: float) -> str:
@@ -220,6 +239,18 @@ class Conversion:
     def op(self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None) -> str:
         """Add an operator whose result is not an output of the layer."""
         return self.assembly.op(op_type, inputs, attributes, name=self.layer.name)
+
+    def several(self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None, count: int = 1) -> list[str]:
+        """Add an operator of ONNX, or the plain ones that it stands for, and return its results."""
+        # Few networks have such layers.
+        from latcast.graph.importers.onnx_contrib import expand
+        from latcast.graph.importers.onnx_opset import without_trailing_gaps
+
+        outputs = tuple(self.assembly.fresh(f"{self.layer.name}_{op_type.lower()}") for _ in range(count))
+        node = Node(op_type, self.layer.name, without_trailing_gaps(tuple(inputs)), outputs, attributes or {})
+        if not expand(node, self.assembly, self.assembly.add):
+            self.assembly.add(node)
+        return list(outputs)
 
     def reshape(self, tensor: str, shape: Sequence[int]) -> str:
         return self.op("Reshape", [tensor, self.assembly.constant(list(shape), "int64")])
@@ -235,7 +266,10 @@ class Conversion:
     def is_output(self, tensor: str, shape: Sequence[int] | None = None, position: int = 0) -> None:
         """Make a tensor the layer's output."""
         found = self.assembly.tensor(tensor).shape[1:] if shape is None else shape
-        self.reading.add_blob(self.layer.tops[position], tensor, tuple(found) or (1,))
+        name = self.layer.tops[position]
+        self.reading.add_blob(name, tensor, tuple(found) or (1,))
+        if not self.assembly.exists(name):
+            self.assembly.alias(name, tensor)
 
     def keep_unknown(self, shapes: Sequence[Shape] | None) -> None:
         """Keep the layer as an operator that latcast does not know; ``shapes`` are the blobs that it writes."""

@@ -20,10 +20,13 @@ Number = int | float
 NOT_GIVEN = -233
 """Number that ncnn writes where it follows from the others."""
 
+_PNNX = ("pnnx.Input", "pnnx.Attribute", "pnnx.Output")
+"""What stands in the files in which PNNX keeps a network before it makes ncnn's of it, which begin with the same number."""
+
 _MOST_BYTES = 16_000_000
 _MOST_NAME, _MOST_DIGITS, _MOST_ITEMS = 255, 32, 4096
 _MOST_INTEGER = 2**31
-_SHAPES = 30
+SHAPES = 30
 """The parameter in which tools state the shapes of what a layer writes: rank, w, h, c of each."""
 
 
@@ -72,7 +75,7 @@ class ParamLayer:
 
     def stated_shapes(self) -> list[tuple[int, ...]] | None:
         """Return the shapes of its outputs, outermost axis first, where the file states them all."""
-        numbers = self.integers(_SHAPES)
+        numbers = self.integers(SHAPES)
         if len(numbers) != 4 * len(self.tops):
             return None
         shapes = [
@@ -123,6 +126,8 @@ def _parse(number: int, text: str) -> ParamLayer:
     if len(fields) < 4 or not all(count.isascii() and count.isdigit() and len(count) <= 6 for count in fields[2:4]):
         raise ModelError("expected a layer: type, name, number of inputs, number of outputs, their names, parameters")
     kind, name, reads, writes = fields[0], fields[1], int(fields[2]), int(fields[3])
+    if kind in _PNNX:
+        raise ModelError(f"found {kind}: this is PNNX's own file (.pnnx.param); give the .ncnn.param beside it")
     if len(fields) < 4 + reads + writes:
         raise ModelError(f"found {len(fields) - 4} fields after the counts, expected {reads} inputs and {writes} outputs first")
     names = fields[4 : 4 + reads + writes]

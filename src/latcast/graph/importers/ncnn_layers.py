@@ -1,4 +1,4 @@
-"""ncnn's layers in ONNX's vocabulary: windows, products, normalisation, single elements.
+"""ncnn's layers in ONNX's vocabulary: single elements, normalisation, reductions, boxes; and the table of all layers.
 
 What each layer's numbered parameters mean is said in ncnn's ``docs/developer-guide/operators.md``, and what they do where they
 are left out in its ``src/layer``.
@@ -8,286 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
 
 from latcast.errors import ModelError
+from latcast.graph.importers import ncnn_products as products
+from latcast.graph.importers import ncnn_windows as windows
 from latcast.graph.importers.ncnn import Attributes, Conversion
 from latcast.graph.importers.ncnn_file import NOT_GIVEN
-from latcast.graph.importers.ncnn_movement import MOVEMENT
-from latcast.graph.ir import Shape
+from latcast.graph.importers.ncnn_movement import MOVEMENT, axis_of
+from latcast.graph.importers.ncnn_windows import hard_swish, positive
+from latcast.graph.ir import Node, Shape
 from latcast.graph.ncnn_codes import BINARY_OPS, OWN_LAYERS, REDUCTIONS, UNARY_OPS
 
-Convert = Callable[[Conversion], Any]
-"""Adds the layer to the graph; NotImplemented where this form of it has no counterpart."""
-
-_SAME_UPPER, _SAME_LOWER = -233, -234
-
-
-def _pair(c: Conversion, width: int, height: int, default: int) -> tuple[int, int]:
-    """Return (height, width); the height is the width unless it is given."""
-    first = c.integer(width, default)
-    return c.integer(height, first), first
-
-
-def _pads(c: Conversion, left: int, top: int, right: int, bottom: int) -> tuple[int, int, int, int]:
-    """Return (top, left, bottom, right); the default is the left one, for the bottom the top one."""
-    first = c.integer(left, 0)
-    above = c.integer(top, first)
-    return above, first, c.integer(bottom, above), c.integer(right, first)
-
-
-def _same_pads(sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], *, upper: bool) -> tuple[int, ...]:
-    """Return pads that let a window give ceil(size / stride) numbers; the odd one at the end, or at the beginning."""
-    begins, ends = [], []
-    for size, extent, stride in zip(sizes, extents, strides, strict=True):
-        total = max(extent + (size - 1) // stride * stride - size, 0)
-        small, large = total // 2, total - total // 2
-        begins.append(small if upper else large)
-        ends.append(large if upper else small)
-    return (*begins, *ends)
-
-
-def _positive(**numbers: Sequence[int]) -> None:
-    for name, values in numbers.items():
-        if min(values) <= 0 or max(values) >= 2**31:
-            raise ModelError(f"its {name} is {list(values)}, expected positive numbers")
-
-
-def _activated(c: Conversion, op_type: str, inputs: Sequence[str], attributes: Attributes | None, shape: Shape | None) -> None:
-    """Add a product, and the activation of parameters 9 (type) and 10 (its numbers)."""
-    kind, numbers = c.integer(9), c.numbers(10)
-    if kind == 0:
-        c.result(op_type, inputs, attributes, shape=shape)
-        return
-    x = c.op(op_type, inputs, attributes)
-    if kind == 1:
-        c.result("Relu", [x], shape=shape)
-    elif kind == 2:
-        c.result("LeakyRelu", [x], {"alpha": float(numbers[0])}, shape=shape)
-    elif kind == 3:
-        c.result("Clip", [x, c.scalar(numbers[0]), c.scalar(numbers[1])], shape=shape)
-    elif kind == 4:
-        c.result("Sigmoid", [x], shape=shape)
-    elif kind == 5:
-        c.result("Mish", [x], shape=shape)
-    elif kind == 6:
-        _hard_swish(c, x, *(float(number) for number in numbers), shape=shape)
-    else:
-        raise ModelError(f"its activation is {kind}, expected one of 0 to 6")
-
-
-def _bias(c: Conversion, given: int, size: int) -> list[str]:
-    return [c.weight(size)] if given else []
-
-
-def _convolution(c: Conversion) -> Any:
-    """Add Convolution or ConvolutionDepthWise, of one spatial axis too; 1x1 on a vector runs on (1, C, 1, 1)."""
-    if c.integer(19):
-        return NotImplemented
-    rank = 1 if c.layer.kind.endswith("1D") else 2
-    kernel, dilations = _pair(c, 1, 11, 0)[2 - rank :], _pair(c, 2, 12, 1)[2 - rank :]
-    strides, outputs = _pair(c, 3, 13, 1)[2 - rank :], c.integer(0)
-    group = max(c.integer(7, 1), 1) if "DepthWise" in c.layer.kind else 1
-    _positive(kernel=kernel, dilations=dilations, strides=strides, outputs=[outputs], group=[group])
-    inputs = c.integer(6) // (outputs * prod(kernel)) * group
-    shape = c.shape()
-    vector = len(shape) == 1 and prod(kernel) == 1
-    shape = (*shape, *(1,) * rank) if vector else shape
-    if len(shape) != rank + 1 or inputs != shape[0] or c.integer(6) * group != inputs * outputs * prod(kernel):
-        raise ModelError(
-            f"its {c.integer(6)} weights make {outputs} outputs of {inputs} channels with a kernel of {list(kernel)}, "
-            f"but it reads {list(shape)}"
-        )
-    if c.integer(4) in (_SAME_UPPER, _SAME_LOWER):
-        extents = [dilation * (size - 1) + 1 for size, dilation in zip(kernel, dilations, strict=True)]
-        pads = _same_pads(shape[1:], extents, strides, upper=c.integer(4) == _SAME_UPPER)
-    elif rank == 1:
-        pads = (c.integer(4), c.integer(15, c.integer(4)))
-    else:
-        pads = _pads(c, 4, 14, 15, 16)
-    x = c.shaped((1, *shape))
-    attributes: Attributes = {
-        "kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations, "group": group,
-    }  # fmt: skip
-    weights = [c.weight(outputs, inputs // group, *kernel), *_bias(c, c.integer(5), outputs)]
-    _activated(c, "Conv", [x, *weights], attributes, (outputs,) if vector else None)
-    return None
-
-
-def _deconvolution(c: Conversion) -> Any:
-    if c.integer(28):
-        return NotImplemented
-    kernel, dilations, strides = _pair(c, 1, 11, 0), _pair(c, 2, 12, 1), _pair(c, 3, 13, 1)
-    outputs, extra = c.integer(0), (c.integer(19, c.integer(18)), c.integer(18))
-    group = max(c.integer(7, 1), 1) if "DepthWise" in c.layer.kind else 1
-    _positive(kernel=kernel, dilations=dilations, strides=strides, outputs=[outputs], group=[group])
-    shape = c.shape()
-    if len(shape) != 3 or c.integer(6) * group != shape[0] * outputs * prod(kernel):
-        raise ModelError(
-            f"its {c.integer(6)} weights do not make {outputs} channels of {list(shape)} with a kernel of {list(kernel)}"
-        )
-    pads = (0, 0, 0, 0)
-    if c.integer(4) not in (_SAME_UPPER, _SAME_LOWER):
-        pads = _pads(c, 4, 14, 15, 16)
-    elif c.integer(20) > 0 and c.integer(21) > 0:
-        full = [
-            (size - 1) * stride + dilation * (k - 1) + 1 + more
-            for size, stride, dilation, k, more in zip(shape[1:], strides, dilations, kernel, extra, strict=True)
-        ]
-        surplus = [max(size - wanted, 0) for size, wanted in zip(full, (c.integer(21), c.integer(20)), strict=True)]
-        small, large = [total // 2 for total in surplus], [total - total // 2 for total in surplus]
-        first, last = (small, large) if c.integer(4) == _SAME_UPPER else (large, small)
-        pads = (first[0], first[1], last[0], last[1])
-    attributes: Attributes = {
-        "kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations, "group": group,
-    }  # fmt: skip
-    if any(extra):
-        attributes["output_padding"] = extra
-    weights = [c.weight(shape[0], outputs // group, *kernel), *_bias(c, c.integer(5), outputs)]
-    _activated(c, "ConvTranspose", [c.plain(), *weights], attributes, None)
-    return None
-
-
-_FULL, _VALID, _POOL_SAME_UPPER = 0, 1, 2
-
-
-def _pooling(c: Conversion) -> Any:
-    """Pool over windows, over the whole map (to a vector), or over as many parts as are stated (adaptive)."""
-    average, shape = c.integer(0) == 1, c.shape()
-    if c.integer(4):
-        x = c.shaped((1, *shape)) if len(shape) == 3 else c.shaped((1, shape[0], *shape[1:], *(1,) * (3 - len(shape))))
-        c.result("GlobalAveragePool" if average else "GlobalMaxPool", [x], shape=shape[:1])
-        return None
-    if len(shape) != 3:
-        raise ModelError(f"it reads {list(shape)}, expected three axes")
-    kind = "AveragePool" if average else "MaxPool"
-    if c.integer(7):
-        wanted = _pair(c, 8, 18, 0)
-        sizes = tuple(size if goal in (NOT_GIVEN, 0) else goal for goal, size in zip(wanted, shape[1:], strict=True))
-        if min(sizes) <= 0 or any(size % goal for size, goal in zip(shape[1:], sizes, strict=True)):
-            return NotImplemented
-        window = tuple(size // goal for size, goal in zip(shape[1:], sizes, strict=True))
-        c.result(kind, [c.plain()], {"kernel_shape": window, "strides": window, "pads": (0, 0, 0, 0)})
-        return None
-    kernel, strides, mode = _pair(c, 1, 11, 0), _pair(c, 2, 12, 1), c.integer(5)
-    _positive(kernel=kernel, strides=strides)
-    attributes: Attributes = {"kernel_shape": kernel, "strides": strides}
-    if mode in (_FULL, _VALID):
-        pads = _pads(c, 3, 13, 14, 15)
-        attributes["pads"] = pads
-        if mode == _FULL:
-            attributes |= _full_windows(shape[1:], kernel, strides, pads)
-    else:
-        attributes["pads"] = _same_pads(shape[1:], kernel, strides, upper=mode == _POOL_SAME_UPPER)
-    if average:
-        attributes["count_include_pad"] = int(bool(c.integer(6)))
-    c.result(kind, [c.plain()], attributes)
-    return None
-
-
-def _full_windows(sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], pads: tuple[int, ...]) -> Attributes:
-    """Round the output size up; pad instead where the last window begins beyond the input, which ONNX leaves out."""
-    missing = [-(size + pads[axis] + pads[axis + 2] - kernel[axis]) % strides[axis] for axis, size in enumerate(sizes)]
-    if not any(missing):
-        return {}
-    ends = [
-        (size + pads[axis] + pads[axis + 2] + missing[axis] - kernel[axis]) < size + pads[axis] for axis, size in enumerate(sizes)
-    ]
-    return {"ceil_mode": 1} if all(ends) else {"pads": (*pads[:2], pads[2] + missing[0], pads[3] + missing[1])}
-
-
-def _inner_product(c: Conversion) -> None:
-    """Add the Gemm of a vector; several rows that are as long as its weights get a product each."""
-    outputs, stored, shape = c.integer(0), c.integer(2), c.shape()
-    _positive(outputs=[outputs])
-    inputs = stored // outputs
-    if len(shape) == 2 and shape[1] == inputs and shape[0] > 1:
-        _product(c, c.plain(), inputs, outputs, c.integer(1))
-        return
-    if prod(shape) != inputs or inputs * outputs != stored:
-        raise ModelError(f"its {stored} weights make {outputs} outputs of {inputs} inputs, but it reads {list(shape)}")
-    weights = [c.weight(outputs, inputs), *_bias(c, c.integer(1), outputs)]
-    _activated(c, "Gemm", [c.shaped((1, inputs)), *weights], {"transB": 1}, None)
-
-
-def _product(c: Conversion, x: str, inputs: int, outputs: int, bias: int) -> None:
-    if bias:
-        _activated(c, "Add", [c.op("MatMul", [x, c.weight(inputs, outputs)]), c.weight(outputs)], None, None)
-    else:
-        _activated(c, "MatMul", [x, c.weight(inputs, outputs)], None, None)
-
-
-def _gemm(c: Conversion) -> Any:
-    """Add a MatMul and the broadcast addition; operands are stored, or are read."""
-    if c.integer(14) or c.number(0, 1.0) != 1.0 or c.number(1, 1.0) != 1.0 or len(c) < 1:
-        return NotImplemented
-    left, right, third = (bool(c.integer(key)) for key in (4, 5, 6))
-    rows, columns, inner = (c.integer(key) for key in (7, 8, 9))
-    read = 0
-    sides = []
-    for stored, transposed, shape in ((left, c.integer(2), (rows, inner)), (right, c.integer(3), (inner, columns))):
-        if stored:
-            sides.append(c.weight(*shape))
-            continue
-        if len(c.shape(read)) > 3:
-            return NotImplemented
-        name = c.plain(read) if len(c.shape(read)) > 1 else c.shaped((1, 1, *c.shape(read)), read)
-        rank = len(c.assembly.tensor(name).shape)
-        read += 1
-        sides.append(c.op("Transpose", [name], {"perm": (*range(rank - 2), rank - 1, rank - 2)}) if transposed else name)
-    if third:
-        shapes = {0: (1,), 1: (rows, 1), 2: (rows, 1), 3: (rows, columns), 4: (columns,)}
-        kind = c.integer(10)
-        if kind == -1:
-            c.result("MatMul", sides)
-        else:
-            c.result("Add", [c.op("MatMul", sides), c.weight(*shapes[kind])])
-    elif len(c) > read:
-        c.result("Add", [c.op("MatMul", sides), c.plain(read)])
-    else:
-        c.result("MatMul", sides)
-    return None
-
-
-def _matmul(c: Conversion) -> None:
-    rank = max(len(c.shape(0)), len(c.shape(1)), 2)
-    sides = []
-    for position in (0, 1):
-        shape = c.shape(position)
-        if len(shape) == 1:
-            shape = (1, *shape) if position == 0 else (*shape, 1)
-        name = c.shaped((1, *(1,) * (rank - len(shape)), *shape), position)
-        if position and c.integer(0):
-            name = c.op("Transpose", [name], {"perm": (*range(rank - 1), rank, rank - 1)})
-        sides.append(name)
-    c.result("MatMul", sides)
-
-
-def _attention(c: Conversion) -> None:
-    """Add queries, keys and values of one blob or several, scores, softmax, the mixture, and a product after it."""
-    width, heads = c.integer(0), c.integer(1)
-    _positive(width=[width], heads=[heads])
-    if width % heads:
-        raise ModelError(f"{width} channels do not part into {heads} heads")
-    masked = bool(c.integer(5))
-    given = len(c) - masked
-    positions = (0, min(1, given - 1), max(given - 1, 0) if given < 3 else 2)
-    parts = []
-    for index, position in enumerate(positions):
-        tokens, size = c.shape(position)
-        if index == 0:
-            queries, query_size = tokens, size
-        x = c.op("Add", [c.op("MatMul", [c.plain(position), c.weight(size, width)]), c.weight(width)])
-        x = c.reshape(x, (1, tokens, heads, width // heads))
-        parts.append(c.op("Transpose", [x], {"perm": (0, 2, 3, 1) if index == 1 else (0, 2, 1, 3)}))
-    scaled = c.op("Mul", [parts[0], c.scalar(c.number(6, (width // heads) ** -0.5))])
-    scores = c.op("MatMul", [scaled, parts[1]])
-    if masked:
-        scores = c.op("Add", [scores, c.plain(len(c) - 1)])
-    mixed = c.op("MatMul", [c.op("Softmax", [scores], {"axis": -1}), parts[2]])
-    mixed = c.reshape(c.op("Transpose", [mixed], {"perm": (0, 2, 1, 3)}), (1, queries, width))
-    c.result("Add", [c.op("MatMul", [mixed, c.weight(width, query_size)]), c.weight(query_size)])
-
+Convert = Callable[[Conversion], None]
+"""Adds the layer to the graph."""
 
 # Single elements
 
@@ -314,14 +47,6 @@ def _clip(c: Conversion) -> None:
     c.result("Clip", [c.input(), c.scalar(low), c.scalar(high)], shape=c.shape())
 
 
-def _hard_swish(c: Conversion, x: str, alpha: float = 0.2, beta: float = 0.5, *, shape: Shape | None) -> None:
-    """x * hard sigmoid; of 1/6 and 0.5 one operator."""
-    if abs(alpha - 1 / 6) < 1e-4 and abs(beta - 0.5) < 1e-4:
-        c.result("HardSwish", [x], shape=shape)
-    else:
-        c.result("Mul", [x, c.op("HardSigmoid", [x], {"alpha": alpha, "beta": beta})], shape=shape)
-
-
 def _swish(c: Conversion) -> None:
     """Add x * sigmoid(x), as exporters write it."""
     c.result("Mul", [c.input(), c.op("Sigmoid", [c.input()])], shape=c.shape())
@@ -333,7 +58,7 @@ def _gelu(c: Conversion) -> None:
 
 def _prelu(c: Conversion) -> None:
     count = c.integer(0)
-    _positive(slopes=[count])
+    positive(slopes=[count])
     c.result("PRelu", [c.plain(), c.weight(*_channel_shape(count, c.shape()))])
 
 
@@ -344,32 +69,51 @@ def _channel_shape(count: int, shape: Shape) -> Shape:
     return (count, *(1,) * (len(shape) - 1))
 
 
-_SQUARE, _RECIPROCAL_ROOT = 4, 6
-_UNARY: Mapping[int, str] = {**{number: name for name, number in UNARY_OPS.items()}, 16: "Tanh"}
-_BINARY: Mapping[int, tuple[str, bool]] = {
-    **{exchanged: (name, True) for name, (_, exchanged) in BINARY_OPS.items()},
-    **{forward: (name, False) for name, (forward, _) in BINARY_OPS.items()},
-}
-"""Parameter 0 of BinaryOp to the operator, and whether its operands are exchanged."""
+_UNARY: Mapping[int, Sequence[str]] = {
+    **{number: (name,) for name, number in UNARY_OPS.items()},
+    6: ("Sqrt", "Reciprocal"), 16: ("Tanh",), 17: ("Log", "Mul"), 19: ("Floor",), 21: ("Exp", "Sub"), 27: ("Add", "Log"),
+}  # fmt: skip
+"""Parameter 0 of UnaryOp to the operators that compute it one after the other, or as much as it; BINARY ones with a number."""
+
+_BINARY: Mapping[int, tuple[Sequence[str], bool]] = {
+    **{exchanged: ((name,), True) for name, (_, exchanged) in BINARY_OPS.items()},
+    **{forward: ((name,), False) for name, (forward, _) in BINARY_OPS.items()},
+    **{
+        number: (names, number == exchanged)
+        for names, forward, exchanged in (
+            (("Div", "Atan"), 10, 11), (("Mod",), 12, 13), (("Sub", "Exp", "Log"), 14, 14), (("Div", "Floor"), 15, 16),
+            (("Mod",), 17, 18),
+        )
+        for number in (forward, exchanged)
+    },
+}  # fmt: skip
+"""Parameter 0 of BinaryOp to the operators that compute it, and whether its operands are exchanged."""
 
 
-def _unary(c: Conversion) -> Any:
+def _chain(c: Conversion, x: str, names: Sequence[str], shape: Shape) -> None:
+    """Add operators one after the other; one of two operands takes a number as the second."""
+    for name in names:
+        inputs = [x, c.scalar(1.0)] if name in BINARY_OPS else [x]
+        if name is names[-1]:
+            c.result(name, inputs, shape=shape)
+        else:
+            x = c.op(name, inputs)
+
+
+def _unary(c: Conversion) -> None:
     kind = c.integer(0)
-    if kind == _SQUARE:
+    if kind == 4:
         c.result("Mul", [c.input(), c.input()], shape=c.shape())
-    elif kind == _RECIPROCAL_ROOT:
-        c.result("Reciprocal", [c.op("Sqrt", [c.input()])], shape=c.shape())
     elif kind in _UNARY:
-        c.result(_UNARY[kind], [c.input()], shape=c.shape())
+        _chain(c, c.input(), _UNARY[kind], c.shape())
     else:
-        return NotImplemented
-    return None
+        raise ModelError(f"its operation is number {kind}, expected one of 0 to {max(_UNARY)}")
 
 
-def _binary(c: Conversion) -> Any:
+def _binary(c: Conversion) -> None:
     if c.integer(0) not in _BINARY:
-        return NotImplemented
-    op_type, exchanged = _BINARY[c.integer(0)]
+        raise ModelError(f"its operation is number {c.integer(0)}, expected one of 0 to {max(_BINARY)}")
+    names, exchanged = _BINARY[c.integer(0)]
     if c.integer(1) or len(c) == 1:
         sides, shape = [c.input(), c.scalar(c.number(2, 0.0))], c.shape()
     else:
@@ -377,8 +121,49 @@ def _binary(c: Conversion) -> Any:
         shapes = [_broadcast(first, second), _broadcast(second, first)]
         sides = [c.shaped((1, *shapes[position]), position) for position in (0, 1)]
         shape = tuple(max(pair) for pair in zip(*shapes, strict=True))
-    c.result(op_type, sides[::-1] if exchanged else sides, shape=shape)
-    return None
+    sides = sides[::-1] if exchanged else sides
+    if len(names) == 1:
+        c.result(names[0], sides, shape=shape)
+    else:
+        _chain(c, c.op(names[0], sides), names[1:], shape)
+
+
+def _power_series(op_type: str) -> Convert:
+    """Return what reads Exp, Log or Power: the function of shift + scale * x, to a base or to a power."""
+
+    def convert(c: Conversion) -> None:
+        x, base, scale, shift = c.input(), c.number(0, 1.0 if op_type == "Pow" else -1.0), c.number(1, 1.0), c.number(2, 0.0)
+        rebased = op_type != "Pow" and base != -1.0
+        if scale != 1.0 or (rebased and op_type == "Exp"):
+            x = c.op("Mul", [x, c.scalar(scale)])
+        if shift:
+            x = c.op("Add", [x, c.scalar(shift)])
+        if op_type == "Log" and rebased:
+            x = c.op("Log", [x])
+            c.result("Mul", [x, c.scalar(base)], shape=c.shape())
+        elif op_type == "Pow" and base == 1.0:
+            c.is_output(x, c.shape())
+        else:
+            c.result(op_type, [x, c.scalar(base)] if op_type == "Pow" else [x], shape=c.shape())
+
+    return convert
+
+
+def _threshold(c: Conversion) -> None:
+    """Add 1 where an element is larger than a number, else 0."""
+    c.result("Cast", [c.op("Greater", [c.input(), c.scalar(c.number(0, 0.0))])], {"to": 1}, shape=c.shape())
+
+
+def _gated(c: Conversion) -> None:
+    """Multiply one half by the sigmoid of the other."""
+    shape = c.shape()
+    axis = axis_of(c.integer(0) if len(shape) > 1 else 0, len(shape))
+    if shape[axis] % 2:
+        raise ModelError(f"it halves axis {axis} of {list(shape)}, expected an even number")
+    outputs = tuple(c.assembly.fresh(f"{c.layer.name}_half") for _ in range(2))
+    sizes = c.assembly.constant([shape[axis] // 2] * 2, "int64")
+    c.assembly.add(Node("Split", c.layer.name, (c.plain(), sizes), outputs, {"axis": axis + 1}))
+    c.result("Mul", [outputs[0], c.op("Sigmoid", [outputs[1]])])
 
 
 def _broadcast(shape: Shape, other: Shape) -> Shape:
@@ -410,7 +195,7 @@ def _batch_norm(c: Conversion) -> None:
     c.result("BatchNormalization", [c.plain(), *(c.weight(channels) for _ in range(4))], {"epsilon": c.number(1, 0.0)})
 
 
-def _scale(c: Conversion) -> Any:
+def _scale(c: Conversion) -> None:
     """Scale by one factor (and add one term) a channel, stored or read."""
     count = c.integer(0)
     if count == NOT_GIVEN:
@@ -453,14 +238,12 @@ def _group_norm(c: Conversion) -> None:
     c.result(op_type, [c.plain(), c.weight(size), c.weight(size)], attributes)
 
 
-def _lrn(c: Conversion) -> Any:
-    if c.integer(0):
-        return NotImplemented
+def _lrn(c: Conversion) -> None:
+    """Normalise by neighbouring channels; by neighbours in the same channel, as many are added up."""
     attributes: Attributes = {
         "size": c.integer(1, 5), "alpha": c.number(2, 1.0), "beta": c.number(3, 0.75), "bias": c.number(4, 1.0),
     }  # fmt: skip
     c.result("LRN", [c.plain()], attributes)
-    return None
 
 
 def _normalize(c: Conversion) -> None:
@@ -479,27 +262,72 @@ def _softmax(c: Conversion) -> None:
 _REDUCTION_OPS: Mapping[int, str] = {number: name for name, number in REDUCTIONS.items()}
 
 
-def _reduction(c: Conversion) -> Any:
+def _reduction(c: Conversion) -> None:
     op_type, rank, keeps = _REDUCTION_OPS.get(c.integer(0)), len(c.shape()), bool(c.integer(4))
     if op_type is None:
-        return NotImplemented
+        raise ModelError(f"its operation is number {c.integer(0)}, expected one of 0 to {max(_REDUCTION_OPS)}")
     axes = range(rank) if c.integer(1, 1) else sorted({axis % rank for axis in c.integers(3)})
     if not axes:
         raise ModelError("it names no axis")
     shape = [1 if axis in axes else size for axis, size in enumerate(c.shape()) if keeps or axis not in axes]
     attributes: Attributes = {"axes": tuple(axis + 1 for axis in axes), "keepdims": int(keeps)}
     c.result(op_type, [c.plain()], attributes, shape=shape or (1,))
-    return None
 
 
-# What ONNX has no operator for
+def _statistics(c: Conversion) -> None:
+    """Reduce each channel to its mean, and its standard deviation."""
+    channels, *rest = c.shape()
+    axes: Attributes = {"axes": tuple(range(2, 2 + len(rest))), "keepdims": 1}
+    mean = c.op("ReduceMean", [c.plain()], axes)
+    if c.integer(0):
+        centred = c.op("Sub", [c.plain(), mean])
+        deviation = c.op("Sqrt", [c.op("ReduceMean", [c.op("Mul", [centred, centred])], axes)])
+        mean = c.op("Concat", [mean, deviation], {"axis": 1})
+    c.is_output(mean, (channels * (2 if c.integer(0) else 1),))
+
+
+def _mean_variance(c: Conversion) -> None:
+    first = 1 if c.integer(1) else 2
+    c.result("MeanVarianceNormalization", [c.plain()], {"axes": tuple(range(first, 1 + len(c.shape())))})
+
+
+def _largest(c: Conversion) -> None:
+    """Find the largest elements of all: their places, and before those their values."""
+    count = c.integer(1, 1)
+    positive(count=[count])
+    k = c.assembly.constant([count], "int64")
+    values, places = c.several("TopK", [c.shaped((1, prod(c.shape()))), k], {"axis": -1}, 2)
+    if c.integer(0):
+        rows = [c.reshape(values, (1, 1, count)), c.reshape(places, (1, 1, count))]
+        c.result("Concat", rows, {"axis": 1})
+    else:
+        c.is_output(places, (1, count))
+
+
+# Quantisation, which layers of int8 do themselves in networks that ncnn's tools make
+
+
+def _quantize(op_type: str) -> Convert:
+    return lambda c: c.result(op_type, [c.input(), c.scalar(1.0)], shape=c.shape())
+
+
+def _requantize(c: Conversion) -> None:
+    real = c.op("DequantizeLinear", [c.input(), c.scalar(1.0)])
+    c.result("QuantizeLinear", [real, c.scalar(1.0)], shape=c.shape())
+
+
+# Boxes, and what ONNX has no operator for
 
 
 def _prior_box(c: Conversion) -> None:
     """Boxes for every place of a map, of every size and ratio, and their variances."""
     sizes, largest, ratios = (len(c.numbers(key)) for key in (0, 1, 2))
+    places = prod(c.shape()[1:])
+    if len(c) == 1 and c.integer(9) == c.integer(10) == NOT_GIVEN and not largest:
+        c.keep_unknown([(4 * (sizes - 1 + ratios) * places,)])
+        return
     count = sizes * ratios * (2 if c.integer(7, 1) else 1) + sizes + largest
-    c.keep_unknown([(2, 4 * count * prod(c.shape()[1:]))])
+    c.keep_unknown([(2, 4 * count * places)])
 
 
 def _detections(key: int) -> Convert:
@@ -507,40 +335,122 @@ def _detections(key: int) -> Convert:
     return lambda c: c.keep_unknown(c.stated_shapes() or [(max(c.integer(key, 100), 1) if key else 100, 6)])
 
 
+def _proposal(c: Conversion) -> None:
+    """Add the corners of boxes, and their scores: as many as are kept at most."""
+    count = c.integer(3, 300)
+    positive(boxes=[count])
+    c.keep_unknown([(count, 1, 4), (count, 1, 1)][: len(c.layer.tops)])
+
+
+def _of_region(op_type: str, attributes: Callable[[int, int], Attributes]) -> Convert:
+    """Return what pools the region that the first of the boxes names."""
+
+    def convert(c: Conversion) -> None:
+        size = c.integer(1), c.integer(0)
+        positive(size=size)
+        boxes = c.shaped((prod(c.shape(1)) // 4, 4), 1)
+        if prod(c.shape(1)) > 4:
+            boxes = c.op("Slice", [boxes, *(c.assembly.constant([value], "int64") for value in (0, 1, 0))])
+        c.result(op_type, [c.plain(), boxes], attributes(*size))
+
+    return convert
+
+
+def _in_parts(c: Conversion) -> None:
+    """Pool each part of a region from a channel of its own."""
+    size = c.integer(3), c.integer(1, 7), c.integer(0, 7)
+    positive(size=size)
+    c.keep_unknown([size])
+
+
+def _pyramid(c: Conversion) -> None:
+    c.keep_unknown([(2, 1, (4 ** c.integer(1, 1) - 1) // 3)])
+
+
+def _diagonal(c: Conversion) -> None:
+    """Write a vector on a diagonal of a matrix, or read one."""
+    shape, shift = c.shape(), c.integer(0)
+    if len(shape) == 1:
+        c.keep_unknown([(shape[0] + abs(shift),) * 2])
+        return
+    rows, columns = shape
+    count = min(rows + min(shift, 0), columns - max(shift, 0), rows, columns)
+    if count <= 0:
+        raise ModelError(f"its diagonal {shift} lies outside of {list(shape)}")
+    c.keep_unknown([(count,)])
+
+
 CONVERSIONS: Mapping[str, Convert] = {
-    **dict.fromkeys(("Convolution", "ConvolutionDepthWise", "Convolution1D", "ConvolutionDepthWise1D"), _convolution),
-    **dict.fromkeys(("Deconvolution", "DeconvolutionDepthWise"), _deconvolution),
     **{layer: _with_attributes(name, numbers) for name, (layer, numbers) in OWN_LAYERS.items()},
+    **{
+        f"{layer}{axes}": convert
+        for layer, convert in (
+            ("Convolution", windows.convolution), ("ConvolutionDepthWise", windows.convolution),
+            ("Deconvolution", windows.deconvolution), ("DeconvolutionDepthWise", windows.deconvolution),
+            ("Pooling", windows.pooling),
+        )
+        for axes in ("", "1D", "3D")
+    },
     **MOVEMENT,
     "AbsVal": _same("Abs"),
+    "ArgMax": _largest,
+    "BNLL": _same("Softplus"),
     "BatchNorm": _batch_norm,
     "Bias": _bias_layer,
     "BinaryOp": _binary,
     "Clip": _clip,
+    "CopyTo": lambda c: c.keep_unknown([c.shape()]),
+    "DeformableConv2D": windows.deformable_convolution,
+    "Dequantize": _quantize("DequantizeLinear"),
     "DetectionOutput": _detections(3),
+    "Diag": _diagonal,
+    "Einsum": products.einsum,
     "Eltwise": _eltwise,
+    "Embed": products.embedding,
+    "Exp": _power_series("Exp"),
+    "Fold": windows.fold,
     "GELU": _gelu,
-    "Gemm": _gemm,
+    "GLU": _gated,
+    "GRU": products.recurrent("GRU", 3),
+    "Gemm": products.gemm,
     "GroupNorm": _group_norm,
-    "HardSwish": lambda c: _hard_swish(c, c.input(), c.number(0, 0.2), c.number(1, 0.5), shape=c.shape()),
-    "InnerProduct": _inner_product,
+    "HardSwish": lambda c: hard_swish(c, c.input(), c.number(0, 0.2), c.number(1, 0.5), shape=c.shape()),
+    "InnerProduct": products.inner_product,
     "InstanceNorm": _group_norm,
+    "InverseSpectrogram": products.inverse_spectrogram,
     "LRN": _lrn,
+    "LSTM": products.recurrent("LSTM", 4),
     "LayerNorm": _layer_norm,
-    "MatMul": _matmul,
-    "MultiHeadAttention": _attention,
+    "Log": _power_series("Log"),
+    "MVN": _mean_variance,
+    "MatMul": products.matmul,
+    "MultiHeadAttention": products.multi_head_attention,
     "Normalize": _normalize,
     "PReLU": _prelu,
-    "Pooling": _pooling,
+    "PSROIPooling": _in_parts,
+    "Power": _power_series("Pow"),
     "PriorBox": _prior_box,
+    "Proposal": _proposal,
+    "Quantize": _quantize("QuantizeLinear"),
     "RMSNorm": _layer_norm,
+    "RNN": products.recurrent("RNN", 1),
+    "ROIAlign": _of_region("RoiAlign", lambda height, width: {"output_height": height, "output_width": width}),
+    "ROIPooling": _of_region("MaxRoiPool", lambda height, width: {"pooled_shape": (height, width)}),
     "ReLU": _relu,
     "Reduction": _reduction,
+    "Requantize": _requantize,
+    "RotaryEmbed": products.rotary_embedding,
+    "SDPA": products.attention,
+    "SPP": _pyramid,
     "Scale": _scale,
     "Softmax": _softmax,
+    "Spectrogram": products.spectrogram,
+    "StatisticsPooling": _statistics,
     "Swish": _swish,
+    "Threshold": _threshold,
     "UnaryOp": _unary,
+    "Unfold": windows.unfold,
     "YoloDetectionOutput": _detections(0),
     "Yolov3DetectionOutput": _detections(0),
-}
+}  # fmt: skip
 """Layer type to what reads it."""

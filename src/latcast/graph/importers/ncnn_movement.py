@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, permutations
 from math import prod
-from typing import Any
+
+import numpy as np
 
 from latcast.errors import ModelError
 from latcast.graph.importers.ncnn import Attributes, Conversion
@@ -14,6 +15,9 @@ from latcast.graph.ir import Node
 
 _SIZE_KEYS = (2, 11, 1, 0)
 """Parameters that hold c, d, h and w."""
+
+_NO_BATCH = 233
+"""Number of an axis that is none."""
 
 _PAD_MODES = ("constant", "edge", "reflect")
 
@@ -29,17 +33,17 @@ def _noop(c: Conversion) -> None:
 
 def _memory(c: Conversion) -> None:
     shape = tuple(c.integer(key) for key in _SIZE_KEYS if key in c.layer.params)
-    c.is_output(c.weight(1, *shape), shape)
+    c.is_output(c.weight(1, *(shape or (1,))), shape or (1,))
 
 
-def _axis(axis: int, rank: int) -> int:
+def axis_of(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise ModelError(f"its axis is {axis}, of blobs with {rank}")
     return axis % rank
 
 
 def _concat(c: Conversion) -> None:
-    axis = _axis(c.integer(0), len(c.shape()))
+    axis = axis_of(c.integer(0), len(c.shape()))
     if len(c) == 1:
         _copies(c)
     else:
@@ -49,10 +53,10 @@ def _concat(c: Conversion) -> None:
 def _slice(c: Conversion) -> None:
     """ncnn's Slice parts a blob; its Split copies."""
     shape, outputs = c.shape(), c.layer.tops
-    axis = _axis(c.integer(1), len(shape))
+    axis = axis_of(c.integer(1), len(shape))
     left, sizes = shape[axis], []
     if c.integers(2):
-        cuts = [0, *(index % (left + 1) if index < 0 else index for index in c.integers(2)), left]
+        cuts = [0, *(index + left if index < 0 else index for index in c.integers(2)), left]
         sizes = [end - begin for begin, end in pairwise(cuts)]
     else:
         given = c.integers(0) or (NOT_GIVEN,) * len(outputs)
@@ -70,26 +74,33 @@ def _slice(c: Conversion) -> None:
         c.is_output(name, None, position)
 
 
-def _crop(c: Conversion) -> Any:
+def _crop(c: Conversion) -> None:
     """Slice by starts and ends along named axes, or by offsets and sizes along all; a second blob gives the sizes."""
     shape, rank = c.shape(), len(c.shape())
     begins, ends = [0] * rank, list(shape)
-    if c.integers(9):
-        starts, stops = c.integers(9), c.integers(10)
-        axes = c.integers(11) or tuple(range(len(starts)))
+    starts, stops = (c.sizes_by(19), c.sizes_by(20)) if c.sizes_by(19) else (c.integers(9), c.integers(10))
+    if starts:
+        axes = c.sizes_by(21) or c.integers(11) or range(rank)
         for axis, start, stop in zip(axes, starts, stops, strict=True):
-            axis = _axis(axis, rank)
+            axis = axis_of(axis, rank)
             size = shape[axis]
-            begins[axis] = min(start + size if start < 0 else start, size)
-            ends[axis] = size if stop == NOT_GIVEN else min(stop + size if stop < 0 else stop, size)
+            if start != NOT_GIVEN:
+                begins[axis] = start + size if start < 0 else min(start, size)
+            ends[axis] = size if stop == NOT_GIVEN else stop + size if stop <= 0 else min(stop, size)
     else:
         offsets = _along_axes([c.integer(key) for key in (2, 13, 1, 0)], rank)
         wanted = _along_axes([c.integer(key) for key in (5, 14, 4, 3)], rank)
         behind = _along_axes([c.integer(key) for key in (8, 15, 7, 6)], rank)
+        if len(c) > 1:
+            # Channels stay where the other blob has other axes.
+            given = c.shape(1)
+            wanted = list((1, *given)[-2:] if len(given) != rank else given)[-rank:]
+            wanted = [*([shape[0], 1][: rank - len(wanted)]), *wanted]
         for axis, size in enumerate(shape):
-            begins[axis] = offsets[axis] if offsets[axis] > 0 else 0
-            given = c.shape(1)[axis] if len(c) > 1 and len(c.shape(1)) == rank else wanted[axis]
-            ends[axis] = begins[axis] + given if given > 0 else size - max(behind[axis], 0)
+            begins[axis] = max(offsets[axis], 0)
+            ends[axis] = size - max(behind[axis], 0)
+            if wanted[axis] > 0:
+                ends[axis] = min(begins[axis] + wanted[axis], ends[axis])
     cut = [axis for axis in range(rank) if (begins[axis], ends[axis]) != (0, shape[axis])]
     if not cut:
         c.is_output(c.input(), shape)
@@ -119,18 +130,22 @@ def _padding(c: Conversion) -> None:
     c.result("Pad", [c.plain(), pads, c.scalar(c.number(5, 0.0))], {"mode": _PAD_MODES[c.integer(4)]})
 
 
-def _reshape(c: Conversion) -> Any:
+def _reshape(c: Conversion) -> None:
     """Reshape to w, (h, w), (c, h, w) or (c, d, h, w); 0 keeps the size of that axis, -1 takes the rest."""
-    if c.integer(3) or len(c) > 1 or isinstance(c.layer.params.get(6), str):
-        return NotImplemented
+    if any(c.integer(key, _NO_BATCH) != _NO_BATCH for key in (12, 13)):
+        raise ModelError("it moves an axis to the batch or from it (parameters 12, 13); latcast reads networks with a batch of 1")
+    if c.integer(3):
+        raise ModelError("it turns axes (parameter 3), which ncnn did until 2021; convert the network again with today's pnnx")
     own = dict(zip((0, 1, 2) if len(c.shape()) < 4 else (0, 1, 11, 2), reversed(c.shape()), strict=False))
     keys = [key for key in _SIZE_KEYS if c.integer(key, NOT_GIVEN) != NOT_GIVEN]
-    wanted = [c.integer(key) or own.get(key, 0) for key in keys]
+    given = c.sizes_by(6)
+    if given:
+        keys = [key for key in _SIZE_KEYS if key in {1: (0,), 2: (0, 1), 3: (0, 1, 2)}.get(len(given), _SIZE_KEYS)]
+    wanted = [size or own.get(key, 1) for key, size in zip(keys, reversed(given) if given else map(c.integer, keys), strict=True)]
     total, known = prod(c.shape()), prod(size for size in wanted if size != -1)
     if not wanted or known <= 0 or wanted.count(-1) > 1 or total % known:
         raise ModelError(f"it cannot see {list(c.shape())} as {wanted}")
     _seen_as(c, [total // known if size == -1 else size for size in wanted])
-    return None
 
 
 def _seen_as(c: Conversion, shape: Sequence[int]) -> None:
@@ -150,14 +165,11 @@ def _squeeze(c: Conversion) -> None:
     _seen_as(c, [size for axis, size in enumerate(c.shape()) if axis not in axes or size != 1] or [1])
 
 
-def _expand(c: Conversion) -> Any:
-    if not c.integers(3):
-        return NotImplemented
+def _expand(c: Conversion) -> None:
     rank = len(c.shape()) + len(c.integers(3))
-    axes = {_axis(axis, rank) for axis in c.integers(3)}
+    axes = {axis_of(axis, rank) for axis in c.integers(3)}
     sizes = iter(c.shape())
     _seen_as(c, [1 if axis in axes else next(sizes) for axis in range(rank)])
-    return None
 
 
 def _permute(c: Conversion) -> None:
@@ -179,7 +191,7 @@ def _shuffle(c: Conversion) -> None:
     c.result("Reshape", [x, c.assembly.constant([1, channels, *size], "int64")])
 
 
-def _depth_to_space(op_type: str, key: int) -> Callable[[Conversion], Any]:
+def _depth_to_space(op_type: str, key: int) -> Callable[[Conversion], None]:
     def convert(c: Conversion) -> None:
         attributes: Attributes = {"blocksize": c.integer(0, 1)}
         if op_type == "DepthToSpace":
@@ -194,7 +206,8 @@ def _tile(c: Conversion) -> None:
     rank = len(c.shape())
     if not repeats:
         repeats = [1] * rank
-        repeats[_axis(c.integer(0), rank)] = c.integer(1, 1)
+        if rank == 1 or 0 <= c.integer(0) < rank:
+            repeats[c.integer(0) % rank] = c.integer(1, 1)
     rank = max(rank, len(repeats))
     repeats = [1] * (rank - len(repeats)) + repeats
     if min(repeats) <= 0 or max(repeats) >= 2**31:
@@ -203,32 +216,66 @@ def _tile(c: Conversion) -> None:
     c.result("Tile", [x, c.assembly.constant([1, *repeats], "int64")])
 
 
-def _interp(c: Conversion) -> Any:
-    """Resize (nearest, bilinear or bicubic) to sizes or by factors; a vector is spread over a map."""
+def _interp(c: Conversion) -> None:
+    """Resize (nearest, bilinear or bicubic) to sizes, by factors, or to the size of a second blob.
+
+    A vector is spread over a map; of rows only the width changes.
+    """
     shape = c.shape()
-    if len(shape) not in (1, 3) or len(c) > 1:
-        return NotImplemented
-    channels, height, width = shape if len(shape) == 3 else (shape[0], 1, 1)
-    sizes = (c.integer(3) or int(height * c.number(1, 1.0)), c.integer(4) or int(width * c.number(2, 1.0)))
-    if min(sizes) <= 0:
-        raise ModelError(f"its output would be {list(sizes)}")
-    mode = {1: "nearest", 2: "linear", 3: "cubic"}[c.integer(0)]
+    channels, height, width = shape if len(shape) == 3 else (shape[0], 1, shape[1] if len(shape) == 2 else 1)
+    given = c.sizes_by(9) or ([*reversed((1, *c.shape(1))[-2:])] if len(c) > 1 else [c.integer(4), c.integer(3)])
+    wide, high = given if len(given) > 1 else (given[0], height)
+    if not given or (not wide or not high):
+        wide, high = (int(np.float32(size) * np.float32(c.number(key, 1.0))) for size, key in ((width, 2), (height, 1)))
+    if len(shape) == 2:
+        high = 1
+    if min(wide, high) <= 0:
+        raise ModelError(f"its output would be {[high, wide]}")
+    mode = {1: "nearest", 2: "linear", 3: "cubic"}.get(c.integer(0))
+    if mode is None:
+        raise ModelError(f"its kind is {c.integer(0)}, expected 1 (nearest), 2 (bilinear) or 3 (bicubic)")
     position = "align_corners" if c.integer(6) else "asymmetric" if mode == "nearest" else "half_pixel"
     attributes: Attributes = {"mode": mode, "coordinate_transformation_mode": position, "nearest_mode": "floor"}
-    target = c.assembly.constant([1, channels, *sizes], "int64")
-    c.result("Resize", [c.shaped((1, channels, height, width)), "", "", target], attributes)
-    return None
+    target = c.assembly.constant([1, channels, high, wide], "int64")
+    sizes = (channels, wide) if len(shape) == 2 else None
+    c.result("Resize", [c.shaped((1, channels, height, width)), "", "", target], attributes, shape=sizes)
 
 
-MOVEMENT: Mapping[str, Callable[[Conversion], Any]] = {
+def _cumulative_sum(c: Conversion) -> None:
+    axis = axis_of(c.integer(0) if len(c.shape()) > 1 else 0, len(c.shape()))
+    c.result("CumSum", [c.plain(), c.assembly.constant(axis + 1, "int64")])
+
+
+def _flip(c: Conversion) -> None:
+    """Slice backwards."""
+    axes = [axis_of(axis, len(c.shape())) + 1 for axis in c.integers(0)]
+    numbers = ([-1] * len(axes), [-(2**31)] * len(axes), axes, [-1] * len(axes))
+    c.result("Slice", [c.plain(), *(c.assembly.constant(values, "int64") for values in numbers)])
+
+
+def _grid_sample(c: Conversion) -> None:
+    """Sample a map at the places that a second blob names: (..., coordinates), or with the coordinates in front."""
+    grid = c.shape(1)
+    places = c.shaped((1, *grid[1:], grid[0]), 1) if c.integer(3) else c.plain(1)
+    mode = {1: "linear", 2: "nearest", 3: "cubic"}[c.integer(0, 1)]
+    c.result("GridSample", [c.plain(), places], {"mode": mode, "align_corners": c.integer(2)})
+
+
+MOVEMENT: Mapping[str, Callable[[Conversion], None]] = {
+    "Cast": lambda c: c.result("Cast", [c.input()], {"to": 1}, shape=c.shape()),
     "Concat": _concat,
     "Crop": _crop,
+    "CumulativeSum": _cumulative_sum,
+    "DeepCopy": _copies,
     "Dropout": _copies,
     "ExpandDims": _expand,
     "Flatten": lambda c: _seen_as(c, [prod(c.shape())]),
+    "Flip": _flip,
+    "GridSample": _grid_sample,
     "Interp": _interp,
     "MemoryData": _memory,
     "Noop": _noop,
+    "Packing": _copies,
     "Padding": _padding,
     "Permute": _permute,
     "PixelShuffle": _depth_to_space("DepthToSpace", 1),

@@ -11,42 +11,49 @@ from latcast.graph.operators.table import Operator, OperatorView, define
 
 
 def recurrent_sizes(view: OperatorView) -> tuple[int, int, int, int]:
-    """Return steps, batch, directions and hidden size of a recurrent layer."""
+    """Return steps, batch, directions and size of a step's output of a recurrent layer."""
     x, recurrence = view.shape(0), view.shape(2)
     batch_first = view.int_attribute("layout", 0)
     steps, batch = (x[1], x[0]) if batch_first else (x[0], x[1])
-    return steps, batch, recurrence[0], view.int_attribute("hidden_size", recurrence[2])
+    size = recurrence[2] if view.has_input(8) else view.int_attribute("hidden_size", recurrence[2])
+    return steps, batch, recurrence[0], size
 
 
 def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
-    """Return the outputs; TFLite's layers with coupled gates lack the matrices of one gate."""
-    steps, batch, directions, hidden = recurrent_sizes(view)
-    gates -= view.int_attribute("input_forget", 0) and view.shape(1)[1] == (gates - 1) * hidden
-    if view.shape(1) != (directions, gates * hidden, view.shape()[-1]):
-        raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {hidden}")
-    for state in (5, 6):
-        if view.has_input(state) and prod(view.shape(state)) != directions * batch * hidden:
+    """Return the steps' outputs, the last one, and the last cell.
+
+    TFLite's layers with coupled gates lack the matrices of one gate; input 8, which ONNX lacks, projects the hidden values.
+    """
+    steps, batch, directions, size = recurrent_sizes(view)
+    gates -= view.int_attribute("input_forget", 0) and view.shape(1)[1] == (gates - 1) * size
+    hidden = view.shape(1)[1] // gates
+    projection = view.shape(8) if view.has_input(8) else (directions, hidden, hidden)
+    rows = (directions, gates * hidden)
+    if (view.shape(1), view.shape(2)[:2], projection) != ((*rows, view.shape()[-1]), rows, (directions, size, hidden)):
+        raise view.fail(f"a weight of shape {list(view.shape(1))} does not fit a hidden size of {size}")
+    for state, width in ((5, size), (6, hidden)):
+        if view.has_input(state) and prod(view.shape(state)) != directions * batch * width:
             raise view.fail(
-                f"a state of shape {list(view.shape(state))} does not fit {batch} sequences and a hidden size of {hidden}"
+                f"a state of shape {list(view.shape(state))} does not fit {batch} sequences and a hidden size of {width}"
             )
     if view.int_attribute("layout", 0):
-        sequence: Shape = (batch, steps, directions, hidden)
-        last: Shape = (batch, directions, hidden)
+        sequence: Shape = (batch, steps, directions, size)
+        last: Shape = (batch, directions)
     else:
-        sequence, last = (steps, directions, batch, hidden), (directions, batch, hidden)
-    shapes = (sequence, last, last)[: len(view.node.outputs)]
+        sequence, last = (steps, directions, batch, size), (directions, batch)
+    shapes = (sequence, (*last, size), (*last, hidden))[: len(view.node.outputs)]
     return [Tensor(shape, view.dtype()) for shape in shapes]
 
 
 def macs_recurrent(view: OperatorView) -> int:
     steps, batch, _, _ = recurrent_sizes(view)
-    return steps * batch * (prod(view.shape(1)) + prod(view.shape(2)))
+    return steps * batch * sum(prod(view.shape(index)) for index in (1, 2, 8) if view.has_input(index))
 
 
-def flops_recurrent(gates: int, view: OperatorView) -> int:
+def flops_recurrent(view: OperatorView) -> int:
     """Count two per multiply-accumulate, and 10 per hidden value and gate for the gates' activations and products."""
-    steps, batch, directions, hidden = recurrent_sizes(view)
-    return 2 * macs_recurrent(view) + 10 * gates * steps * batch * directions * hidden
+    steps, batch, _, _ = recurrent_sizes(view)
+    return 2 * macs_recurrent(view) + 10 * steps * batch * prod(view.shape(1)[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +269,11 @@ def flops_rotary_embedding(view: OperatorView) -> int:
 
 
 def _recurrent(op_type: str, gates: int, learned: frozenset[int]) -> Operator:
-    infer, flops = partial(infer_recurrent, gates), partial(flops_recurrent, gates)
-    return Operator(op_type, infer, flops, macs_recurrent, learned=learned)
+    return Operator(op_type, partial(infer_recurrent, gates), flops_recurrent, macs_recurrent, learned=learned)
 
 
 define(
-    _recurrent("LSTM", 4, frozenset({1, 2, 3, 7})),
+    _recurrent("LSTM", 4, frozenset({1, 2, 3, 7, 8})),
     _recurrent("GRU", 3, frozenset({1, 2, 3})),
     _recurrent("RNN", 1, frozenset({1, 2, 3})),
     Operator("Attention", infer_attention, flops_attention, macs_attention),
