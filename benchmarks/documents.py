@@ -51,6 +51,9 @@ PICTURE = ROOT / "docs" / "images" / "measured.png"
 PICTURED = ("local/openvino-2026.4/cpu1/fp32", "local/onnxruntime-1.31/cpu1/fp32", "local/litert-2.3/cpu1/fp32")
 """Platforms that the picture shows."""
 
+TWO_THREADS, OPENVINO_INT8 = "local/onnxruntime-1.31/cpu2/fp32", "local/openvino-2026.4/cpu1/int8"
+"""Platforms of this machine whose figures stand among the limits."""
+
 MEANS = ("mape", "within_5", "within_10", "interval_coverage", "label_error")
 
 PRINTS_WITHIN_S = 300
@@ -104,45 +107,88 @@ def _mean_reported(profiles: Sequence[Row]) -> dict[str, float]:
     return {name: float(np.mean([each["reported"][name] for each in profiles])) for name in MEANS}
 
 
-def overview_table() -> str:
-    """Return the figures of lineages that nothing was learned from: on this machine, shipped phones, and new devices."""
+def _overview_rows() -> list[dict[str, Any]]:
+    """Return the figures of lineages that nothing was learned from: on this machine, shipped phones, and new devices.
+
+    ``group`` says what a row is of for the table of means, ``platforms`` how many platforms it holds.
+    """
     rows: list[dict[str, Any]] = []
     profiles = _profiles()
     for platform in sorted(profiles, key=lambda name: (name.rpartition("/")[2], name)):
         seeds, mean = profiles[platform], _mean_reported(profiles[platform])
         what = f"this machine, {platform.split('/', 1)[1]} ({len(seeds)} {'profile' if len(seeds) == 1 else 'profiles'})"
         target = target_cell(mean["label_error"] + outsiders.above_label_error(platform), mean["mape"])
-        label_error = f"{mean['label_error']:.1f}"
-        rows.append({**mean, "what": what, "label_error": label_error, "coverage": mean["interval_coverage"], "target": target})
+        _, _, unit, precision = platform.split("/")
+        group = f"this machine, {'one thread' if unit == 'cpu1' else 'two threads'}, {precision}"
+        rows.append({**mean, "what": what, "group": group, "coverage": mean["interval_coverage"], "target": target})
     for found in kept_parts("outsiders_third").values():
         part, platform = found["all"], found["platform"]
         target = target_cell(part["label_error"] + outsiders.above_label_error(platform), part["mape"])
         what = f"this machine, {platform.split('/', 1)[1]}, {part['networks']} other designs, looked at once"
         rows.append({
-            **part, "what": what, "label_error": f"{part['label_error']:.1f}", "coverage": part["interval_coverage"],
-            "target": target,
+            **part, "what": what, "group": f"this machine, one thread, fp32, {part['networks']} other designs",
+            "coverage": part["interval_coverage"], "target": target,
         })  # fmt: skip
     for row in phones.summary():
         of_lineage = {name: row[f"lineage_{name}"] for name in MEANS if f"lineage_{name}" in row}
         target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"], " for CNNs")
-        what = f"phones, {row['group']} ({row['platforms']} platforms)"
-        rows.append({**of_lineage, "what": what, "coverage": of_lineage["interval_coverage"], "target": target})
+        _, unit, precision = row["group"].split()
+        rows.append({
+            **of_lineage, "what": f"phones, {row['group']} ({row['platforms']} platforms)",
+            "group": f"phones, {unit.upper()}, {precision}", "platforms": row["platforms"],
+            "coverage": of_lineage["interval_coverage"], "target": target,
+        })  # fmt: skip
     for row in kept("pool")["rows"]:
         if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in pool.KINDS_OF_ROWS:
             unit, comma, which = row["kind"].partition(",")
-            rows.append({**row, "what": f"{unit.upper()}s that others measured{comma}{which} ({row['platforms']} platforms)"})
+            group = f"{unit.upper()}s that others measured{comma}{which}"
+            rows.append({**row, "what": f"{group} ({row['platforms']} platforms)", "group": group})
     for row in kept("devices")["rows"]:
         is_shown = (row["method"], row["measured"], row["held_out"]) == (devices.FORECAST, devices.SHOWN, NEW_LINEAGES)
         if is_shown and row["kind"] in pool.KINDS_OF_ROWS:
             kind = pool.unit_title(row["kind"])
-            what = f"a new {kind}, {devices.SHOWN} networks timed ({row['platforms']} platforms)"
-            rows.append({**row, "what": what, "target": target_cell(devices.target(row), row["mape"])})
+            group = f"a new {kind}, {devices.SHOWN} networks timed"
+            what = f"{group} ({row['platforms']} platforms)"
+            rows.append({**row, "what": what, "group": group, "target": target_cell(devices.target(row), row["mape"])})
+    return [{"platforms": 1, "target": "none", **row} for row in rows]
+
+
+def _label_error(row: Mapping[str, Any]) -> str:
+    return f"{row['label_error']:.1f}" if "label_error" in row else "not known"
+
+
+def overview_table() -> str:
+    """Return the figures of lineages that nothing was learned from, a row for each platform of this machine."""
     return table(
-        [{"label_error": "not known", "target": "none", **row} for row in rows],
+        [{**row, "label_error": _label_error(row)} for row in _overview_rows()],
         {
             "what is predicted": "{what}", "label error %": "{label_error}", "unseen lineages: MAPE %": "{mape:.1f}",
             "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}", "in the 90 % interval %": "{coverage:.0f}",
             "target: MAPE %": "{target}",
+        },
+    )  # fmt: skip
+
+
+def means_table() -> str:
+    """Return the means over platforms of the figures of :func:`overview_table`, without its parts of a pool's platforms."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in _overview_rows():
+        if "without" not in row["group"]:
+            groups.setdefault(row["group"], []).append(row)
+    rows = []
+    for group, parts in groups.items():
+        counts = [part["platforms"] for part in parts]
+        names = [name for name in ("label_error", "mape", "within_10", "coverage") if all(name in part for part in parts)]
+        means = {name: float(np.average([part[name] for part in parts], weights=counts)) for name in names}
+        targets = [part["target"] for part in parts if part["target"] != "none"]
+        missed = f"{sum('missed' in each for each in targets)} of {len(targets)}" if targets else "none set"
+        rows.append({**means, "label_error": _label_error(means), "what": group, "platforms": sum(counts), "missed": missed})
+    return table(
+        rows,
+        {
+            "what is predicted": "{what}", "platforms": "{platforms}", "label error %": "{label_error}",
+            "unseen lineages: MAPE %": "{mape:.1f}", "±10 %": "{within_10:.0f}", "in the 90 % interval %": "{coverage:.0f}",
+            "targets missed": "{missed}",
         },
     )  # fmt: skip
 
@@ -178,6 +224,11 @@ def runtimes_table() -> str:
     return table(rows, {"runtime": "{runtime}", "devices": "{devices}", **kinds})
 
 
+def _reported(platform: str, figure: str) -> str:
+    """Return a mean over the profiles of a platform, with one decimal."""
+    return f"{_mean_reported(_profiles()[platform])[figure]:.1f}"
+
+
 def _list_by_kind(missed: Sequence[str]) -> str:
     """Return the targets that are missed as a list, a line for each kind of unit, which each sentence begins with."""
     found: dict[str, list[str]] = {}
@@ -189,6 +240,7 @@ def _list_by_kind(missed: Sequence[str]) -> str:
 
 MADE: Mapping[str, Callable[[], str]] = {
     "overview": overview_table,
+    "means": means_table,
     "platforms": platforms_table,
     "runtimes": runtimes_table,
     "devices": devices.devices_table,
@@ -196,6 +248,11 @@ MADE: Mapping[str, Callable[[], str]] = {
     "facts": devices.facts_table,
     "phones": phones.phones_table,
     "phone-lineages": phones.lineages_table,
+    "known-devices": lambda: str(len({each.device for each in latcast.platforms() if each.source == "shipped"})),
+    "two-threads-mape": lambda: _reported(TWO_THREADS, "mape"),
+    "two-threads-label-error": lambda: _reported(TWO_THREADS, "label_error"),
+    "openvino-int8-mape": lambda: _reported(OPENVINO_INT8, "mape"),
+    "openvino-int8-within-5": lambda: _reported(OPENVINO_INT8, "within_5"),
     "pytorch-int8-transformers-mape": lambda: next(
         f"{row['transformer_mape']:.1f}" for row in phones.summary() if row["group"] == "pytorch cpu int8"
     ),

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Phones side by side
 #
-# Which network is worth its milliseconds on which phone? Nothing is measured here: a fresh `pip install
-# 'latcast[plots]'` knows the phones, and runs this page offline in seconds.
+# Which network is worth its milliseconds on which phone? Nothing is measured here: a fresh install
+# with the extra `plots` knows the phones, and runs this page offline in seconds.
 
 # %%
 import latcast

@@ -77,6 +77,10 @@ class RuntimeFailure(LatcastError):
     """A runtime refused to load or to run a network, or its worker died."""
 
 
+CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+"""Brings PyTorch for the CPU alone; PyPI's builds for Linux bring CUDA."""
+
+
 class MissingExtraError(LatcastError):
     """An optional dependency is not installed; the message gives the command that adds it.
 
@@ -88,7 +92,10 @@ class MissingExtraError(LatcastError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         wanted = f"'latcast[{extra}]'" if extra else package
-        super().__init__(f"{purpose} needs the package '{package}', which is not installed; add it with: pip install {wanted}")
+        cuda = f" ({CPU_TORCH} brings one without CUDA, which takes gigabytes less)" if package == "torch" else ""
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed{cuda}; add it with: pip install {wanted}"
+        )
         self.package = package
         self.extra = extra
 

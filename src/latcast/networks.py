@@ -104,14 +104,18 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
     return graph
 
 
+def is_one_model(models: object) -> bool:
+    """Return whether a value is one model and no list of them."""
+    return isinstance(models, str | os.PathLike | Graph | Reference) or is_torch_module(models)
+
+
 def read_models(models: Iterable[Model], options: ModelOptions = AS_IT_IS) -> list[Graph]:
     """Return the graphs of many models, each as :func:`read_model` reads it.
 
     Raises:
         ModelError: See :func:`read_model`; or the models are not a list.
     """
-    alone = isinstance(models, str | os.PathLike | Graph | Reference) or is_torch_module(models)
-    if alone or not isinstance(models, Iterable):
+    if is_one_model(models) or not isinstance(models, Iterable):
         raise ModelError(f"expected a list of models, found one of type {type(models).__name__}; put it into a list")
     return [read_model(each, options) for each in models]
 

@@ -7,10 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from latcast.graph.writers.onnx import to_onnx
+from latcast.spaces.catalogue import build, model
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
 
@@ -95,28 +98,109 @@ def command_on_path(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
 
 
-@pytest.mark.parametrize(("models", "code"), [("--*.onnx", 3), ("*.onnx", 1)])
-def test_the_action_annotates_summarises_and_fails_as_the_command_does(
-    budget: Path, model_file: Path, command_on_path: dict[str, str], tmp_path: Path, models: str, code: int
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false")
+    return subprocess.run(["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def checkout(bundle: Path, tmp_path: Path) -> tuple[Path, str]:
+    """A checkout of depth 1 of a head commit, as the runners make it, and its base: one file grew, one moved, one is new."""
+    origin, small, large = tmp_path / "origin", *(to_onnx(build(model(f"squeezenet1_{place}"))) for place in (1, 0))
+    origin.mkdir()
+    git(origin, "init", "--quiet")
+    for name, content in {"--grown.onnx": small, "old.onnx": small, "same.onnx": large, "notes.txt": b"no model"}.items():
+        (origin / name).write_bytes(content)
+    git(origin, "add", ".")
+    git(origin, "commit", "--quiet", "-m", "base")
+    base = git(origin, "rev-parse", "HEAD")
+    (origin / "--grown.onnx").write_bytes(large)
+    (origin / "old.onnx").rename(origin / "moved.onnx")
+    (origin / "new.onnx").write_bytes(to_onnx(build(model("mobilenet_v1_0_25"))))
+    git(origin, "add", ".")
+    git(origin, "commit", "--quiet", "-m", "head")
+    git(tmp_path, "clone", "--quiet", "--depth=1", origin.as_uri(), "checkout")
+    return tmp_path / "checkout", base
+
+
+@pytest.fixture
+def run_action(checkout: tuple[Path, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the last step of the action in the checkout, where its first one has installed this latcast."""
+    python = tmp_path / "latcast" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+
+    def run(**given: str) -> subprocess.CompletedProcess[str]:
+        step = ACTION["runs"]["steps"][-1]
+        inputs = {name: given.get(name, each.get("default", "")) for name, each in ACTION["inputs"].items()}
+        environment = {name: inputs[text.removeprefix("${{ inputs.").removesuffix(" }}")] for name, text in step["env"].items()}
+        return subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", step["run"]], cwd=checkout[0], capture_output=True, text=True, check=False,
+            env={
+                **os.environ, **environment, "RUNNER_TEMP": str(tmp_path), "GITHUB_ACTION_PATH": str(ROOT),
+                "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "PYTHONPATH": str(ROOT / "src"),
+            },
+        )  # fmt: skip
+
+    return run
+
+
+def test_the_action_compares_each_changed_file_with_its_version_on_the_base(
+    checkout: tuple[Path, str], run_action: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    shutil.copy(model_file, budget.parent / "--on.onnx")
-    (budget.parent / "broken.onnx").write_bytes(b"no model")
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
-    step = action["runs"]["steps"][-1]
-    given = {"models": models, "budget": str(budget), "junit": "found.xml"}
-    values = {name: given.get(name, each.get("default", "")) for name, each in action["inputs"].items()}
-    environment = {name: values[text.removeprefix("${{ inputs.").removesuffix(" }}")] for name, text in step["env"].items()}
-    summary = tmp_path / "summary.md"
+    found = run_action(models="*.onnx", on=PLATFORM, base=checkout[1], junit="found.xml")
 
-    found = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", step["run"]], cwd=budget.parent, capture_output=True, text=True, check=False,
-        env={**command_on_path, **environment, "GITHUB_STEP_SUMMARY": str(summary)},
-    )  # fmt: skip
+    assert found.returncode == 3, found.stdout + found.stderr
+    new, grown, moved = found.stdout.splitlines()
+    assert new.startswith("::notice file=new.onnx,title=latcast::a new file")
+    assert grown.startswith("::error file=--grown.onnx,title=latcast growth on ")
+    assert f"against its version at {checkout[1][:7]}" in grown
+    assert moved.startswith("::notice file=moved.onnx,title=latcast growth on ")
+    assert "+0.0 %" in moved
+    assert (tmp_path / "summary.md").read_text().startswith("**latcast: 1 of 2 checks failed")
+    assert 'failures="1"' in (checkout[0] / "found.xml").read_text()
 
-    assert found.returncode == code, found.stderr
-    assert found.stdout.startswith("::error file=")
-    assert summary.read_text().startswith("**latcast: 1 of 1 checks failed")
-    assert "<failure" in (budget.parent / "found.xml").read_text()
+
+def test_the_action_holds_every_file_to_a_budget(
+    budget: Path, checkout: tuple[Path, str], run_action: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    found = run_action(models="*.onnx", budget=str(budget))
+
+    assert found.returncode == 3, found.stdout + found.stderr
+    assert found.stdout.count("::error file=") == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"models": "*.onnx"}, "found neither budget nor on"),
+        ({"models": "*.tflite", "budget": "b.toml"}, "found no tracked file that *.tflite matches"),
+        ({"models": "*.onnx", "on": PLATFORM, "base": "f" * 40}, "git fetch failed"),
+        ({"models": "*.onnx", "on": "no such phone", "base": "HEAD"}, "no such phone"),
+    ],
+)
+def test_the_action_says_in_one_line_what_it_cannot_do(
+    run_action: Callable[..., subprocess.CompletedProcess[str]], given: dict[str, str], said: str
+) -> None:
+    found = run_action(**given)
+
+    assert (found.returncode, found.stdout.count("\n")) == (1, 1)
+    assert found.stdout.startswith("::error title=latcast::")
+    assert said in found.stdout
+
+
+def test_the_action_compares_nothing_on_the_first_push_of_a_branch_and_takes_no_python_of_its_own(
+    run_action: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    found = run_action(models="*.onnx", on=PLATFORM, base="0" * 40)
+
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "no base commit" in found.stdout
+    assert not any("uses" in step for step in ACTION["runs"]["steps"])
 
 
 def test_the_hook_checks_the_files_that_it_is_given(budget: Path, model_file: Path, command_on_path: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,18 @@ def test_a_network_without_a_graph_is_a_line_and_the_others_are_judged(latcast: 
     assert {key: value for key, value in found.json.items() if key != "refused"} == {
         key: value for key, value in before.items() if key != "refused"
     }
+
+
+@pytest.mark.usefixtures("bundle")
+def test_measurements_that_call_the_platform_otherwise_are_named_with_as(latcast: Latcast, tmp_path: Path) -> None:
+    path, other = tmp_path / "other.jsonl", "board/tflite-2.17/cpu4/fp32"
+    jsonlines.write(path, [replace(each, platform=other) for each in jsonlines.read(DATASET)])
+
+    refused = latcast("evaluate", "local", path)
+    found = latcast("evaluate", "local", path, "--as", "board", "--json")
+
+    assert refused.reason.endswith(f"it holds {other}; where one of these is the bundle's platform: --as PLATFORM")
+    assert found.json["mape"] == latcast("evaluate", "local", DATASET, "--json").json["mape"]
 
 
 @pytest.mark.usefixtures("home")

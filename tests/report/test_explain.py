@@ -16,6 +16,7 @@ from latcast.graph.edits import with_relu
 from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.predictors.analytical import TERMS, AnalyticalTerms
+from latcast.predictors.card import POSTERIOR, TRAINING_KEYS
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -105,6 +106,56 @@ def test_a_change_that_is_within_its_uncertainty_is_no_hint() -> None:
     assert certain.hints
     assert uncertain.hints == ()
     assert uncertain.tried == certain.tried >= 3
+
+
+def test_what_is_no_hint_is_kept_with_its_gain() -> None:
+    sure, unsure = bare(1e-6, 1e-5, 0, 0), replace(bare(1e-6, 1e-5, 0, 0), interval=Interval(0.01, 100.0, 200, 0.0))
+
+    certain, uncertain = explain(stepped(30), on=[sure, unsure])
+
+    assert {hint.text for hint in certain.hints} <= {hint.text for hint in uncertain.hidden}
+    assert all(hint.difference_ms < 0 for hint in uncertain.hidden)
+    assert all(hint.difference_ms < 0 < hint.high_ms or hint.kind == "channels" for hint in uncertain.hidden)
+    assert not {hint.text for hint in certain.hints} & {hint.text for hint in certain.hidden}
+
+
+def test_the_heaviest_kernel_always_has_a_word() -> None:
+    costly = replace(bare(1e-6, 0, 0, 0), rules=replace(load(PHONE).rules, pairs={}))
+    plain = GraphBuilder("plain")
+    plain_graph = plain.finish(plain.linear(plain.flatten(plain.input((1, 3, 8, 8))), 7))
+
+    line = explain(plain_graph, on=costly).heaviest_line()
+    assert line.startswith("heaviest is gemm_0 (")
+    assert line.endswith(" %): nothing known makes it faster")
+    [hint] = [hint for hint in explain(stepped(16), on=costly).hints if hint.kind == "activation"]
+    found = explain(stepped(16), on=costly)
+    [kernel] = found.prediction.top(1)
+    assert found.heaviest_line().startswith(f"heaviest is {kernel.name} (")
+    assert hint.operators == ("hardswish_0",)
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ({"mape": 40.1, "networks": 30}, "predictions there are 40 % off on networks not learned from, too rough for hints"),
+        ({"model": POSTERIOR, TRAINING_KEYS: ["a"] * 7}, "7 networks were measured there, too few for hints"),
+        ({"learn_from": "networks", "mape": 5.0}, "0 networks were measured there, too few for hints"),
+    ],
+)
+def test_a_platform_that_is_known_roughly_gives_no_hints_and_says_why(card: dict[str, object], said: str) -> None:
+    found = explain(stepped(30), on=bare(1e-6, 1e-5, 0, 0).with_card(card))
+
+    assert (found.hints, found.hidden, found.tried, found.rough) == ((), (), 0, said)
+    assert found.heaviest_line().endswith(said)
+    with pytest.raises(LatcastError, match="nothing to draw for pixel4/.*: " + said):
+        found.plot()
+
+
+@pytest.mark.parametrize(
+    "card", [{"mape": 40.0}, {"learn_from": "networks", TRAINING_KEYS: ["a"] * 8}, {"learn_from": "operators"}]
+)
+def test_a_platform_that_is_known_well_enough_gives_hints(card: dict[str, object]) -> None:
+    assert explain(stepped(30), on=bare(1e-6, 1e-5, 0, 0).with_card(card)).hints
 
 
 def test_an_activation_that_costs_is_named_with_its_places() -> None:

@@ -30,6 +30,13 @@ def test_a_confident_callback_gives_the_upper_bound(platform: PlatformPredictor)
     assert (bound > LatencyCallback(platform, "autoformer")(encodings)).all()
 
 
+def test_one_model_gives_one_latency(platform: PlatformPredictor) -> None:
+    callback = LatencyCallback(platform)
+
+    assert callback("resnet18").shape == ()
+    assert callback("resnet18") == predict("resnet18", platform).latency_ms == callback(["resnet18"])[0]
+
+
 def test_excess_is_relative_and_zero_within_the_limit(platform: PlatformPredictor) -> None:
     callback = LatencyCallback(platform, "autoformer")
     encodings = EncodingPredictor(platform, "autoformer").supernet.sample_encodings(2, 0)
@@ -95,7 +102,7 @@ def test_modules_are_candidates_with_their_inputs(platform: PlatformPredictor) -
         predict(module, platform, example_inputs=torch.zeros(1, 3, 64, 64)).latency_ms for module in (narrow, wide)
     ]
     assert latencies_ms[0] < latencies_ms[1]
-    with pytest.raises(LatcastError, match="expected a list of models, found one of type Sequential"):
-        callback(narrow)
+    assert callback(narrow) == latencies_ms[0]
+    assert callback.excess(narrow, float(latencies_ms[0]) / 2) == pytest.approx(1)
     with pytest.raises(LatcastError, match="needs the inputs to predict for"):
         LatencyCallback(platform)([narrow])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import (
     IN_TERMINAL,
+    StageProgress,
     check_plot,
     interval_column,
     milliseconds,
@@ -56,8 +58,13 @@ def sweep(
     from latcast.report.sweep import sweep as swept
 
     check_plot(plot, as_json=as_json)
-    values = options.parse_values(value)
-    found = swept(model, options.platforms_in(on), shape, strict=strict, trust=trust, signature=signature, values=values)
+    platforms, values = options.platforms_in(on), options.parse_values(value)
+    is_watched = sys.stderr.isatty()
+    with StageProgress() as progress:
+        found = swept(
+            model, platforms, shape, strict=strict, trust=trust, signature=signature, values=values,
+            watch=(lambda done, total: progress.show(f"size {done + 1} of {total}", done / total)) if is_watched else None,
+        )  # fmt: skip
     if as_json:
         print_json({"sweeps": [each.to_json() for each in found]})
     else:

@@ -68,6 +68,9 @@ def evaluate(
     ],
     stores: Annotated[list[str], Argument(metavar="STORE", help="SQLite files, JSON Lines files or database URLs.")],
     families: Annotated[str, Option("--families", help="Families or spaces to judge on, with commas.")] = "",
+    measured_as: Annotated[
+        str | None, Option("--as", metavar="PLATFORM", help="What the stores call the bundle's platform, where they differ.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge a bundle on stored networks that it was not trained on; those that it was trained on fit the baselines.
@@ -76,6 +79,7 @@ def evaluate(
     Examples:
       latcast evaluate mine.zip measurements.jsonl.gz
       latcast evaluate local/onnxruntime measurements.sqlite --families mobilenet_v2,ghostnet
+      latcast evaluate pi5.zip measured.jsonl.gz --as rpi5/tflite-2.17/cpu4/fp32
     """
     from latcast.forecast import load
     from latcast.predictors.card import TRAINING_KEYS
@@ -84,7 +88,7 @@ def evaluate(
     predictor = load(bundle)
     if not predictor.card.get(TRAINING_KEYS):
         warn("the bundle does not say which networks it was trained on; all are taken for untrained")
-    found = evaluate(predictor, stores, families=options.names_in(families) or None)
+    found = evaluate(predictor, stores, families=options.names_in(families) or None, measured_as=measured_as)
     if as_json:
         print_json(found.to_json())
     else:

@@ -94,6 +94,8 @@ def read_name(text: str, known: Iterable[str]) -> Named | None:
         for length in range(len(words), 0, -1):
             for begin in range(len(words) - length + 1):
                 rest = (*words[:begin], *words[begin + length :])
+                if length > 1 and "cpu" in (words[begin], words[begin + length - 1]):
+                    continue  # names are found without that word, which chooses among the device's platforms
                 if understood.issuperset(rest):
                     device = " ".join(words[begin : begin + length])
                     found = _entries(device)

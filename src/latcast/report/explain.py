@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -13,6 +13,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.kernels.memory import Memory, memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
+from latcast.predictors.card import POSTERIOR, TRAINING_KEYS
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import KernelLatency, Prediction
@@ -32,6 +33,13 @@ DISPROPORTION = 2.0
 """Fewer channels are a hint where they save this many times the part of the time that they are of the channels."""
 
 
+ROUGH_MAPE_PERCENT = 40.0
+"""Held-out error of a platform above which no hints are given: changes of a network are smaller than it."""
+
+FEWEST_NETWORKS = 8
+"""Networks from which a platform that learned from whole networks has to have learned, for hints to be given."""
+
+
 @dataclass(frozen=True)
 class Hint:
     """A change to a network and what it brings: the difference of two predictions.
@@ -42,7 +50,7 @@ class Hint:
         latency_ms: Of the changed network.
         difference_ms: How much less than before, below 0.
         difference_percent: The same in percent of the latency before.
-        low_ms, high_ms: Interval of the difference, of the prediction's level; both below 0.
+        low_ms, high_ms: Interval of the difference, of the prediction's level; both below 0 where the hint is shown.
         operators: Names of the operators that change.
         operators_on_cpu: Change in the number of operators that fall back to the CPU; 0 where there is no delegate.
     """
@@ -72,6 +80,9 @@ class Explanation:
         tried: How many changes were predicted.
         graph: The network.
         memory: What it takes there.
+        hidden: Changes that are expected to make it faster and are no hints, since they are within what is not known of the
+            difference, save too little, or save no more than they take away; the largest first.
+        rough: Why no change was predicted: the platform is not known well enough. "" otherwise.
     """
 
     prediction: Prediction
@@ -79,6 +90,8 @@ class Explanation:
     tried: int
     graph: Graph
     memory: Memory
+    hidden: tuple[Hint, ...] = ()
+    rough: str = ""
 
     def __repr__(self) -> str:
         found = self.prediction
@@ -86,6 +99,13 @@ class Explanation:
         return (
             f"<Explanation {found.model} on {found.platform}: {milliseconds(found.latency_ms)} ms, {len(self.hints)} hints{best}>"
         )
+
+    def heaviest_line(self) -> str:
+        """Return a line on the kernel that takes longest: the best hint that changes it, or that there is none."""
+        [kernel] = self.prediction.top(1)
+        about = next((hint.text for hint in self.hints if not set(hint.operators).isdisjoint(kernel.nodes)), "")
+        share = 100 * kernel.latency_ms / (self.prediction.latency_ms or 1.0)
+        return f"heaviest is {kernel.name} ({share:.1f} %): {about or self.rough or 'nothing known makes it faster'}"
 
     def memory_line(self) -> str:
         """Memory in a few words: of the activations at peak, and of the weights."""
@@ -98,6 +118,8 @@ class Explanation:
         from latcast.drawing import bars, drawn
 
         if not self.hints:
+            if self.rough:
+                raise LatcastError(f"nothing to draw for {self.prediction.platform}: {self.rough}")
             raise LatcastError(f"nothing to draw: no change of {self.prediction.model} that was tried makes it faster for sure")
         bounds_ms = [(hint.low_ms, hint.high_ms) for hint in self.hints]
         title = f"{self.prediction.model} on {self.prediction.platform}: what changes bring"
@@ -116,6 +138,8 @@ class Explanation:
             "by_module": found.by_module(),
             "by_limit": found.by_limit(),
             "hints": [hint.to_json() for hint in self.hints],
+            "hidden_hints": [hint.to_json() for hint in self.hidden],
+            "rough": self.rough,
             "tried": self.tried,
             "memory": self.memory.to_json(),
         }
@@ -188,20 +212,38 @@ def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callab
         resized: Gives the network for inputs of other shapes; that of the graph where None.
     """
     [base] = predictor.predict_many([graph], breakdown=True)
+    memory = memory_of(graph, predictor.rules, predictor.platform.precision)
+    if rough := _why_rough(predictor.card):
+        return Explanation(base, (), 0, graph, memory, rough=rough)
     changes = [*_changes(graph, base, resized or Resizing(graph))]
     networks = [graph, *(change.graph for change in changes)]
     predictions = predictor.predict_many(networks)
     correlation = error_correlation(predictor, networks)[0]
-    found: dict[str, Hint] = {}
+    shown: dict[str, Hint] = {}
+    hidden: dict[str, Hint] = {}
     for place, change in enumerate(changes, start=1):
         hint = _hint(change, predictions[0], predictions[place], float(correlation[place]))
-        if hint is None or (change.least_saved_ms is not None and -hint.difference_ms < change.least_saved_ms):
-            continue
-        known = found.get(change.of)
-        if known is None or hint.difference_ms < known.difference_ms:
-            found[change.of] = hint
-    hints = sorted(found.values(), key=lambda hint: hint.difference_ms)
-    return Explanation(base, tuple(hints), len(changes), graph, memory_of(graph, predictor.rules, predictor.platform.precision))
+        if hint.difference_ms < 0:
+            enough = max(change.least_saved_ms, LEAST_SAVED_PERCENT / 100 * base.latency_ms)
+            found = shown if hint.high_ms < 0 and -hint.difference_ms >= enough else hidden
+            known = found.get(change.of)
+            if known is None or hint.difference_ms < known.difference_ms:
+                found[change.of] = hint
+    hints, others = (
+        tuple(sorted(each, key=lambda hint: hint.difference_ms))
+        for each in (shown.values(), [hint for of, hint in hidden.items() if of not in shown])
+    )
+    return Explanation(base, hints, len(changes), graph, memory, others)
+
+
+def _why_rough(card: Mapping[str, Any]) -> str:
+    """Return why the platform of a card is not known well enough for hints; "" where it is."""
+    mape, learned = card.get("mape"), len(card.get(TRAINING_KEYS) or ())
+    if mape is not None and mape > ROUGH_MAPE_PERCENT:
+        return f"predictions there are {mape:.0f} % off on networks not learned from, too rough for hints"
+    if learned < FEWEST_NETWORKS and (card.get("model") == POSTERIOR or card.get("learn_from") == "networks"):
+        return f"{learned} networks were measured there, too few for hints"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -212,7 +254,7 @@ class _Change:
         kind, text, operators: See :class:`Hint`.
         graph: The changed network.
         of: What it is a change of: of several changes of the same, the best is a hint.
-        least_saved_ms: What it must save to be one.
+        least_saved_ms: What it must save to be one, beside :data:`LEAST_SAVED_PERCENT`.
     """
 
     kind: str
@@ -220,19 +262,16 @@ class _Change:
     graph: Graph
     of: str
     operators: tuple[str, ...] = ()
-    least_saved_ms: float | None = None
+    least_saved_ms: float = 0.0
 
 
-def _hint(change: _Change, before: Prediction, after: Prediction, correlation: float) -> Hint | None:
-    """Return the hint; None where the difference is within its uncertainty, or too small to matter."""
+def _hint(change: _Change, before: Prediction, after: Prediction, correlation: float) -> Hint:
     low_ms, high_ms = joint_of(before, after, correlation).difference_ms()
     difference_ms = after.latency_ms - before.latency_ms
-    if high_ms >= 0 or before.latency_ms <= 0 or -difference_ms < LEAST_SAVED_PERCENT / 100 * before.latency_ms:
-        return None
     on_cpu = [0 if found.fallback is None else found.fallback.operators_on_cpu for found in (before, after)]
     return Hint(
-        change.kind, change.text, after.latency_ms, difference_ms, 100 * difference_ms / before.latency_ms, low_ms, high_ms,
-        change.operators, on_cpu[1] - on_cpu[0],
+        change.kind, change.text, after.latency_ms, difference_ms, 100 * difference_ms / (before.latency_ms or 1.0), low_ms,
+        high_ms, change.operators, on_cpu[1] - on_cpu[0],
     )  # fmt: skip
 
 
@@ -278,7 +317,7 @@ def _channel_changes(graph: Graph, base: Prediction) -> Iterator[_Change]:
             others = f" and {len(group.makers) - 1} with it" if len(group.makers) > 1 else ""
             # Fewer channels save time anyway; worth a hint is what they save beyond their share.
             fewer = 1 - channels / group.channels
-            least_ms = DISPROPORTION * fewer * spent_ms[group.makers] if fewer > 0 else None
+            least_ms = max(DISPROPORTION * fewer * spent_ms[group.makers], 0.0)
             text = f"channels {group.channels} -> {channels} of {named}{others}"
             yield _Change("channels", text, changed, f"channels {group.makers}", group.makers, least_ms)
 

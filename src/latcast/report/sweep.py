@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -126,6 +126,7 @@ def sweep(  # type: ignore[overload-overlap]  # a text is a sequence of texts to
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
     breakdown: bool = False,
+    watch: Callable[[int, int], None] | None = None,
     **options: Unpack[ReadingKeywords],
 ) -> Sweep: ...
 
@@ -137,6 +138,7 @@ def sweep(
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
     breakdown: bool = False,
+    watch: Callable[[int, int], None] | None = None,
     **options: Unpack[ReadingKeywords],
 ) -> list[Sweep]: ...
 
@@ -147,6 +149,7 @@ def sweep(
     shapes: str | Sequence[str] | Sequence[Shapes],
     *,
     breakdown: bool = False,
+    watch: Callable[[int, int], None] | None = None,
     **options: Unpack[ReadingKeywords],
 ) -> Sweep | list[Sweep]:
     """Latency of a network over the size of its inputs.
@@ -157,6 +160,7 @@ def sweep(
         shapes: ``"input=1,3,{128..320..32},="``: the range with its end, and ``=`` for the size before it; or a text for each of
             several inputs, whose ranges go along; or a list of input shapes.
         breakdown: Whether to list the kernels.
+        watch: Told how many sizes were read, of how many.
 
     Returns:
         A sweep; a list of them, one a platform, where ``on`` is a list. Sizes that the network cannot take are in ``refused``.
@@ -177,7 +181,9 @@ def sweep(
     graphs: list[tuple[int, Shapes, Graph]] = []
     refused: list[tuple[int, str]] = []
     problem: ModelError | None = None
-    for size, each in listed:
+    for place, (size, each) in enumerate(listed):
+        if watch is not None:
+            watch(place, len(listed))
         try:
             graphs.append((size, each, resize(each)))
         except ModelError as found:

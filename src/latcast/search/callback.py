@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.forecast import On, load, predict_many
+from latcast.networks import is_one_model
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 
@@ -41,11 +43,11 @@ class LatencyCallback:
         supernet = SUPERNETS.get(space) if isinstance(space, str) else space
         self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
 
-    def __call__(self, candidates: np.ndarray | Sequence[object]) -> np.ndarray:
-        """Return milliseconds, (candidates,).
+    def __call__(self, candidates: Any) -> np.ndarray:
+        """Return milliseconds, (candidates,); a scalar where one model stands in place of a list.
 
         Args:
-            candidates: Encodings, (networks, columns); or a list of JSON parameters; or a list of models.
+            candidates: Encodings, (networks, columns); or a list of JSON parameters; or a list of models, or one of them.
 
         Raises:
             LatcastError: Encodings or parameters without a space, or of another one; or a model that cannot be read.
@@ -60,9 +62,11 @@ class LatencyCallback:
                 candidates = np.stack([self.encoded.supernet.encode(each) for each in parameters or ()])
             found = self.encoded.predict_many(candidates)
             return found.high_ms if self.confident else found.latency_ms
+        if is_one_model(candidates):
+            return self([candidates])[0]
         predictions = predict_many(candidates, self.predictor, example_inputs=self.example_inputs)
         return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
 
-    def excess(self, candidates: np.ndarray | Sequence[object], max_latency_ms: float) -> np.ndarray:
+    def excess(self, candidates: Any, max_latency_ms: float) -> np.ndarray:
         """Return how far candidates are beyond a limit, relative to it, (candidates,); 0 within it: a penalty for a loss."""
         return np.maximum(self(candidates) / max_latency_ms - 1, 0)

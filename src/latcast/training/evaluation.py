@@ -114,6 +114,7 @@ def evaluate(
     stores: Store | str | os.PathLike[str] | Sequence[Store | str | os.PathLike[str]],
     *,
     families: Collection[str] | None = None,
+    measured_as: str | None = None,
 ) -> Evaluation:
     """Judge a predictor on measured networks that it was not trained on; those that it was trained on fit the baselines.
 
@@ -121,6 +122,8 @@ def evaluate(
         on: A platform id, the beginning of one, a bundle's path, or a predictor.
         stores: A store, the path of one or of a JSON Lines file, or a database URL; or a list of these.
         families: Judge on networks of these families or spaces alone.
+        measured_as: The platform, or the beginning of its id, that the stores call what the predictor is of, where they use
+            another name.
 
     Raises:
         DatasetError: There is no such store, none holds the platform, or no network is left to judge by.
@@ -146,7 +149,13 @@ def evaluate(
     labels: list[Label] = []
     for store in several:
         with opened(store) as kept:
-            labels += kept.labels(platform=only_platform(kept, predictor.platform.id).id, role="network")
+            try:
+                platform = only_platform(kept, measured_as or predictor.platform.id)
+            except DatasetError as problem:
+                if measured_as is not None:
+                    raise
+                raise DatasetError(f"{problem}; where one of these is the bundle's platform: --as PLATFORM") from problem
+            labels += kept.labels(platform=platform.id, role="network")
     return evaluate_on_labels(predictor, labels, families=families)
 
 

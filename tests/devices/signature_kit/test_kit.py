@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from latcast.datasets.importers.benchmark_tools import KitManifest, output_files, read_outputs
+from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_files import read_measured
-from latcast.devices.signature_kit import Kit, write_kit
+from latcast.devices.signature_kit import FORMATS, Kit, write_kit
 from latcast.errors import DatasetError
 from latcast.graph.importers import load_graph
+from latcast.graph.operators import graph_macs
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build, model
 
@@ -355,3 +357,22 @@ class TestAndroid:
         done = run(kit, script="android.sh", ADB="/nosuch/adb")
 
         assert done.stderr == "android.sh: adb is not installed; it is part of the Android SDK Platform-Tools\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_file_of_the_whole_kit_is_read_as_the_network_that_it_was_written_from(
+    form: str, precision: str, tmp_path: Path
+) -> None:
+    """Each file has about as many multiply-accumulates as the network that was written."""
+    unlike = {}
+    for reference in load_device_model().signature:
+        kit = write_kit([reference], tmp_path / "kit", formats=[form], precision=precision)
+        [network] = kit.manifest.networks
+        found = graph_macs(load_graph(kit.folder / "networks" / network.files[form][0]))
+        expected = graph_macs(build(reference))
+        if abs(found / expected - 1) > 0.01:
+            unlike[network.name] = found / expected
+
+    assert unlike == {}

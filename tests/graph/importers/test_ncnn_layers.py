@@ -285,5 +285,60 @@ def test_the_file_of_pnnx_itself_is_named(tmp_path: Path) -> None:
     assert "this is PNNX's own file (.pnnx.param); give the .ncnn.param beside it" in refusal(tmp_path, line)
 
 
+@pytest.mark.parametrize("name", ["net.ncnn.bin", "net.ncnn.param.bin"])
+def test_the_weights_of_a_network_point_to_its_text(name: str, tmp_path: Path) -> None:
+    (tmp_path / "net.ncnn.param").write_text(text_of((8,), layer="ReLU 1"))
+    (tmp_path / name).write_bytes(b"weights")
+
+    with pytest.raises(ModelError, match=r"give the text file beside it, '.*net\.ncnn\.param'"):
+        load_graph(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        ("LSTM c 1 1 x y 0=64 1=16384", (1, 64)),
+        ("GRU c 1 1 x y 0=32 1=6144", (1, 64)),
+        ("MultiHeadAttention c 1 1 x y 0=64 1=4 2=4096", (1, 64)),
+        ("Convolution3D c 1 1 x y 0=6 1=3 4=1 6=486", (1, 3)),
+        ("Convolution1D c 1 1 x y 0=64 1=3 4=1 6=1536", (1, 8)),
+    ],
+)
+def test_the_shape_that_is_suggested_for_an_open_input_can_be_read(layer: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    words = refusal(tmp_path, "Input x 0 1 x", layer)
+    suggested = tuple(map(int, words.rpartition("--shape x=")[2].split(",")))
+
+    assert shape[1] in suggested[1:]
+    assert load_graph(tmp_path / "network.param", shapes={"x": suggested}).shape("x") == suggested
+
+
+@pytest.mark.parametrize(("cache", "macs"), [(32, 4 * 36), (0, 4 * 4)])
+def test_a_layer_of_a_decoder_of_pnnx_is_read_with_its_cache(cache: int, macs: int, tmp_path: Path) -> None:
+    lines = [
+        "Input in0 0 1 in0",
+        "Input in1 0 1 mask",
+        "Input kv_cache 0 2 cache_k0 cache_v0",
+        "Split s 1 2 in0 a b",
+        "Gemm q 1 1 a q 10=4 3=1 5=1 6=1 8=896 9=896",
+        "Reshape r 1 1 q heads 0=64 1=14 2=-1",
+        "Permute p 1 1 heads queries 0=2",
+        "Gemm k 1 1 b k 10=-1 3=1 5=1 6=1 8=128 9=896 18=800",
+        "Reshape r1 1 1 k heads1 0=64 1=2 2=-1",
+        "Permute p1 1 1 heads1 keys 0=2",
+        "Split s1 1 2 keys keys1 values",
+        "SDPA attend 6 3 queries keys1 values mask cache_k0 cache_v0 mixed out_k out_v 5=1 6=0.125 7=1",
+        "Permute p2 1 1 mixed tokens 0=2",
+        "Reshape r2 1 1 tokens y 0=896 1=-1",
+    ]
+    path = tmp_path / "decoder.ncnn.param"
+    path.write_text("\n".join(["7767517", f"{len(lines)} 20", *lines, ""]))
+    shapes = {"in0": (1, 4, 896), "mask": (1, 4, cache + 4)} | dict.fromkeys(("cache_k0", "cache_v0"), (1, 2, cache, 64))
+
+    graph = load_graph(path, shapes=shapes)
+
+    assert (graph.shape("y"), graph.shape("out_k")) == ((1, 4, 896), (1, 2, cache + 4, 64))
+    assert graph_macs(graph) == 4 * 896 * (896 + 128) + 14 * macs * 128
+
+
 def test_an_axis_that_becomes_the_batch_is_refused(tmp_path: Path) -> None:
     assert "batch of 1" in refusal(tmp_path, "Input x 0 1 x 0=8 1=8", "Reshape r 1 1 x y 0=8 1=8 13=0")

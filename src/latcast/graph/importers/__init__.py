@@ -224,6 +224,9 @@ def _importer_of_file(path: Path) -> Importer:
     if not path.is_file() and not path.is_dir():
         # Opening a pipe waits for somebody to write into it; a device has no end.
         raise ModelError(f"'{path}' is a pipe, a socket or a device; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
+    beside = path.with_suffix("" if path.stem.endswith(".param") else ".param")
+    if suffix == ".bin" and beside.is_file():
+        raise ModelError(f"cannot read '{path}': it belongs to a network of ncnn; give the text file beside it, '{beside}'")
     start = b"" if path.is_dir() else _start(path)
     if suffix in UNREADABLE:
         raise ModelError(f"cannot read '{path}': {UNREADABLE[suffix]}")

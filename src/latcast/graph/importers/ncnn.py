@@ -45,23 +45,27 @@ class NcnnImporter:
         try:
             budget = Budget()
             layers = list(read_layers(source, budget))
-            inputs = [ModelInput(top, _forms(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops]
+            inputs = [ModelInput(top, _forms(layer, top)) for layer in layers if layer.kind == "Input" for top in layer.tops]
             return read_sized(inputs, options, lambda given: NcnnReading(source.stem, layers, given))
         except LatcastError as error:
             words = str(error)
             raise type(error)(words if words.startswith(str(source)) else f"{source}: {words}") from error
 
 
-def _input_shape(layer: ParamLayer) -> Shape:
+def _input_shape(layer: ParamLayer, top: str) -> Shape:
     """Return the sizes that an Input layer states, outermost first, else those that a tool noted in it; empty where none are."""
     stated = tuple(layer.integer(key) for key in (2, 11, 1, 0) if key in layer.params)
-    return stated if stated and min(stated) > 0 else (layer.stated_shapes() or [stated])[0]
+    return stated if stated and min(stated) > 0 else (layer.stated_shapes() or [stated] * len(layer.tops))[layer.tops.index(top)]
 
 
-def _forms(layer: ParamLayer) -> tuple[tuple[int | str, ...], ...]:
+def _forms(layer: ParamLayer, top: str) -> tuple[tuple[int | str, ...], ...]:
     """Return the shapes, with the batch in front, that an input may have by the file."""
-    shape = _input_shape(layer)
-    return ((1, *(size if size > 0 else "" for size in shape)),) if shape else ((1, "", "", ""), (1, ""), (1, "", ""))
+    shape = _input_shape(layer, top)
+    return (
+        ((1, *(size if size > 0 else "" for size in shape)),)
+        if shape
+        else ((1, "", "", ""), (1, ""), (1, "", ""), (1, "", "", "", ""))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class NcnnReading:
 
     def __init__(self, name: str, layers: Sequence[ParamLayer], options: ModelOptions) -> None:
         self.layers = layers
-        stated = {top: (1, *_input_shape(layer)) for layer in layers if layer.kind == "Input" for top in layer.tops}
+        stated = {top: (1, *_input_shape(layer, top)) for layer in layers if layer.kind == "Input" for top in layer.tops}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
         self.resized = any(len(stated[name]) > 1 for name in self.shapes)
         """Whether shapes that the file states do not hold."""
@@ -127,7 +131,7 @@ class NcnnReading:
 
     def _add_input(self, layer: ParamLayer) -> None:
         for name in layer.tops:
-            given = self.shapes.get(name, (1, *_input_shape(layer)))
+            given = self.shapes.get(name, (1, *_input_shape(layer, name)))
             if len(given) not in (2, 3, 4, 5) or given[0] != 1:
                 raise ModelError(
                     f"the shape {list(given)} was given for it, expected a batch of 1 and one to four sizes after it"

@@ -104,6 +104,8 @@ def recurrent(op_type: str, gates: int) -> Callable[[Conversion], None]:
         outputs, directions, shape = c.integer(0), 2 if c.integer(2) == 2 else 1, c.shape()
         hidden = c.integer(3, outputs) if op_type == "LSTM" else outputs
         positive(outputs=[outputs], hidden=[hidden])
+        if len(shape) == 1 and len(c) == 1:
+            raise ModelError(f"it reads a vector of {shape[0]} and no states, expected a row for each step")
         steps, size = shape if len(shape) == 2 else (1, prod(shape))
         # Some converters count the weights of one direction alone, which ncnn does not notice.
         stored = gates * hidden * size
@@ -141,12 +143,15 @@ def multi_head_attention(c: Conversion) -> None:
     if not 1 <= given <= 3:
         raise ModelError(f"it reads {len(c)} blobs, expected one to three beside its mask and its cache")
     positions = (0, min(1, given - 1), given - 1)
+    stored = (c.integer(2) // width, c.integer(3, width), c.integer(4, width))
     parts = []
     for index, position in enumerate(positions):
         if index and cached and given > 1 and all(c.shape(len(c) - 3 + index)):
             parts.append(c.plain(len(c) - 3 + index))
             continue
         tokens, size = c.shape(position)
+        if size != stored[index]:
+            raise ModelError(f"its weights take rows of {stored[index]}, but it reads {list(c.shape(position))}")
         if index == 0:
             queries, query_size = tokens, size
         x = c.op("Add", [c.op("MatMul", [c.plain(position), c.weight(size, width)]), c.weight(width)])
