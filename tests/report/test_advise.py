@@ -83,6 +83,12 @@ def test_devices_are_compared_by_the_fastest_of_each() -> None:
     assert list(found) == [("device", "b/tflite-2/gpu/fp16")]
 
 
+def test_two_ids_of_one_board_are_one_device() -> None:
+    found = decisions(prediction("pi/ncnn-1/cpu4/fp32", 1.0), prediction("pi.2/ncnn-1/gpu/fp32", 3.0))
+
+    assert list(found) == [("unit", "pi.2/ncnn-1/gpu/fp32")]
+
+
 def test_close_latencies_give_no_sure_decision() -> None:
     [decision] = decisions(
         prediction("p/r-1/cpu4/int8", 10.0, reach=1.5), prediction("p/r-1/cpu4/fp32", 10.5, reach=1.5)
