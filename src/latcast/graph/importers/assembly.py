@@ -396,10 +396,10 @@ class Assembly:
         try:
             tensors = entry.infer(view)
         except ModelError:
-            self._explain_missing_value(entry, node)
             deciding = [name for at, name in enumerate(node.inputs) if name and at in entry.constants]
             recorded = None if all(map(self.is_static, deciding)) else self._recorded(node)
             if recorded is None:
+                self._explain_missing_value(entry, node)
                 raise
             return recorded
         except MALFORMED as error:
