@@ -281,6 +281,5 @@ def files_table(parts: Mapping[str, Row] | None = None) -> str:
         {
             "files": "{name}", "how many": "{files}", "run by their runtime": "{run}", "read": "{read}",
             "refused though they run": "{refused_run}", "compared": "{compared}", "wrong": "{wrong}",
-            "covered %": "{covered:.0f}",
         },
     )  # fmt: skip
