@@ -67,7 +67,7 @@ def test_a_folder_is_judged_by_what_the_runtime_gives(folder: Path, monkeypatch:
     assert [found[name] for name in ("files", "read", "run", "refused_run", "compared", "wrong", "sizes_suggested")] == [
         3, 2, 3, 1, 2, 1, 1,
     ]  # fmt: skip
-    assert files_table({"mine": found}).splitlines()[-1].startswith("| mine | 3 | 3 | 2 | 1 | 2 | 1 | ")
+    assert files_table({"mine": found}).splitlines()[-1].startswith("| mine | 3 | 3 | 2 | 1 | 2 | 1 |")
 
 
 def test_a_size_that_is_assumed_may_be_larger_than_the_runtimes() -> None:
