@@ -158,8 +158,9 @@ def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceT
     seen = described.rows(trial.tested)
     novelty = seen.novelty(model.kinds[platform.kind])
     memory = model.memory(platform.kind, platform.covariates)
-    offset, known = memory.recalled(seen.place)
-    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained)
+    nearest = memory.nearest(seen.place)
+    offset, known = memory.recalled_of(*nearest)
+    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained, nearest)
     names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
     return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, known)
 
