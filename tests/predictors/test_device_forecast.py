@@ -87,7 +87,10 @@ def test_sums_over_kernels_decide_a_forecast() -> None:
     sums = MIXED.sums(features())
     basis, network_open, kernel_open = BASIS.of_networks(features())
     expected = MIXED.of_described(
-        features().terms, basis, 0.3**2 * network_open + 0.1**2 * kernel_open, np.zeros(len(features())),
+        features().terms,
+        basis,
+        0.3**2 * network_open + 0.1**2 * kernel_open,
+        np.zeros(len(features())),
         MIXED.memory.nearest(features().place),
     )
 

@@ -47,7 +47,9 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
         "covariate.column": columns.astype(np.int32),
         "covariate.value": values.astype(np.float32),
     }
-    measured = [np.concatenate([getattr(each, name) for each in model.platforms] or [_NOTHING]) for name in ("networks", "log_ms")]
+    measured = [
+        np.concatenate([getattr(each, name) for each in model.platforms] or [_NOTHING]) for name in ("networks", "log_ms")
+    ]
     arrays |= {
         "known.terms": model.known_terms.astype(np.float32),
         "known.basis": model.known_basis.astype(np.float32),

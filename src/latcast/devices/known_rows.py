@@ -1,19 +1,21 @@
 """What known platforms measured of each network: a new device is known by its likeness to others.
 
-Every platform of a kind of unit is a row over the networks: measured, or else what its state says. Two members rest on them:
+Every platform of a kind of unit is a row over the networks: measured, or else what its state says. Three members rest on them:
 
 ``twin``
     The device is one of them, times a factor: each counts as much as it explains the measured networks. Where one does so
     alone, it is used alone.
 ``rows``
     The device is a sum of all of them: Gaussian regression with the covariance of the rows.
+``likeness``
+    The mean of both, whose errors are mostly unlike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,21 +24,24 @@ from latcast.devices.members import TERM_COUNT, Candidate, left_out_score
 if TYPE_CHECKING:
     from latcast.devices.device_model import DescribedNetworks, DeviceModel
 
-TWIN, ROWS = "twin", "rows"
+TWIN, ROWS, LIKENESS = "twin", "rows", "likeness"
 
 OTHER_GROUP, SAME_SILICON = 0.1, 10.0
 """How much a platform of another runtime or precision counts, and one of the same silicon, against one of the same."""
 
-TWIN_SHAPE, TWIN_VARIANCE = 1.0, 0.01
-"""Prior of the variance between twins after a factor: an inverse gamma distribution's shape and scale, 10 % in logarithms."""
+UNMEASURED = 0.05
+"""What is added to the part of the measured networks that a platform measured: how much one counts that measured none."""
+
+TWIN_SHAPE, TWIN_VARIANCE = 1.0, 0.002
+"""Prior of the variance between twins after a factor: an inverse gamma distribution's shape and scale, in logarithms."""
 
 MOST_APART = 0.3
 """Logarithm beyond which one measured network does not tell platforms apart any further: it may be a slip."""
 
-LEVEL_VARIANCE, OWN_VARIANCE = 2.0, 0.0064
+LEVEL_VARIANCE, OWN_VARIANCE = 2.0, 0.0025
 """Variance of a device's level, and of what is a device's own in one network (8 %), in logarithms."""
 
-PRIOR_VARIANCE, PRIOR_COUNT = 0.0225, 4.0
+PRIOR_VARIANCE, PRIOR_COUNT = 0.003, 1.0
 """Variance of a forecast by rows before it is judged by left-out networks, and how many of those it counts as."""
 
 ALONE_ERROR = 0.5
@@ -70,15 +75,27 @@ class _Likeness:
         states: (platforms, state).
         known: (platforms, known networks) logarithms.
         seen: (platforms, measured networks) logarithms.
-        measured: (platforms,) part of the measured networks that each of them measured.
         prior: (platforms,) how much each counts before anything is measured.
     """
 
     states: np.ndarray
     known: np.ndarray
     seen: np.ndarray
-    measured: np.ndarray
     prior: np.ndarray
+
+
+class _Forecast(NamedTuple):
+    """A member's forecast.
+
+    Attributes:
+        mean: (state,) of networks that no platform ran.
+        known: (known networks,) logarithms.
+        error: (measured networks,) measured logarithms less what the others say.
+    """
+
+    mean: np.ndarray
+    known: np.ndarray
+    error: np.ndarray
 
 
 def row_members(
@@ -94,7 +111,9 @@ def row_members(
     found = _likeness(model, kind, covariates, seen, silicon) if len(log_ms) else None
     if found is None:
         return []
-    return [_by_twins(model, kind, covariates, found, log_ms), _by_covariance(model, kind, covariates, found, log_ms)]
+    parts = {TWIN: _by_twins(found, log_ms), ROWS: _by_covariance(found, log_ms)}
+    parts[LIKENESS] = _Forecast(*(np.mean(each, axis=0) for each in zip(*parts.values(), strict=True)))
+    return [_candidate(model, kind, covariates, name, each) for name, each in parts.items()]
 
 
 def twin_of(
@@ -129,8 +148,8 @@ def _likeness(
     group = group_of(kind, covariates)
     same = np.array([group_of(kind, each.covariates) == group for each in listed])
     die = np.array([bool(silicon) and each.silicon == silicon for each in listed])
-    prior = np.where(same, 1.0, OTHER_GROUP) * np.where(die, SAME_SILICON, 1.0) * (0.05 + measured)
-    return _Likeness(states, known, own, measured, prior)
+    prior = np.where(same, 1.0, OTHER_GROUP) * np.where(die, SAME_SILICON, 1.0) * (UNMEASURED + measured)
+    return _Likeness(states, known, own, prior)
 
 
 def states_log_ms(states: np.ndarray, terms: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -163,9 +182,7 @@ def _twin_weights(rows: np.ndarray, prior: np.ndarray, log_ms: np.ndarray) -> tu
     return weight / weight.sum(), level, squares / shape
 
 
-def _by_twins(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], rows: _Likeness, log_ms: np.ndarray
-) -> Candidate:
+def _by_twins(rows: _Likeness, log_ms: np.ndarray) -> _Forecast:
     weight, level, _ = _twin_weights(rows.seen, rows.prior, log_ms)
     state = rows.states.copy()
     state[:, :TERM_COUNT] += level[:, None]
@@ -174,12 +191,10 @@ def _by_twins(
         kept = np.arange(len(log_ms)) != out
         by_others, level_of, _ = _twin_weights(rows.seen[:, kept], rows.prior, log_ms[kept])
         error[out] = log_ms[out] - by_others @ (rows.seen[:, out] + level_of)
-    return _candidate(model, kind, covariates, TWIN, weight @ state, weight @ (rows.known + level[:, None]), error)
+    return _Forecast(weight @ state, weight @ (rows.known + level[:, None]), error)
 
 
-def _by_covariance(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], rows: _Likeness, log_ms: np.ndarray
-) -> Candidate:
+def _by_covariance(rows: _Likeness, log_ms: np.ndarray) -> _Forecast:
     part = rows.prior / rows.prior.sum()
     level = (rows.known - rows.known.mean(axis=0)).mean(axis=1)
     level -= part @ level
@@ -204,13 +219,11 @@ def _by_covariance(
     mean[:TERM_COUNT] += shift
     if len(log_ms) == 1:
         error = np.full(1, ALONE_ERROR)
-    return _candidate(model, kind, covariates, ROWS, mean, weight @ known + shift, error)
+    return _Forecast(mean, weight @ known + shift, error)
 
 
-def _candidate(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], name: str, mean: np.ndarray, known: np.ndarray,
-    error: np.ndarray,
-) -> Candidate:  # fmt: skip
+def _candidate(model: DeviceModel, kind: str, covariates: Mapping[str, float], name: str, found: _Forecast) -> Candidate:
+    mean, known, error = found
     memory = model.memory(kind, covariates)
     judged = error if len(error) > 1 else np.zeros(0)
     variance = (PRIOR_COUNT * PRIOR_VARIANCE + float((np.minimum(np.abs(judged), 1.0) ** 2).sum())) / (PRIOR_COUNT + len(judged))

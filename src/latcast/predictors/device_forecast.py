@@ -414,7 +414,8 @@ class DeviceForecast:
             covariance[lower] = halves[place]
             covariance += np.tril(covariance, -1).T
             weight, known_weight, noise, scale = numbers[place].tolist()
-            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, found.get(f"member.own.{place}")))
+            own = found.get(f"member.own.{place}")
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         network_scale, kernel_scale, *four, measured = found["numbers"].tolist()
         factors = ((four[0], four[1]), (four[2], four[3]))
         memory = NetworkMemory(found["memory.places"], found["memory.offsets"], float(found["memory.explained"][0]))
