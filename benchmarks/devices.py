@@ -3,8 +3,8 @@
 A trial is a platform of a held-out chip, some networks measured there, and others to predict: networks that known platforms ran
 ("nothing" is held out but the chip); networks that no known platform ran, drawn at random ("drawn") or of whole lineages that
 none ran ("networks": others of their lineage may be measured); or networks of lineages that are not measured either
-("lineages"). Beside the forecast stand its rivals: the best twin times a factor, a Gaussian over the rows' covariance, their mean. Weights of the members and widths of the intervals are learned on the other chips. Figures are means over platforms,
-medians beside.
+("lineages"). Weights of the members and widths of the intervals are learned on the other chips. Figures are means over platforms,
+medians beside. Rivals stand beside the forecast: the best twin times a factor, a Gaussian over the rows' covariance, their mean.
 """
 
 from __future__ import annotations

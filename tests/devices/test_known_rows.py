@@ -46,7 +46,6 @@ def test_a_platform_times_a_factor_is_recovered_exactly() -> None:
     found = forecasts(model, row[MEASURED] + np.log(1.08))
 
     assert found[TWIN] == pytest.approx(row[OTHERS] + np.log(1.08), abs=0.01)
-    assert np.abs(found[ROWS] - row[OTHERS] - np.log(1.08)).mean() < 0.15
     assert found[LIKENESS] == pytest.approx((found[TWIN] + found[ROWS]) / 2)
 
 

@@ -169,7 +169,8 @@ def add_device(
     warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, die))
     predictor = PlatformPredictor(
         platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
-        typical_interval(model, forecast, kind), _card(known, model, error, warnings, alike, twin, device_text, chip_text), forecast,
+        typical_interval(model, forecast, kind),
+        _card(known, model, error, warnings, alike, twin, device_text, chip_text), forecast,
     )  # fmt: skip
     return NewDevice(predictor, alike, twin, misfits, (*measured.notes, *notes), warnings)
 

@@ -123,7 +123,7 @@ def twin_of(
     found = _likeness(model, kind, covariates, seen, silicon) if len(log_ms) else None
     if found is None:
         return None
-    weight, level, variance = _twin_weights(found.seen, found.prior, log_ms)
+    weight, level = _twin_weights(found.seen, found.prior, log_ms)
     best = int(np.argmax(weight))
     known = model.platforms[model.rows_of_kind[kind][best]]
     apart = float((log_ms - found.seen[best] - level[best]).std())
@@ -169,8 +169,8 @@ def complete_rows(model: DeviceModel, kind: str) -> np.ndarray:
     return found
 
 
-def _twin_weights(rows: np.ndarray, prior: np.ndarray, log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each platform's probability to be the twin, its level below the device, and the variance after it, (platforms,)."""
+def _twin_weights(rows: np.ndarray, prior: np.ndarray, log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each platform's probability to be the twin, and the device's level above it, each (platforms,)."""
     apart = log_ms - rows
     middle = np.median(apart, axis=1, keepdims=True)
     held = middle + np.clip(apart - middle, -MOST_APART, MOST_APART)
@@ -179,17 +179,17 @@ def _twin_weights(rows: np.ndarray, prior: np.ndarray, log_ms: np.ndarray) -> tu
     shape = TWIN_SHAPE + (len(log_ms) - 1) / 2
     power = np.log(prior) - shape * np.log(squares)
     weight = np.exp(power - power.max())
-    return weight / weight.sum(), level, squares / shape
+    return weight / weight.sum(), level
 
 
 def _by_twins(rows: _Likeness, log_ms: np.ndarray) -> _Forecast:
-    weight, level, _ = _twin_weights(rows.seen, rows.prior, log_ms)
+    weight, level = _twin_weights(rows.seen, rows.prior, log_ms)
     state = rows.states.copy()
     state[:, :TERM_COUNT] += level[:, None]
     error = np.full(len(log_ms), ALONE_ERROR)
     for out in range(len(log_ms) if len(log_ms) > 1 else 0):
         kept = np.arange(len(log_ms)) != out
-        by_others, level_of, _ = _twin_weights(rows.seen[:, kept], rows.prior, log_ms[kept])
+        by_others, level_of = _twin_weights(rows.seen[:, kept], rows.prior, log_ms[kept])
         error[out] = log_ms[out] - by_others @ (rows.seen[:, out] + level_of)
     return _Forecast(weight @ state, weight @ (rows.known + level[:, None]), error)
 
