@@ -155,6 +155,12 @@ class DeviceModel:
         """(platforms, known networks) logarithms of latencies by kind of unit: measured, or what the platform's state says."""
         return {kind: complete_rows(self, kind) for kind, places in self.rows_of_kind.items() if len(places)}
 
+    @cached_property
+    def same_network(self) -> np.ndarray:
+        """(known networks,) the first of those with the same kernels: one network, by whatever names."""
+        _, first, group = np.unique(np.round(self.known_places, 3), axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[group.reshape(-1)])
+
     def described(self, networks: NetworkFeatures) -> DescribedNetworks:
         """Place networks on the basis."""
         return DescribedNetworks(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)

@@ -144,11 +144,12 @@ def _likeness(
     by_state_known = states_log_ms(states, model.known_terms, model.known_basis)
     nearest, alike = model.memory(kind, covariates).nearest(seen.place)
     own = by_state + alike * (known - by_state_known)[:, nearest]
-    measured = np.array([(alike * np.isin(nearest, each.networks)).mean() for each in listed])
+    same = model.same_network
+    measured = np.array([(alike * np.isin(same[nearest], same[each.networks])).mean() for each in listed])
     group = group_of(kind, covariates)
-    same = np.array([group_of(kind, each.covariates) == group for each in listed])
+    same_group = np.array([group_of(kind, each.covariates) == group for each in listed])
     die = np.array([bool(silicon) and each.silicon == silicon for each in listed])
-    prior = np.where(same, 1.0, OTHER_GROUP) * np.where(die, SAME_SILICON, 1.0) * (UNMEASURED + measured)
+    prior = np.where(same_group, 1.0, OTHER_GROUP) * np.where(die, SAME_SILICON, 1.0) * (UNMEASURED + measured)
     return _Likeness(states, known, own, prior)
 
 
@@ -164,8 +165,11 @@ def complete_rows(model: DeviceModel, kind: str) -> np.ndarray:
     found = states_log_ms(model.states[places], model.known_terms, model.known_basis)
     for row, place in enumerate(places):
         each = model.platforms[place]
-        found[row] += model.memory(kind, each.covariates).offsets
-        found[row, each.networks] = each.log_ms
+        ran = model.same_network[each.networks]
+        count = np.bincount(ran, minlength=found.shape[1])
+        mean = np.bincount(ran, each.log_ms, minlength=found.shape[1]) / np.maximum(count, 1)
+        offsets = model.memory(kind, each.covariates).offsets
+        found[row] = np.where(count > 0, mean, found[row] + offsets)[model.same_network]
     return found
 
 
