@@ -4,7 +4,7 @@ A trial is a platform of a held-out chip, some networks measured there, and othe
 ("nothing" is held out but the chip); networks that no known platform ran, drawn at random ("drawn") or of whole lineages that
 none ran ("networks": others of their lineage may be measured); or networks of lineages that are not measured either
 ("lineages"). Weights of the members and widths of the intervals are learned on the other chips. Figures are means over platforms,
-medians beside.
+medians beside. Rivals stand beside the forecast: the best twin times a factor, a Gaussian over the rows' covariance, their mean.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from benchmarks.judge import (
     MOST_COVERAGE,
     Row,
     absolute_percentage,
+    by_covariance,
+    by_one_factor,
     figures_of_logarithms,
     interval_of_mean,
     is_off_level,
@@ -42,6 +44,7 @@ from latcast.devices.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
+    DeviceTrial,
     MemberForecasts,
     chip_folds,
     learn_arbitration,
@@ -49,7 +52,7 @@ from latcast.devices.arbitration import (
     try_pool,
 )
 from latcast.devices.covariates import RULES, network_kernels
-from latcast.devices.device_model import INTERCEPT, KINDS
+from latcast.devices.device_model import INTERCEPT, KINDS, DeviceModel
 from latcast.devices.device_model_file import SHIPPED, save_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
@@ -66,6 +69,18 @@ FORECAST = "forecast"
 
 DRAWN_NETWORKS = "drawn"
 """The case of holding out a third of the networks, drawn at random, whatever their lineages."""
+
+ONE_TWIN, COVARIANCE, BOTH = "best twin", "covariance", "their mean"
+"""Rivals: the known platform that fits best, times a factor; a Gaussian over the rows' covariance; the mean of both."""
+
+FEWEST_ROWS = 3
+"""Known platforms that measured all of a trial's networks, for its rivals to rest on them alone."""
+
+MOST_WORSE = 1.0
+"""Points of MAPE by which a forecast may be worse than the best twin and the regression on FLOPs and memory."""
+
+NEVER_WORSE_AT = (3, 10, 30)
+"""Measured networks with which that is judged."""
 
 HELD_OUT: Mapping[str, str] = {
     NOTHING: "run by other devices",
@@ -107,15 +122,18 @@ def devices(
         print(json.dumps(rows, indent=1) if as_json else facts_table())
         return
     tried = tried_pool(pool, draws=draws, seed=seed, watch=watch)
-    rows = rows_of(tried)
+    rows, worse = rows_of(tried), worse_than_rivals(tried)
     about = {
         "platforms": len(pool.platforms), "networks": len(pool.references), "measured": list(MEASURED),
         "chips": len({each.silicon for each in pool.platforms}), "left_out": dict(pool.left_out), "rows": rows,
+        "worse": worse,
     }  # fmt: skip
     keep("devices", about)
     print(json.dumps(rows, indent=1) if as_json else all_rows_table(rows))
     for text in missed(rows):
         say(f"missed: {text}")
+    if not as_json:
+        print(worse_table(worse))
     if ship:
         print(ship_model(pool, tried, seed=seed, watch=watch))
 
@@ -124,13 +142,69 @@ def devices(
 
 
 def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:
-    """Return trials, each by a model that never saw its chip: with lineages held out, and with drawn networks."""
+    """Return trials, each by a model that never saw its chip: with lineages held out, and with drawn networks.
+
+    Networks that other devices ran are those of the second, which holds out no search space as a whole.
+    """
     folds = partial(try_pool, pool.platforms, pool.features, folds=FOLDS, draws=draws, seed=seed, watch=watch)
-    found = [one for _, _, trials in folds(lineages=pool.lineages) for one in trials]
-    drawn = [one for _, _, trials in folds(lineages=[""] * len(pool.lineages)) for one in trials]
-    return found + [
-        replace(one, trial=replace(one.trial, held_out=DRAWN_NETWORKS)) for one in drawn if one.trial.held_out == NEW_NETWORKS
-    ]
+    found = [one for _, _, trials in folds(lineages=pool.lineages) for one in trials if one.trial.held_out != NOTHING]
+    for model, _, trials in folds(lineages=[""] * len(pool.lineages)):
+        for one in trials:
+            if one.trial.held_out == NOTHING:
+                found.append(replace(one, rivals=rivals(model, one.trial)))
+            elif one.trial.held_out == NEW_NETWORKS:
+                found.append(replace(one, trial=replace(one.trial, held_out=DRAWN_NETWORKS)))
+    return found
+
+
+def rivals(model: DeviceModel, trial: DeviceTrial) -> dict[str, np.ndarray]:
+    """Return what a page of numpy makes of a trial from the rows of the known platforms, by name: (tested,) logarithms.
+
+    The rows are those of platforms that measured all of the trial's measured networks, where there are a few.
+    """
+    kind = trial.platform.kind
+    if not len(trial.measured) or kind not in model.rows_log_ms:
+        return {}
+    known = [model.platforms[row] for row in model.rows_of_kind[kind]]
+    measured = np.array([np.isin(trial.measured, each.networks).mean() for each in known])
+    used = measured >= min(1.0, float(np.sort(measured)[-FEWEST_ROWS:].min()))
+    rows = model.rows_log_ms[kind][used][:, np.concatenate([trial.measured, trial.tested])]
+    first = np.arange(len(trial.measured))
+    twin = by_one_factor(rows, first, trial.measured_log_ms)[0][len(first) :]
+    gaussian = by_covariance(rows, first, trial.measured_log_ms)[len(first) :]
+    return {ONE_TWIN: twin, COVARIANCE: gaussian, BOTH: (twin + gaussian) / 2}
+
+
+def worse_than_rivals(tried: Sequence[MemberForecasts]) -> list[dict[str, Any]]:
+    """Return by number of measured networks how many platforms are never worse than two rivals, and the exceptions."""
+    found: dict[tuple[int, str], list[list[float]]] = defaultdict(list)
+    for one, mean, _ in mixed_by_others(tried, FOLDS):
+        if one.trial.held_out == NOTHING and len(one.trial.measured) in NEVER_WORSE_AT and one.rivals:
+            log_ms = one.trial.log_ms
+            simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
+            errors = [float(absolute_percentage(log_ms - each).mean()) for each in (mean, one.rivals[ONE_TWIN], simple)]
+            found[len(one.trial.measured), one.trial.platform.name].append(errors)
+    rows = []
+    for measured in NEVER_WORSE_AT:
+        each = {name: np.mean(errors, axis=0).tolist() for (count, name), errors in found.items() if count == measured}
+        worse = {name: errors for name, errors in each.items() if errors[0] > min(errors[1:]) + MOST_WORSE}
+        within = 100 * (1 - len(worse) / len(each)) if each else float("nan")
+        rows.append({"measured": measured, "platforms": len(each), "within": within, "exceptions": worse})
+    return rows
+
+
+def worse_table(rows: Sequence[Row]) -> str:
+    """Return the exceptions, a line each: MAPE of the forecast, of the best twin, and of the regression."""
+    shown = [
+        {"measured": row["measured"], "within": row["within"], "name": name, "mape": mape, "twin": twin, "simple": simple}
+        for row in rows for name, (mape, twin, simple) in sorted(row["exceptions"].items(), key=lambda item: -item[1][0])
+    ]  # fmt: skip
+    head = "; ".join(f"{row['measured']} measured: {row['within']:.0f} % of {row['platforms']}" for row in rows)
+    columns = {
+        "measured": "{measured}", "platform": "{name}", "MAPE": "{mape:.1f}", "best twin": "{twin:.1f}",
+        "FLOPs+MAC": "{simple:.1f}",
+    }  # fmt: skip
+    return f"within {MOST_WORSE:g} point of the better of {ONE_TWIN} and {FLOPS_AND_MEMORY}: {head}\n{table(shown, columns)}"
 
 
 def judged_trials(tried: Sequence[MemberForecasts], folds: int) -> Iterator[tuple[MemberForecasts, str, dict[str, float]]]:
@@ -141,6 +215,8 @@ def judged_trials(tried: Sequence[MemberForecasts], folds: int) -> Iterator[tupl
         for row, name in enumerate(one.names):
             deviation = np.sqrt(one.open_variance[row] + one.noise_variance[row])
             yield one, name, figures_of_logarithms(log_ms - one.log_ms[row], deviation, log_ms)
+        for name, forecast in one.rivals.items():
+            yield one, name, figures_of_logarithms(log_ms - forecast, np.sqrt(variance), log_ms)
 
 
 def rows_of(tried: Sequence[MemberForecasts]) -> list[dict[str, Any]]:
@@ -205,7 +281,13 @@ def all_rows_table(rows: Sequence[Row]) -> str:
             members = [each for each in same if each["method"] != FORECAST and each["platforms"] == row["platforms"]]
             simple = next((each for each in members if each["method"] == FLOPS_AND_MEMORY), {})
             shown.append(
-                {**row, "simple": simple, "best": min(members, key=lambda each: float(each["mape"])), "aim": target(row)}
+                {
+                    **row,
+                    "rivals": {each["method"]: each["mape"] for each in same},
+                    "simple": simple,
+                    "best": min(members, key=lambda each: float(each["mape"])),
+                    "aim": target(row),
+                }
             )
     return table(
         shown,
@@ -214,6 +296,7 @@ def all_rows_table(rows: Sequence[Row]) -> str:
             "MAPE mean (median)": "{mape:.1f} ({median_mape:.1f})", "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
             "RMSPE": "{rmspe:.1f}", "Spearman": "{spearman:.2f}", "in the 90 % interval": "{coverage:.0f}",
             "high/low": "{width:.2f}", "FLOPs+MAC": "{simple[mape]:.1f}", "best member": "{best[method]} {best[mape]:.1f}",
+            **{name: f"{{rivals[{name}]:.1f}}" for name in (ONE_TWIN, COVARIANCE, BOTH)},
             "aim": "{aim:g}",
         },
     )  # fmt: skip
@@ -226,6 +309,10 @@ def devices_table() -> str:
     rows = [
         {
             "unit": unit_title(kind), "tested": what, "simple": found[kind, held_out, SHOWN, FLOPS_AND_MEMORY],
+            **{
+                name: found.get((kind, held_out, SHOWN, method))
+                for name, method in (("twin", ONE_TWIN), ("covariance", COVARIANCE), ("both", BOTH))
+            },
             **{str(measured): found[kind, held_out, measured, FORECAST] for measured in document["measured"]},
         }
         for kind in KINDS_OF_ROWS for held_out, what in HELD_OUT.items()
@@ -236,7 +323,10 @@ def devices_table() -> str:
         return f"{row['mape']:.{digits}f} ({row['median_mape']:.{digits}f}), {row['coverage']:.0f}"
 
     by_count = {str(measured): (lambda row, name=str(measured): figures(row[name])) for measured in document["measured"]}
-    last = {f"FLOPs+MAC at {SHOWN}": "{simple[mape]:.0f}"}
+    last = {
+        f"FLOPs+MAC at {SHOWN}": "{simple[mape]:.0f}",
+        f"best twin, covariance, their mean at {SHOWN}": "{twin[mape]:.1f}, {covariance[mape]:.1f}, {both[mape]:.1f}",
+    }
     return table(rows, {"unit": "{unit}", "tested networks": "{tested}", **by_count, **last})
 
 

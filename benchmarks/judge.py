@@ -142,6 +142,22 @@ def by_one_factor(known: np.ndarray, measured: np.ndarray, log_ms: np.ndarray) -
     return np.asarray(known[best] + np.median(difference[best])), best
 
 
+ROWS_LEVEL_VARIANCE, ROWS_OWN_VARIANCE = 1.0, 0.0025
+"""Variance of a platform's level, and of what is its own in one network, in logarithms."""
+
+
+def by_covariance(known: np.ndarray, measured: np.ndarray, log_ms: np.ndarray) -> np.ndarray:
+    """Return logarithms predicted by Gaussian regression with the covariance of the known platforms' rows, (networks,).
+
+    Args:
+        known, measured, log_ms: As for :func:`by_one_factor`.
+    """
+    mean = known.mean(axis=0)
+    covariance = (known - mean).T @ (known - mean)[:, measured] / len(known) + ROWS_LEVEL_VARIANCE
+    observed = covariance[measured] + ROWS_OWN_VARIANCE * np.eye(len(measured))
+    return np.asarray(mean + covariance @ np.linalg.solve(observed, log_ms - mean[measured]))
+
+
 # Targets
 
 

@@ -25,8 +25,7 @@ import typer
 
 from benchmarks import platforms_campaign
 from benchmarks.command import Cpu, print_campaign, say
-from benchmarks.judge import Row, by_one_factor, figures, table
-from benchmarks.known_rows import KnownRows, kind_similarity, predict_platform
+from benchmarks.judge import Row, by_covariance, by_one_factor, figures, table
 from benchmarks.platforms_campaign import (
     PLATFORMS,
     PLATFORMS_FOLDER,
@@ -285,8 +284,7 @@ def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict
     rows = np.log([each.actual([*support, *tests]) for each in warm_ups])
     first, new, actual = np.arange(len(support)), np.log(measured.actual(support)), measured.actual(tests)
     names = [each.platform.id for each in warm_ups]
-    known_rows = KnownRows(rows, kind_similarity(names, names), np.arange(len(rows)))
-    regression = predict_platform(known_rows, kind_similarity([measured.platform.id], names)[0], first, new).log_ms
+    regression = by_covariance(rows, first, new)
     one_factor, best = by_one_factor(rows, first, new)
     return {
         FEW_NETWORKS: {**figures(np.exp(regression[len(support) :]), actual), "support": len(support)},

@@ -99,6 +99,7 @@ def test_the_interval_counts_the_networks_that_the_pool_ran() -> None:
         arbitration={"cpu": (Arbitration(1, weighing, weighing),)},
         known_places=np.vstack([model.known_places, model.known_places]),
         known_offsets={kind: np.tile(offsets, 2) for kind, offsets in model.known_offsets.items()},
+        known_terms=np.zeros((0, 0)),
     )
 
     # 20 networks stand for all in the basis of the process; the pool ran 40 here.

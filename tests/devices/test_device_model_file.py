@@ -38,14 +38,18 @@ def test_a_model_that_was_written_forecasts_the_same(model: DeviceModel, file: P
         assert mine == pytest.approx(theirs, rel=1e-3)
 
 
-def test_what_is_known_of_platforms_is_kept_but_not_their_latencies(model: DeviceModel, file: Path) -> None:
+def test_what_is_known_of_platforms_is_kept_with_their_latencies(model: DeviceModel, file: Path) -> None:
     again = load_device_model(file)
 
     assert [(each.name, each.kind, each.silicon) for each in again.platforms] == [
         (each.name, each.kind, each.silicon) for each in model.platforms
     ]
     assert [dict(each.covariates) for each in again.platforms] == [dict(each.covariates) for each in model.platforms]
-    assert all(not len(each.log_ms) for each in again.platforms)
+    for mine, theirs in zip(again.platforms, model.platforms, strict=True):
+        assert mine.networks.tolist() == theirs.networks.tolist()
+        assert mine.log_ms == pytest.approx(theirs.log_ms, abs=6e-4)
+    assert again.known_terms == pytest.approx(model.known_terms, rel=1e-6)
+    assert again.known_basis == pytest.approx(model.known_basis, rel=1e-5, abs=1e-5)
     assert again.arbitration == ARBITRATION
     assert [each.key for each in again.signature] == [each.key for each in networks()[:3]]
 

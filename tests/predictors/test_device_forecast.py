@@ -32,6 +32,9 @@ def member(weight: float, level: float, variance: float, noise: float, scale: fl
     return Member("made up", weight, 1 - weight, mean, covariance, noise, scale)
 
 
+NOWHERE = (np.zeros(1, dtype=int), np.zeros(1))
+"""A network that is like none of the memory."""
+
 FACTORS = ((1.5, 0.5), (3.0, 2.0))
 
 MIXED = DeviceForecast(BASIS, 0.3, 0.1, (member(0.25, 0.0, 0.04, 0.1), member(0.75, 0.2, 0.01, 0.2, 2.0)), FACTORS, 7)
@@ -41,7 +44,7 @@ def test_a_mixture_s_mean_and_deviation_are_those_worked_out_by_hand() -> None:
     terms = np.full((1, TERMS), 1 / TERMS)  # 1 ms where all logarithms are 0
 
     new, known = (
-        MIXED.of_described(terms, np.zeros((1, BASIS.size)), np.array([0.02]), np.array([known])) for known in (0.0, 1.0)
+        MIXED.of_described(terms, np.zeros((1, BASIS.size)), np.array([0.02]), np.array([known]), NOWHERE) for known in (0.0, 1.0)
     )
 
     # Means 0 and 0.2 weigh 0.15 for a new network and 0.05 for a known one.
@@ -75,7 +78,7 @@ def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not
 def test_intervals_have_a_largest_width() -> None:
     wild = replace(MIXED, factors=((1e6, 1.0), (1.0, 1.0)))
 
-    _, deviation = wild.of_described(np.ones((1, TERMS)), np.zeros((1, BASIS.size)), np.ones(1), np.zeros(1))
+    _, deviation = wild.of_described(np.ones((1, TERMS)), np.zeros((1, BASIS.size)), np.ones(1), np.zeros(1), NOWHERE)
 
     assert deviation == pytest.approx([LARGEST_DEVIATION])
 
@@ -84,7 +87,11 @@ def test_sums_over_kernels_decide_a_forecast() -> None:
     sums = MIXED.sums(features())
     basis, network_open, kernel_open = BASIS.of_networks(features())
     expected = MIXED.of_described(
-        features().terms, basis, 0.3**2 * network_open + 0.1**2 * kernel_open, np.zeros(len(features()))
+        features().terms,
+        basis,
+        0.3**2 * network_open + 0.1**2 * kernel_open,
+        np.zeros(len(features())),
+        MIXED.memory.nearest(features().place),
     )
 
     assert sums.shape == (len(features()), MIXED.sum_columns)

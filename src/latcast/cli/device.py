@@ -144,6 +144,7 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
         "mape": card.get("mape"),
         "interval": predictor.interval.to_json(),
         "nearest": card.get("nearest") or [],
+        "twin": card.get("twin"),
         "throughputs": [each.to_json() for each in predictor.throughputs],
         "overhead_ms": predictor.network.constant_ms,
         "warnings": [card["warning"]] if card.get("warning") else [],
@@ -178,6 +179,9 @@ def _print_added(added: NewDevice, written: Path) -> None:
 
 
 def _print_nearest(predictor: PlatformPredictor) -> None:
+    twin = predictor.card.get("twin")
+    if twin:
+        print(f"as {twin['platform']}, times {twin['factor']:.2f} ({100 * twin['deviation']:.0f} % apart)")
     print_table(
         "known platforms most like it",
         ("platform", "times slower here", "apart", ""),

@@ -16,6 +16,7 @@ from latcast.chips.chip_names import chip_of, nearest, silicon
 from latcast.chips.chip_table import chips
 from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
+from latcast.devices.known_rows import Twin, twin_of
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import Candidate, pattern_deviations
@@ -42,6 +43,12 @@ UNLIKE_SHARE, FEWEST_MISFITS = 0.25, 2
 """Part of the measured networks that do not fit, from which on the same is said; of at least so many."""
 
 NEAREST_SHOWN = 5
+
+TWIN_WITHIN = 0.1
+"""Deviation, of logarithms after a factor, up to which a known platform is named as the twin; any, on the same chip."""
+
+FEWEST_FOR_A_TWIN = 3
+"""Measured networks from which on their pattern names a twin on another chip."""
 
 FEWEST_JUDGED = 5
 """Measured networks from which on the card says how well each is predicted from the others."""
@@ -93,6 +100,7 @@ class NewDevice:
     Attributes:
         predictor: Of its platform; :func:`latcast.save_bundle` writes it.
         nearest: Known platforms that are most like it, the nearest first.
+        twin: The known platform that it is forecast as, times a factor; None where none is so much like it.
         misfits: Measured networks that the others contradict.
         notes: What was assumed and left out, a sentence each.
         warnings: Reasons to doubt the forecasts, a sentence each; the predictor's card has them too.
@@ -100,6 +108,7 @@ class NewDevice:
 
     predictor: PlatformPredictor
     nearest: tuple[Nearest, ...]
+    twin: Twin | None
     misfits: tuple[Misfit, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -156,12 +165,14 @@ def add_device(
         if weight[row] < MISFIT_WEIGHT
     )
     alike = _nearest(model, kind, covariates, described, log_ms, die)
+    twin = _named(twin_of(model, kind, covariates, described, log_ms, die), len(log_ms))
     warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, die))
     predictor = PlatformPredictor(
         platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
-        typical_interval(model, forecast, kind), _card(known, model, error, warnings, alike, device_text, chip_text), forecast,
+        typical_interval(model, forecast, kind),
+        _card(known, model, error, warnings, alike, twin, device_text, chip_text), forecast,
     )  # fmt: skip
-    return NewDevice(predictor, alike, misfits, (*measured.notes, *notes), warnings)
+    return NewDevice(predictor, alike, twin, misfits, (*measured.notes, *notes), warnings)
 
 
 def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
@@ -216,6 +227,13 @@ def _nearest(
     return tuple(found)
 
 
+def _named(twin: Twin | None, measured: int) -> Twin | None:
+    """Return the twin where it is near enough to be named."""
+    if twin is None or not (twin.same_chip or (measured >= FEWEST_FOR_A_TWIN and twin.deviation <= TWIN_WITHIN)):
+        return None
+    return twin
+
+
 def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float, alike: Sequence[Nearest], die: str) -> list[str]:
     found = []
     if not measured:
@@ -247,6 +265,7 @@ def _card(
     error: np.ndarray,
     warnings: Sequence[str],
     alike: Sequence[Nearest],
+    twin: Twin | None,
     device_text: str,
     chip_text: str,
 ) -> dict[str, Any]:
@@ -267,6 +286,8 @@ def _card(
         card.pop("interval_coverage", None)
         card.pop("networks", None)
     card["nearest"] = [vars(each) for each in alike]
+    if twin is not None:
+        card["twin"] = vars(twin)
     if warnings:
         card["warning"] = "; ".join(warnings)
     return card

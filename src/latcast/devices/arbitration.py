@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -138,6 +138,7 @@ class MemberForecasts:
         log_ms: (members, tested) mean logarithm by each.
         open_variance, noise_variance: (members, tested) variances, as a forecast adds them up.
         known: (tested,) how far the pool knows each network.
+        rivals: Other ways to forecast, by name: (tested,) logarithms.
     """
 
     trial: DeviceTrial
@@ -147,6 +148,7 @@ class MemberForecasts:
     open_variance: np.ndarray
     noise_variance: np.ndarray
     known: np.ndarray
+    rivals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceTrial) -> MemberForecasts:
@@ -158,8 +160,9 @@ def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceT
     seen = described.rows(trial.tested)
     novelty = seen.novelty(model.kinds[platform.kind])
     memory = model.memory(platform.kind, platform.covariates)
-    offset, known = memory.recalled(seen.place)
-    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained)
+    nearest = memory.nearest(seen.place)
+    offset, known = memory.recalled_of(*nearest)
+    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained, nearest)
     names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
     return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, known)
 
@@ -188,7 +191,7 @@ OTHER_KINDS = 0.15
 MOST_ERROR = 3.0
 """Relative error from which on a network that is farther off costs no more."""
 
-LOGIT_RIDGE = 2e-3
+LOGIT_RIDGE = 5e-4
 """Cost of a logarithmic weight's distance from that of the others."""
 
 MOST_TESTED = 25

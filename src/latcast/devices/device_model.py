@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from latcast.devices.known_rows import complete_rows, row_members
 from latcast.devices.members import MEMBERS, Candidate, flops_and_memory
 from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
@@ -118,11 +119,13 @@ class DeviceModel:
     covariates: Names, the rows of ``effects``.
     effects: (covariates, state) mean state by covariate.
     kinds: Kind of unit to what is learned of it.
-    platforms: The pool's, without their latencies.
+    platforms: The pool's; their networks are indices into the known ones.
     states: (platforms, state) their posterior means.
     arbitration: Kind of unit to its arbitrations, by rising number of measured networks.
     signature: Small networks that tell much of a device, the most telling first.
     known_places: (networks, places) of the networks that the pool's platforms ran.
+    known_terms, known_basis: (networks, ...) of the same, as in :class:`DescribedNetworks`; empty where platforms' latencies
+        are not to count beside their states.
     known_offsets: Kind of unit, or kind, runtime and precision, to (networks,) by how much its platforms' latencies deviate from
         what their states say, as a logarithm: of a kind in all, of the others from their kind.
     explained: Kind of unit to the part of the noise's variance that these explain.
@@ -139,11 +142,24 @@ class DeviceModel:
     known_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     known_offsets: Mapping[str, np.ndarray] = field(default_factory=dict)
     explained: Mapping[str, float] = field(default_factory=dict)
+    known_terms: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    known_basis: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @cached_property
     def rows_of_kind(self) -> Mapping[str, np.ndarray]:
         """Rows of ``states`` by kind of unit."""
         return {kind: np.array([i for i, each in enumerate(self.platforms) if each.kind == kind], dtype=int) for kind in KINDS}
+
+    @cached_property
+    def rows_log_ms(self) -> Mapping[str, np.ndarray]:
+        """(platforms, known networks) logarithms of latencies by kind of unit: measured, or what the platform's state says."""
+        return {kind: complete_rows(self, kind) for kind, places in self.rows_of_kind.items() if len(places)}
+
+    @cached_property
+    def same_network(self) -> np.ndarray:
+        """(known networks,) the first of those with the same kernels: one network, by whatever names."""
+        _, first, group = np.unique(np.round(self.known_places, 3), axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[group.reshape(-1)])
 
     def described(self, networks: NetworkFeatures) -> DescribedNetworks:
         """Place networks on the basis."""
@@ -186,6 +202,7 @@ class DeviceModel:
         learned = self.kinds[kind]
         memory = self.memory(kind, covariates)
         offset, known = memory.recalled(seen.place)
+        by_rows = row_members(self, kind, covariates, seen, log_ms, silicon)
         log_ms = log_ms - offset
         observed = seen.observed(learned, log_ms, known * memory.explained)
         found = []
@@ -195,7 +212,7 @@ class DeviceModel:
                 found.append(Candidate.of(name, prior, posterior(prior, observed)))
         if len(log_ms):
             found.append(flops_and_memory(seen.totals, log_ms, self.basis.size))
-        return found
+        return found + by_rows
 
     def forecast(
         self, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str = ""
@@ -227,7 +244,7 @@ class DeviceModel:
         members = []
         for row in kept.tolist():
             each, (new, known) = candidates[row], weights[row].tolist()
-            members.append(Member(each.name, new, known, each.mean, each.covariance, each.noise, each.scale))
+            members.append(Member(each.name, new, known, each.mean, each.covariance, each.noise, each.scale, each.own))
         learned = self.kinds[kind]
         return DeviceForecast(
             self.basis, learned.network_scale, learned.kernel_scale, tuple(members), (given.new[2:], given.known[2:]), measured,
@@ -307,8 +324,9 @@ class DescribedNetworks:
     def log_ms(self, forecast: DeviceForecast) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
         novelty = forecast.network_scale**2 * self.network_open + forecast.kernel_scale**2 * self.kernel_open
-        offset, known = forecast.memory.recalled(self.place)
-        log_ms, deviation = forecast.of_described(self.terms, self.basis, novelty, known)
+        nearest = forecast.memory.nearest(self.place)
+        offset, known = forecast.memory.recalled_of(*nearest)
+        log_ms, deviation = forecast.of_described(self.terms, self.basis, novelty, known, nearest)
         return log_ms + offset, deviation
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:

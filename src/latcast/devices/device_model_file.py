@@ -19,11 +19,14 @@ from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import parse_json, parse_tensors, read_bytes
 from latcast.records import Reference
 
-SCHEMA = 1
+SCHEMA = 2
 
 MOST_BYTES = 50_000_000
 
 SHIPPED = "devices.safetensors"
+
+MOST_LOG_MS = 30.0
+"""Largest logarithm of a latency in milliseconds that is kept, in thousandths."""
 
 _NOTHING = np.zeros(0)
 
@@ -43,6 +46,16 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
         "covariate.row": rows.astype(np.int32),
         "covariate.column": columns.astype(np.int32),
         "covariate.value": values.astype(np.float32),
+    }
+    measured = [
+        np.concatenate([getattr(each, name) for each in model.platforms] or [_NOTHING]) for name in ("networks", "log_ms")
+    ]
+    arrays |= {
+        "known.terms": model.known_terms.astype(np.float32),
+        "known.basis": model.known_basis.astype(np.float32),
+        "row.start": np.cumsum([0, *(len(each.networks) for each in model.platforms)]).astype(np.int32),
+        "row.network": measured[0].astype(np.int32),
+        "row.log_ms": np.rint(np.clip(measured[1], -MOST_LOG_MS, MOST_LOG_MS) * 1000).astype(np.int16),
     }
     arrays["known.places"] = model.known_places.astype(np.float32)
     arrays |= {f"known.offsets.{name}": found.astype(np.float16) for name, found in model.known_offsets.items()}
@@ -121,10 +134,13 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Devic
     rows, columns, values = (arrays[f"covariate.{name}"].tolist() for name in ("row", "column", "value"))
     for row, column, value in zip(rows, columns, values, strict=True):
         known[row][covariates[column]] = value
-    nowhere = np.zeros(0, dtype=int)
+    start, network = arrays["row.start"].tolist(), arrays["row.network"].astype(np.int64)
+    log_ms = arrays["row.log_ms"] / 1000
+    if len(start) != len(listed) + 1 or not len(network) == len(log_ms) == start[-1]:
+        raise ValueError(f"found {len(log_ms)} latencies of {len(network)} networks on {len(start) - 1} platforms")
     platforms = tuple(
-        KnownPlatform(str(name), str(kind), str(silicon), found, nowhere, _NOTHING, str(source))
-        for (name, kind, silicon, source), found in zip(listed, known, strict=True)
+        KnownPlatform(str(name), str(kind), str(silicon), found, network[first:last], log_ms[first:last], str(source))
+        for (name, kind, silicon, source), found, first, last in zip(listed, known, start[:-1], start[1:], strict=True)
     )
     kinds = {}
     for name in KINDS:
@@ -140,12 +156,17 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Devic
     offsets = {
         name.removeprefix(prefix): np.asarray(array, np.float64) for name, array in arrays.items() if name.startswith(prefix)
     }
-    places = np.asarray(arrays["known.places"], dtype=np.float64)
+    places, terms, process = (np.asarray(arrays[f"known.{name}"], dtype=np.float64) for name in ("places", "terms", "basis"))
+    if len(terms) and (terms.shape, process.shape) != ((len(places), TERM_COUNT), (len(places), size - TERM_COUNT)):
+        raise ValueError(f"found terms of {terms.shape} and a basis of {process.shape} for {len(places)} networks")
+    if len(network) and not 0 <= network.min() <= network.max() < len(places):
+        raise ValueError(f"found a latency of a network beyond the {len(places)} known ones")
     if any(found.shape != (len(places),) for found in offsets.values()):
         raise ValueError("found offsets of other networks than there are places")
     explained = {str(name): float(part) for name, part in header["explained"].items()}
     return DeviceModel(
         basis, covariates, effects, kinds, platforms, states, arbitration, signature, places, offsets, explained,
+        terms, process,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def fit_device_model(
     described = DeviceModel(basis, names, np.zeros((len(names), size)), {}).described(networks)
     model = DeviceModel(
         basis, names, np.zeros((len(names), size)), dict.fromkeys(KINDS, start),
-        tuple(replace(each, networks=np.zeros(0, dtype=int), log_ms=np.zeros(0)) for each in platforms),
+        tuple(platforms),
     )  # fmt: skip
     weights = platform_weights(platforms)
     found: list[Posterior] = []
@@ -109,7 +109,7 @@ def fit_device_model(
             kinds = {kind: _best_scales(model, kind, fitted, described, weights, seed) for kind in KINDS}
             model = replace(model, kinds=kinds)
     watch("learning platforms", ITERATIONS + 1, ITERATIONS + 1)
-    return model
+    return replace(model, known_terms=described.terms, known_basis=described.basis)
 
 
 def ridge_effects(z: np.ndarray, states: np.ndarray, weights: np.ndarray, names: Sequence[str]) -> np.ndarray:

@@ -120,11 +120,11 @@ def repeat_percent(halves: np.ndarray) -> float:
 
 
 def apart_from(model: DeviceModel, name: str) -> DeviceModel:
-    """Return the model without a platform, so that its own latencies count once."""
-    rows = [row for row, each in enumerate(model.platforms) if each.name != name]
-    if len(rows) == len(model.platforms):
-        return model
-    return replace(model, platforms=tuple(model.platforms[row] for row in rows), states=model.states[rows])
+    """Return the model without a platform, so that its own latencies count once, and without the latencies of the others."""
+    kept = [row for row, each in enumerate(model.platforms) if each.name != name]
+    return replace(
+        model, platforms=tuple(model.platforms[row] for row in kept), states=model.states[kept], known_terms=np.zeros((0, 0))
+    )
 
 
 def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:

@@ -49,6 +49,7 @@ class Candidate:
         error: (networks,) logarithm of what was measured over what the others predict.
         weight: (networks,) Student's weight of each: well below 1 where it does not fit.
         prior_covariance: Of the state, before anything was measured.
+        own: (known networks,) see :class:`latcast.predictors.device_forecast.Member`.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Candidate:
     error: np.ndarray
     weight: np.ndarray
     prior_covariance: np.ndarray
+    own: np.ndarray | None = None
 
     @classmethod
     def of(cls, name: str, prior: Prior, found: Posterior) -> Candidate:

@@ -48,6 +48,7 @@ class Member:
         covariance: (terms + basis, terms + basis).
         noise: Standard deviation of a logarithm that it does not explain.
         scale: Factor on its variances.
+        own: (known networks,) what it adds to the offsets of the memory; None where it adds nothing.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Member:
     covariance: np.ndarray
     noise: float
     scale: float
+    own: np.ndarray | None = None
 
 
 class State(Protocol):
@@ -74,16 +76,21 @@ class State(Protocol):
     @property
     def scale(self) -> float: ...
 
+    @property
+    def own(self) -> np.ndarray | None: ...
+
 
 def by_member(
-    members: Sequence[State], terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, explained: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    members: Sequence[State], terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, explained: np.ndarray,
+    recalled: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Return each member's mean logarithms, the variance of what is unknown, and that of the noise.
 
     Args:
         members: Posteriors.
         terms, basis, novelty: (networks, ...) see :class:`latcast.predictors.platform_posterior.Observed`.
         explained: (networks,) part of the noise's variance that is gone.
+        recalled: The known network nearest to each, and how far they are alike; see :meth:`NetworkMemory.nearest`.
 
     Returns:
         Three arrays (members, networks).
@@ -91,6 +98,8 @@ def by_member(
     log_ms, opened = np.zeros((2, len(members), len(terms)))
     for row, member in enumerate(members):
         log_ms[row], design = linearised(member.mean, terms, basis)
+        if member.own is not None:
+            log_ms[row] += recalled[1] * member.own[recalled[0]]
         opened[row] = (quadratic(design, member.covariance) + novelty) * member.scale
     noise = np.array([member.noise**2 * member.scale for member in members])[:, None] * (1 - explained)
     return log_ms, opened, noise
@@ -248,7 +257,8 @@ class DeviceForecast:
         """Return :meth:`of_sums` of networks placed by a device with the same basis and memory."""
         novelty = self.network_scale**2 * networks.network_open + self.kernel_scale**2 * networks.kernel_open
         offset, known = self.memory.recalled_of(networks.nearest, networks.alike)
-        log_ms, deviation = self.of_described(networks.terms, networks.basis, novelty, known)
+        recalled = networks.nearest, networks.alike
+        log_ms, deviation = self.of_described(networks.terms, networks.basis, novelty, known, recalled)
         return log_ms + offset, deviation
 
     def on_table(self, table: KernelTable) -> TableOnDevices:
@@ -275,16 +285,18 @@ class DeviceForecast:
         return self.basis.of_kernels(kernels.group, kernels.sizes)[1]
 
     def of_described(
-        self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, known: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and deviation of logarithms, each (networks,), without what is recalled of the networks.
+        self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, known: np.ndarray,
+        nearest: tuple[np.ndarray, np.ndarray],
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Return mean and deviation of logarithms, each (networks,), without the offsets of the memory.
 
         Args:
             terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
             novelty: (networks,) variance of the process that the basis leaves open.
             known: (networks,) from :meth:`NetworkMemory.recalled`.
+            nearest: From :meth:`NetworkMemory.nearest`.
         """
-        members = by_member(self.members, terms, basis, novelty, known * self.memory.explained)
+        members = by_member(self.members, terms, basis, novelty, known * self.memory.explained, nearest)
         weights = np.array([[member.weight, member.known_weight] for member in self.members])
         log_ms, variance = pooled(weights, self.factors, known, *members)
         return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
@@ -301,12 +313,17 @@ class DeviceForecast:
         """
         basis, network_open, kernel_open = self.basis.of_sums(sums[:, :ADDED], sums[:, ADDED:])
         novelty = np.sqrt(self.network_scale**2 * network_open + self.kernel_scale**2 * kernel_open)
-        known = self.memory.recalled(network_place(sums[:, :ADDED]))[1]
+        nearest, near = self.memory.nearest(network_place(sums[:, :ADDED]))
+        known = self.memory.recalled_of(nearest, near)[1]
         left = np.sqrt(1 - known * self.memory.explained)
         terms = network_terms(sums[:, :ADDED])
         states = [linearised(member.mean, terms, basis) for member in self.members]
+        log_ms = np.array([mean for mean, _ in states])
+        for row, member in enumerate(self.members):
+            if member.own is not None:
+                log_ms[row] += near * member.own[nearest]
         weights = np.array([[member.weight, member.known_weight] for member in self.members])
-        weight, _, apart = mixture(weights, known, np.array([log_ms for log_ms, _ in states]))
+        weight, _, apart = mixture(weights, known, log_ms)
         opened, noise = np.zeros_like(alike), np.zeros_like(alike)
         for member, (_, design), own, away in zip(self.members, states, np.sqrt(weight), apart, strict=True):
             state = design @ member.covariance @ design.T + alike * np.outer(novelty, novelty)
@@ -366,6 +383,7 @@ class DeviceForecast:
             "memory.places": self.memory.places, "memory.offsets": self.memory.offsets,
             "memory.explained": np.array([self.memory.explained]),
         }  # fmt: skip
+        memory |= {f"member.own.{row}": each.own for row, each in enumerate(self.members) if each.own is not None}
         return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
 
     @property
@@ -396,12 +414,15 @@ class DeviceForecast:
             covariance[lower] = halves[place]
             covariance += np.tril(covariance, -1).T
             weight, known_weight, noise, scale = numbers[place].tolist()
-            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale))
+            own = found.get(f"member.own.{place}")
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         network_scale, kernel_scale, *four, measured = found["numbers"].tolist()
         factors = ((four[0], four[1]), (four[2], four[3]))
         memory = NetworkMemory(found["memory.places"], found["memory.offsets"], float(found["memory.explained"][0]))
         if len(memory.offsets) and memory.places.shape != (len(memory.offsets), basis.places.shape[1]):
             raise ValueError(f"found places of shape {memory.places.shape} for {len(memory.offsets)} known networks")
+        if any(each.own is not None and each.own.shape != memory.offsets.shape for each in members):
+            raise ValueError(f"found a member's rows of another shape than {memory.offsets.shape}")
         return cls(basis, network_scale, kernel_scale, tuple(members), factors, int(measured), memory)
 
 

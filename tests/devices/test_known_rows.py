@@ -1,0 +1,94 @@
+"""A device is known by its likeness to others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latcast.devices.device_model import DeviceModel, KnownPlatform
+from latcast.devices.known_rows import LIKENESS, ROWS, TWIN, row_members, twin_of
+from latcast.predictors.device_forecast import by_member
+from tests.devices.made_up_devices import features, fitted, platforms
+
+MEASURED = np.arange(0, 20, 2)
+OTHERS = np.arange(1, 20, 2)
+
+KNOWN = fitted().platforms[6]
+
+
+def with_habits() -> DeviceModel:
+    """Every platform deviates from its state by its own ±20 % on each network: only its row can say so."""
+    rng = np.random.default_rng(0)
+
+    def own(each: KnownPlatform) -> KnownPlatform:
+        return replace(each, log_ms=each.log_ms + 0.2 * rng.choice([-1.0, 1.0], len(each.log_ms)))
+
+    return replace(fitted(), platforms=tuple(map(own, fitted().platforms)))
+
+
+def forecasts(model: DeviceModel, measured_log_ms: np.ndarray, rows: np.ndarray = MEASURED) -> dict[str, np.ndarray]:
+    """By member: logarithms of the networks that were not measured."""
+    described = model.described(features())
+    found = row_members(model, "cpu", KNOWN.covariates, described.rows(rows), measured_log_ms, "")
+    tested = described.rows(OTHERS)
+    memory = model.memory("cpu", KNOWN.covariates)
+    nearest = memory.nearest(tested.place)
+    log_ms = by_member(found, tested.terms, tested.basis, np.zeros(len(OTHERS)), np.zeros(len(OTHERS)), nearest)[0]
+    return dict(zip((each.name for each in found), log_ms + memory.recalled_of(*nearest)[0], strict=True))
+
+
+def test_a_platform_times_a_factor_is_recovered_exactly() -> None:
+    model = with_habits()
+    row = model.platforms[6].log_ms
+
+    found = forecasts(model, row[MEASURED] + np.log(1.08))
+
+    assert found[TWIN] == pytest.approx(row[OTHERS] + np.log(1.08), abs=0.01)
+    assert found[LIKENESS] == pytest.approx((found[TWIN] + found[ROWS]) / 2)
+
+
+def test_the_twin_is_named_with_its_factor() -> None:
+    model = with_habits()
+    seen = model.described(features()).rows(MEASURED)
+
+    twin = twin_of(model, "cpu", KNOWN.covariates, seen, model.platforms[6].log_ms[MEASURED] + np.log(1.08), "")
+
+    assert twin is not None
+    assert (twin.platform, twin.factor) == (KNOWN.name, pytest.approx(1.08, rel=1e-3))
+    assert twin.weight > 0.99
+    assert twin.deviation < 1e-3
+    assert not twin.same_chip
+
+
+@pytest.mark.parametrize("shift", [-3.0, 2.0])
+def test_a_device_so_many_times_as_slow_takes_so_many_times_as_long_as_its_twin(shift: float) -> None:
+    row = platforms()[0].log_ms[MEASURED]
+
+    once, slower = forecasts(fitted(), row)[TWIN], forecasts(fitted(), row + shift)[TWIN]
+
+    assert slower - once == pytest.approx(np.full(len(OTHERS), shift), abs=1e-9)
+
+
+def test_a_slip_in_one_of_six_networks_leaves_the_twin_what_it_is() -> None:
+    model, rows = with_habits(), np.array([0, 3, 7, 11, 13, 18])
+    measured = model.platforms[6].log_ms[rows].copy()
+    measured[2] += np.log(3.0)
+
+    twin = twin_of(model, "cpu", KNOWN.covariates, model.described(features()).rows(rows), measured, "")
+
+    assert twin is not None
+    assert twin.platform == KNOWN.name
+
+
+def test_without_measured_networks_or_rows_there_are_no_such_members() -> None:
+    assert forecasts_names(fitted(), 0) == []
+    assert forecasts_names(replace(fitted(), known_terms=np.zeros((0, 0))), 4) == []
+    assert forecasts_names(fitted(), 1) == [TWIN, ROWS, LIKENESS]
+
+
+def forecasts_names(model: DeviceModel, count: int) -> list[str]:
+    rows = MEASURED[:count]
+    seen = model.described(features()).rows(rows)
+    return [each.name for each in row_members(model, "cpu", KNOWN.covariates, seen, platforms()[0].log_ms[rows], "")]
