@@ -24,7 +24,7 @@ def test_fake_devices_of_strangers_move_the_error_of_others_little() -> None:
     assert (one.accepted, many.accepted) == (20, 22)
     for attack in (one, many):
         assert attack.moved_points <= 0.3
-        assert attack.coverage_after >= 85
+        assert attack.coverage_after >= attack.coverage_before - 2  # one of the 52 networks that are judged
         assert attack.published_after == pytest.approx(attack.published_before, abs=0.3)
     assert trusted.accepted == 22
 
