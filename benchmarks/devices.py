@@ -158,7 +158,7 @@ def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Wa
 
 
 def rivals(model: DeviceModel, trial: DeviceTrial) -> dict[str, np.ndarray]:
-    """Return what a page of numpy makes of a trial from the rows of the known platforms, by name: (tested,) logarithms.
+    """Return forecasts of a trial by simple rules on the rows of the known platforms: name to (tested,) logarithms.
 
     The rows are those of platforms that measured all of the trial's measured networks, where there are a few.
     """

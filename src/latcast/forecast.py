@@ -24,7 +24,7 @@ from latcast.predictors.bundle_index import (
 from latcast.predictors.platform_predictor import PlatformPredictor, Workload
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
-from latcast.registry import matched
+from latcast.registry import is_pattern, matched
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -121,7 +121,7 @@ def platforms_named(text: str) -> list[str]:
         UnknownPlatformError: There is none; the message lists the nearest names.
     """
     known = platform_ids()
-    if any(sign in text for sign in "*?["):
+    if is_pattern(text):
         return matched(text, known, "platform", "latcast platforms")
     parts = text.rstrip("/").split("/")
     found = [name for name in known if name.split("/")[: len(parts)] == parts]
@@ -181,7 +181,7 @@ def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = 
         if not isinstance(name, str):
             already = _found(name)
             found[_id_of(already)] = already
-        elif any(sign in name for sign in "*?[") and not Path(name).exists():
+        elif is_pattern(name) and not Path(name).exists():
             ids = matched(name, platform_ids(), "platform", "latcast platforms")
             found |= {each: found.get(each, each) for each in ids}
         else:

@@ -37,6 +37,11 @@ def beginning_with(text: str, names: Iterable[str]) -> list[str]:
     return []
 
 
+def is_pattern(text: str) -> bool:
+    """Return whether a text is a glob of names: it has one of ``*?[``."""
+    return any(sign in text for sign in "*?[")
+
+
 def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
     """Return the names that match a pattern, sorted.
 
@@ -45,7 +50,7 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
     """
     if pattern is None:
         return sorted(names)
-    if any(character in pattern for character in "*?["):
+    if is_pattern(pattern):
         return sorted(name for name in names if fnmatchcase(name, pattern))
     return sorted(name for name in names if pattern in name)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.files import suggested_options
 from latcast.cli.main import run
 from latcast.cli.options import parse_shapes
 from latcast.datasets.opening import open_measurements
@@ -168,18 +169,6 @@ def roofline_ms(graph: Graph, macs: int, kernel_class: str, shown: Mapping[str, 
     arithmetic_ms = 2 * macs / known["gflop_per_s"] / 1e6
     moving_ms = (others / known["activation_gb_per_s"] + weights / known["weight_gb_per_s"]) / 1e6
     return arithmetic_ms + moving_ms + shown["overhead_ms"] + len(graph.nodes) * known["kernel_us"] / 1e3
-
-
-def suggested_options(message: str) -> list[str]:
-    """The `--shape` options that a message asks for, as a shell takes them."""
-    words = shlex.shlex(message[message.index("--shape") :], posix=True, punctuation_chars=True)
-    words.whitespace_split = True
-    found = []
-    for word in words:
-        if word != "--shape":
-            break
-        found += [word, next(words)]
-    return found
 
 
 def read(arguments: Sequence[str]) -> Graph:

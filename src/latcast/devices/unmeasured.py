@@ -42,7 +42,9 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
     """
     if named.is_id:
         runtime = runtime_and_version(named.said[0])[0]
-        if named.platforms or any(Platform.parse(name).runtime == runtime for name in platforms_of(named, known)):
+        if named.platforms or any(
+            Platform.parse(name).runtime == runtime for name in platforms_of(named.device, named.entries, known)
+        ):
             return []
         try:
             return [_predictor(Platform.stated(named.device, *named.said), named.device)]

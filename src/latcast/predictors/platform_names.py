@@ -99,7 +99,7 @@ def read_name(text: str, known: Iterable[str]) -> Named | None:
                 if understood.issuperset(rest):
                     device = " ".join(words[begin : begin + length])
                     found = _entries(device)
-                    mine = _platforms_of(device, found, ids)
+                    mine = platforms_of(device, found, ids)
                     if found or mine:
                         said = tuple(word for word in rest if word not in _FILLERS)
                         fit = tuple(name for name in mine if words_of_platform(name).issuperset(said))
@@ -111,8 +111,8 @@ def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
     """Return what a platform id names whose device is in any spelling, with or without the runtime's version, in any case."""
     device, runtime, unit, precision = parts[0], *(part.lower() for part in parts[1:])
     entries = _entries(device)
-    mine = _platforms_of(device, entries, known)
-    fit = tuple(name for name in mine if name.endswith(f"/{unit}/{precision}") and {runtime} <= words_of_platform(name))
+    mine = platforms_of(device, entries, known)
+    fit = tuple(name for name in mine if name.endswith(f"/{unit}/{precision}") and runtime in words_of_platform(name))
     return Named(device, entries, fit, (runtime, unit, precision), True) if entries or mine else None
 
 
@@ -164,12 +164,8 @@ def _names_with(wanted: Sequence[str]) -> dict[str, list[Device | Chip]]:
     return nearest
 
 
-def platforms_of(named: Named, known: Sequence[str]) -> list[str]:
+def platforms_of(text: str, entries: Sequence[Device | Chip], known: Sequence[str]) -> list[str]:
     """Return the known platforms of devices with this name in ids, of the named devices, or with the named chips."""
-    return _platforms_of(named.device, named.entries, known)
-
-
-def _platforms_of(text: str, entries: Sequence[Device | Chip], known: Sequence[str]) -> list[str]:
     wanted = joined(text)
     chip_ids = {each.id for each in entries if isinstance(each, Chip)}
     found = []
