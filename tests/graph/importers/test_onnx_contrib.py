@@ -542,7 +542,7 @@ LEFT_OUT: Mapping[str, str] = {
 def test_every_operator_that_onnx_and_onnxruntime_run_is_known_or_left_out_for_a_reason() -> None:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    from latcast.graph.importers.onnx_contrib import _RULES, CHANNELS_LAST
+    from latcast.graph.importers.onnx_contrib import CHANNELS_LAST, RULES
     from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 
     runs = {(each.domain, each.op_name) for each in state.get_all_opkernel_def() if each.provider == "CPUExecutionProvider"}
@@ -551,7 +551,7 @@ def test_every_operator_that_onnx_and_onnxruntime_run_is_known_or_left_out_for_a
     def known(domain: str, name: str) -> bool:
         row = lookup(name)
         of_table = row is not None and row.domain == domain
-        return of_table or (domain, name) in _RULES or domain == CHANNELS_LAST or (not domain and name in CONTROL_FLOW)
+        return of_table or (domain, name) in RULES or domain == CHANNELS_LAST or (not domain and name in CONTROL_FLOW)
 
     unknown = {name for domain, name in runs if not known(domain, name)}
 
