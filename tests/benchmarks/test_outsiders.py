@@ -117,7 +117,9 @@ def test_a_platform_s_profiles_are_averaged_and_networks_of_known_blocks_left_ou
         f"x-fp32-{seed}": {
             "platform": "local/x/cpu1/fp32", "baselines": {"flops": {"mape": 20.0}, "flops_mac": {"mape": 12.0}},
             "reported": {**figures, "mape": mape},
-            "per_network": [{"model": name, "latency_ms": ms, "measured_ms": 10.0} for name, ms in zip(names, latencies, strict=True)],
+            "per_network": [
+                {"model": name, "latency_ms": ms, "measured_ms": 10.0} for name, ms in zip(names, latencies, strict=True)
+            ],
         }
         for seed, mape, latencies in ((0, 20.0, (11.0, 7.0)), (1, 15.0, (11.0, 8.0)))
     }  # fmt: skip
