@@ -222,8 +222,8 @@ class Worker:
                 "weights": "made up" if file is None else "of the file",
             }
             platform = opened.platform
-            if file is not None and graph is not None and graph.precision == "int8":
-                platform = replace(platform, precision="int8")  # as the file runs, whatever was asked for
+            if file is not None and graph is not None and graph.precision != "fp32":
+                platform = replace(platform, precision=graph.precision)  # as the file runs, whatever was asked for
             batch.append(_Loaded(job, Subject(session), opened.probe_weights(touched_bytes), moment, platform.id, folder))
             if env.resident_bytes() - before_bytes >= plan.batch_bytes:
                 break

@@ -12,6 +12,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import sized_by_values, unknown_operators
+from latcast.graph.passes.folding import precision_remark
 from latcast.kernels.delegates import Delegate, delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.partitioning import Partitioning, partition
@@ -433,8 +434,9 @@ class PlatformPredictor:
             found.append(
                 "the network computes nothing: its outputs are constants, inputs or empty; the latency is overhead alone"
             )
-        if graph.precision != self.platform.precision and graph.precision == "int8":
-            found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
+        remark = precision_remark(graph, self.platform.precision)
+        if remark:
+            found.append(remark)
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, text, chosen in (
             (
