@@ -13,6 +13,9 @@ from latcast.predictors.starts import StartLaw
 ROUNDS, LEAST_ERROR = 30, 0.01
 """Rounds of reweighting from squared to absolute relative errors, and the error below which a weight grows no further."""
 
+LEAST_PART = 1e-4
+"""Part that a term takes at most of a sample, up to which it is left out."""
+
 TAIL = 0.05
 """Part of the networks beyond each bound."""
 
@@ -31,7 +34,7 @@ def fit_terms(terms: Sequence[str], features: Sequence[Mapping[str, float]], act
     for _ in range(ROUNDS):
         found, _ = nnls(rows / scale * weights[:, None], weights)
         weights = np.sqrt(1 / np.maximum(np.abs(rows / scale @ found - 1), LEAST_ERROR))
-    return {name: float(value) for name, value in zip(terms, found / scale, strict=True) if value > 0}
+    return {name: float(value / unit) for name, value, unit in zip(terms, found, scale, strict=True) if value > LEAST_PART}
 
 
 def fit_law(
