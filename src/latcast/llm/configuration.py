@@ -244,8 +244,8 @@ class _Decoder:
             values = value_heads * facts.size("linear_value_head_dim")
             self._add("query_key_value", 2 * keys + values, hidden, layers)
             self._add("recurrent", values, hidden, layers)
-            self._add("recurrent", value_heads, hidden, 2 * layers)
-            self._add("recurrent", hidden, values, layers)
+            self._add("other", value_heads, hidden, 2 * layers)
+            self._add("recurrent_output", hidden, values, layers)
             self._add("other", 2 * keys + values, facts.size("linear_conv_kernel_dim", default=4), layers)
             self.recurrent.append(RecurrentLayers("gated_delta", layers, values * key_size))
         elif kind == "short_convolution":
@@ -277,7 +277,7 @@ class _Decoder:
                 self._add("recurrent", rank + 2 * state, inner, layers)
                 self._add("recurrent", inner, rank, layers)
                 self._add("other", inner, state + facts.size("mamba_d_conv", "conv_kernel", default=4), layers)
-            self._add("recurrent", hidden, inner, layers)
+            self._add("recurrent_output", hidden, inner, layers)
             self.recurrent.append(RecurrentLayers("mamba2" if kind == "mamba2" else "mamba", layers, inner * state))
 
     def _expanded(self) -> int:
