@@ -34,7 +34,7 @@ def architectures() -> Mapping[str, Mapping[str, Any]]:
     return types
 
 
-class _Facts:
+class Facts:
     """What a configuration states, asked for by any of the names that a fact goes under."""
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
@@ -93,7 +93,7 @@ class _Decoder:
         values = configuration
         while part := next((each for each in _TEXT_PARTS if isinstance(values.get(each), dict)), None):
             values = {"tie_word_embeddings": values.get("tie_word_embeddings"), **values[part]}
-        self.facts = facts = _Facts(values, name)
+        self.facts = facts = Facts(values, name)
         family = values.get("model_type")
         if not isinstance(family, str) or values.get("is_encoder_decoder"):
             raise ModelError(

@@ -77,7 +77,7 @@ _RECIPES_TEXT = """
     q4_k_xl   @q4_k_m
     q5_k_xl   @q5_k_m
     q6_k_xl   @q6_k    output=q8_0 embedding=q8_0 value=q8_0 query_key_value=q8_0 down=more:q8_0
-    q8_k_xl   q8_0     output=f16 embedding=f16 value=f16 recurrent=f16 recurrent_output=f16
+    q8_k_xl   q8_0     output=f16 embedding=f16 layer_embedding=q8_0 value=f16 recurrent=f16 recurrent_output=f16
     mlx-3bit  mlx3     output=mlx3
     mlx-4bit  mlx4     output=mlx4
     mlx-5bit  mlx5     output=mlx5
@@ -93,7 +93,7 @@ _RECIPES_TEXT = """
     onnx-int4 int4_g32   output=int4_g32 embedding=f16
 """
 """Name, type of most matrices, and rules by role: a type, or conditions on the layer with a type each, of which the first that
-holds counts. The head is Q6_K where nothing is said, and a tied embedding has its type. With an ``@`` a recipe adds to another."""
+holds counts. The head is Q6_K where nothing is said, and a tied embedding has its type. With ``@`` a recipe adds to another."""
 
 
 def _parsed_recipes() -> Mapping[str, tuple[str, Mapping[str, str]]]:
@@ -128,8 +128,10 @@ def bits_of(tensor_type: str) -> float:
     if tensor_type in _BLOCKS:
         weights, size = _BLOCKS[tensor_type]
         return 8 * size / weights
-    if found := re.fullmatch(r"int([2-8])(?:_g(\d+))?", tensor_type):
+    if found := re.fullmatch(r"int([2-8])(?:_g([1-9]\d{0,8}))?", tensor_type):
         return int(found[1]) + (16 / int(found[2]) if found[2] else 0)
+    if found := re.fullmatch(r"bits([0-9]{1,2}(?:\.[0-9]+)?)", tensor_type):
+        return float(found[1])
     if found := re.fullmatch(r"mlx([2-8])", tensor_type):
         return int(found[1]) + 0.5  # a scale and a bias of 16 bits for 64 weights
     raise ModelError(f"'{tensor_type}' is not a type of weights that is known; expected one such as q4_k, f16, int4_g128 or mlx4")
@@ -220,7 +222,8 @@ def _typed(matrix: Matrix, model: LanguageModel, base: str, rules: Mapping[str, 
         return
     tied = not any(each.role == "output" and each.stored for each in model.matrices)
     if role == "output" or (tied and role in ("embedding", "layer_embedding")):
-        rule = rules.get("output", "q8_0" if model.architecture == "falcon" else "q6_k")
+        own = rules.get("layer_embedding") if role == "layer_embedding" else None
+        rule = own or rules.get("output", "q8_0" if model.architecture == "falcon" else "q6_k")
     elif role in ("embedding", "layer_embedding"):
         rule = rules.get("embedding", base)
     else:
