@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import math
+from functools import cache
+from typing import Literal
+
 import numpy as np
 
 from numpy.typing import NDArray
+
+from latcast.llm.speeds import Machine, machine_of
 
 Array = NDArray[np.float64]
 
@@ -22,8 +28,8 @@ Term = tuple[str, ...]
 Effect = tuple[str, ...]
 """A part of log prices that some of them share."""
 
-Path = Sequence[tuple[Effect, float, float]]
-"""Effects that add up to one log price, each with its prior's mean and standard deviation."""
+Path = Sequence[tuple[Effect, float, float, float]]
+"""Effects that add up to one log price: each with its prior's mean and standard deviation, and the factor that it counts by."""
 
 _FREEDOM = 4.0
 """Degrees of freedom of the t distribution of residuals: a measurement that is far off counts little."""
@@ -60,20 +66,24 @@ class PriceList:
 
     def log_price(self, platform: str, term: Term) -> float:
         """Return the logarithm of seconds a unit of the term."""
-        return sum(self.effects.get(effect, mean) for effect, mean, _ in self.path(platform, term))
+        return sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in self.path(platform, term))
 
-    def shares(self, platform: str, quantities: Mapping[Term, float]) -> dict[Term, float]:
-        """Return the seconds of each term."""
-        return {term: count * float(np.exp(self.log_price(platform, term))) for term, count in quantities.items() if count > 0}
+    def measured(self, platform: str, term: Term, *, elsewhere: bool = False) -> bool:
+        """Return whether the term was measured on the platform (or the CPU that it leaves it to), or ``elsewhere`` on such a unit."""
 
-    def seconds(self, platforms: Sequence[str], workloads: Sequence[Mapping[Term, float]]) -> Array:
-        """Return seconds of each workload (a row) on each platform (a column)."""
-        terms = {term: column for column, term in enumerate(dict.fromkeys(term for each in workloads for term in each))}
-        counts = np.zeros((len(workloads), len(terms)))
-        for row, quantities in enumerate(workloads):
-            counts[row, [terms[term] for term in quantities]] = list(quantities.values())
-        prices = np.array([[self.log_price(platform, term) for platform in platforms] for term in terms])
-        return np.asarray(counts @ np.exp(prices.reshape(len(terms), len(platforms))))
+        def is_of(effect: Effect) -> bool:
+            return any(part[:4] in ("cpu-", "gpu-", "npu-") if elsewhere else "/" in part for part in effect)
+
+        return next((effect in self.effects for effect, *_ in self.path(platform, term) if is_of(effect)), False)
+
+    def seconds_by_term(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> list[dict[Term, float]]:
+        """Return the seconds of each term of each workload on a platform."""
+        prices = {term: math.exp(self.log_price(platform, term)) for each in workloads for term in each}
+        return [{term: count * prices[term] for term, count in each.items() if count > 0} for each in workloads]
+
+    def seconds(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
+        """Return the seconds of each workload on a platform."""
+        return np.array([sum(parts.values()) for parts in self.seconds_by_term(platform, workloads)])
 
 
 def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] | None = None) -> PriceList:
@@ -92,7 +102,7 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
     deviations: list[float] = []
     columns: dict[tuple[str, Term], int] = {}
     fixed: list[float] = []
-    members: list[tuple[int, int]] = []
+    members: list[tuple[int, int, float]] = []
     rows, cells, counts = [], [], []
     for row, each in enumerate(timed):
         for term, count in each.quantities.items():
@@ -102,15 +112,15 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
             if key not in columns:
                 columns[key] = len(columns)
                 fixed.append(0.0)
-                for effect, mean, deviation in known.path(*key):
+                for effect, mean, deviation, factor in known.path(*key):
                     if effect in known.effects:
-                        fixed[-1] += known.effects[effect]
+                        fixed[-1] += factor * known.effects[effect]
                         continue
                     if effect not in index:
                         index[effect] = len(index)
                         means.append(mean)
                         deviations.append(deviation)
-                    members.append((columns[key], index[effect]))
+                    members.append((columns[key], index[effect], factor))
             rows.append(row)
             cells.append(columns[key])
             counts.append(count)
@@ -118,7 +128,8 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
         return known
     prior, precision = np.array(means), 1 / np.array(deviations) ** 2
     members_of = np.zeros((len(columns), len(index)))
-    np.add.at(members_of, tuple(np.array(members).T), 1.0)
+    for column, place, factor in members:
+        members_of[column, place] += factor
     at, cell, count_of, base = np.array(rows), np.array(cells), np.array(counts), np.array(fixed)
     target, weights = np.log([each.seconds for each in timed]), np.array([each.weight for each in timed])
     size = len(timed), len(columns)
@@ -148,3 +159,125 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
         if settled:
             break
     return PriceList(known.path, {**known.effects, **dict(zip(index, values.tolist(), strict=True))}, known.noise)
+
+
+Phase = Literal["prefill", "decode"]
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """Prior of a term: log of seconds a unit at the reference peaks, and how far it may lie off anywhere, on a kind, on a platform."""
+
+    mean: float
+    anywhere: float
+    kind: float
+    own: float
+    scale: str = ""
+    """What it follows: ``bandwidth``, ``compute`` or, where it is empty, neither."""
+
+
+_EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
+    "decode": {
+        "weights": _Expected(-4.1, 0.5, 0.35, 0.12, "bandwidth"),
+        "cache": _Expected(-3.6, 0.7, 0.7, 0.35, "bandwidth"),
+        "state": _Expected(-3.8, 0.7, 0.7, 0.5, "bandwidth"),
+        "kernel": _Expected(-13.0, 1.2, 0.7, 0.5),
+        "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "constant": _Expected(-7.5, 1.2, 0.7, 0.5),
+    },
+    "prefill": {
+        "multiply": _Expected(-1.2, 0.5, 0.35, 0.2, "compute"),
+        "whole_head": _Expected(-4.1, 1.5, 0.7, 0.5, "compute"),
+        "attention": _Expected(-0.8, 0.7, 0.7, 0.35, "compute"),
+        "weights": _Expected(-4.1, 0.6, 0.6, 0.3, "bandwidth"),
+        "elements": _Expected(-5.6, 1.2, 0.7, 0.5, "compute"),
+        "scan": _Expected(0.4, 1.0, 0.7, 0.5, "compute"),
+        "kernel": _Expected(-12.3, 1.2, 0.7, 0.5),
+        "recurrent_layer": _Expected(-2.0, 1.5, 0.7, 0.5),
+        "expert_layer": _Expected(-1.0, 1.5, 0.7, 0.5),
+        "constant": _Expected(-6.0, 1.2, 0.7, 0.5),
+    },
+}
+
+BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
+"""Peaks at which prices are expected as given: about those of a phone."""
+
+_NATIVE: Mapping[str, frozenset[str]] = {
+    "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
+    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+}
+"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU."""
+
+
+def _family(tensor_type: str) -> str:
+    """Return the family of a type of weights: types of one share their kernels' design."""
+    if tensor_type.startswith("iq"):
+        return "codebook"
+    if tensor_type.endswith("_k"):
+        return "k"
+    return "block" if tensor_type.startswith("q") else "float" if tensor_type in ("f16", "bf16", "f32") else "integer"
+
+
+def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, Term], Path]:
+    """Return the function from platform and term to the effects of the price."""
+    siblings: dict[str, Machine] = {}
+
+    def cpu_of(machine: Machine) -> Machine:
+        device = machine.platform.split("/")[:2]
+        found = [each for each in machines.values() if each.platform.split("/")[:2] == device and each.kind.startswith("cpu")]
+        if found:
+            return found[0]
+        return machine_of("/".join((*device, "cpu4", machine.platform.split("/")[3])), machine.chip)
+
+    @cache
+    def path(platform: str, term: Term) -> Path:
+        machine = machines[platform]
+        name, detail, experts = term[0], term[1] if len(term) > 1 else "", len(term) > 2
+        expected = _EXPECTED[phase][name]
+        typed = name == "multiply" or (name == "weights" and phase == "decode")
+        if typed and machine.kind in _NATIVE and detail not in _NATIVE[machine.kind]:
+            if platform not in siblings:
+                siblings[platform] = cpu_of(machine)
+            return [*_path(siblings[platform], term, expected, typed, phase),
+                    (("left", machine.kind, name), 0.2, 0.4, 1.0), (("left", platform, name), 0.0, 0.2, 1.0)]
+        return _path(machine, term, expected, typed, phase)
+
+    return path
+
+
+def _path(machine: Machine, term: Term, expected: _Expected, typed: bool, phase: Phase) -> Path:
+    platform, kind = machine.platform, machine.kind
+    name, detail, experts = term[0], term[1] if len(term) > 1 else "", len(term) > 2
+    unit = kind.split("-")[0]
+    if unit == "cpu" and not typed:
+        detail = ""
+    kinds = [kind.partition("+")[0], *([kind] if "+" in kind else [])]
+    found: list[tuple[Effect, float, float, float]] = []
+    if typed:
+        family, own = _family(detail), expected.own
+        found += [((name, detail), expected.mean, expected.anywhere, 1.0), ((name, platform, detail), 0.0, own, 1.0),
+                  ((name, platform, family), 0.0, 0.12, 1.0)]
+        for each in kinds:
+            found += [((name, each, detail), 0.0, expected.kind, 1.0), ((name, each, family), 0.0, 0.25, 1.0)]
+        if experts:
+            found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
+    else:
+        found += [((name,), expected.mean, expected.anywhere, 1.0), ((name, platform), 0.0, expected.own, 1.0)]
+        for each in kinds:
+            found.append(((name, each), 0.0, expected.kind, 1.0))
+        if detail:
+            found += [((name, "is", detail), 0.0, 0.25, 1.0), ((name, "is", kind, detail), 0.0, 0.3, 1.0)]
+    if expected.scale:
+        known = machine.bandwidth_gb_s and machine.compute_tops
+        found += [(("speed", platform), 0.0, 0.35 if known else 0.8, 1.0)] if name!="weights" or phase=="decode" else [(("reading", platform), 0.0, 0.4, 1.0)]
+        found += [(("speed", each), 0.0, 0.6, 1.0) for each in kinds] if name!="weights" or phase=="decode" else []
+        narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
+        slow = -math.log((machine.compute_tops or COMPUTE_TOPS) / COMPUTE_TOPS)
+        if expected.scale == "bandwidth":
+            a, b = (0.7, 0.3) if phase == "decode" else (1.0, 0.0)
+            found += [(("bandwidth", unit), a, 0.2 if phase == "decode" else .01, narrow), (("compute", unit), b, 0.2 if phase == "decode" else .01, slow)]
+        else:
+            found += [(("compute", unit), 1.0, 0.2, slow)]
+    return found

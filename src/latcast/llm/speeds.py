@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from itertools import groupby
 from statistics import median
+from typing import Any
 
 from latcast.chips.chip_names import chip_of
 from latcast.chips.chip_table import Chip
@@ -97,9 +101,16 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
         kind = f"{unit.kind}-{parsed.runtime}"
     elif vendor == "apple" and unit.kind == "npu":
         kind = "npu-ane"
-    if chip is None:
-        return Machine(platform, kind)
-    return Machine(platform, kind, chip.id, chip.bandwidth_gb_s, _peak_tops(chip, unit.kind, unit.threads))
+    bandwidth, compute = (chip.bandwidth_gb_s, _peak_tops(chip, unit.kind, unit.threads)) if chip else (None, None)
+    found = _peaks().get(f"{parsed.device}/{unit.kind}", (None, None))
+    return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute)
+
+
+@cache
+def _peaks() -> Mapping[str, Sequence[Any]]:
+    text = files("latcast.llm").joinpath("shipped", "peaks.json").read_text(encoding="utf-8")
+    found: Mapping[str, Sequence[Any]] = json.loads(text)["peaks"]
+    return found
 
 
 def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:

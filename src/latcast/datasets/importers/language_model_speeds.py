@@ -9,9 +9,11 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, ModelError
+from latcast.llm.reading import is_language_model, read_language_model
 from latcast.llm.speeds import SpeedMeasurement, merged
 from latcast.records import UNSTATED, Platform, device_name
 
@@ -20,46 +22,19 @@ LICENCES = ("MIT", "Apache-2.0", "BSD-3-Clause", "CC-BY-4.0")
 
 Row = Mapping[str, str]
 
-_NAMES: Sequence[tuple[str, str]] = tuple(
-    (rf"(?:^|[/-]){pattern}", name)
-    for pattern, name in (
-        (r"deepseek.r1.(distill.qwen.)?1.5b|vibethinker.1.5b", "deepseek-r1-distill-qwen-1.5b"),
-        (r"deepseek.r1.distill.qwen.7b|(qwen2|qwen2.5).(coder.)?7b", "qwen2.5-7b"), (r"deepseek.r1.distill.qwen.14b", "qwen2.5-14b"),
-        (r"tinyswallow.1.5b|qwen2(.5)?.(coder.)?1.5b", "qwen2.5-1.5b"), (r"qwen2(.5)?.(coder.)?0.5b", "qwen2.5-0.5b"),
-        (r"qwen2.5.(coder.)?3b", "qwen2.5-3b"), (r"qwen3.coder.next", "qwen3-next-80b-a3b"),
-        (r"ornith.1.0.9b", "qwen3.5-9b"), (r"ornith.1.0.35b", "qwen3.6-35b-a3b"), (r"qwen(1.5)?.7b", "qwen-7b"),
-        (r"qwen3-0-6b", "qwen3-0.6b"), (r"(qwen3(?:\.\d)?).(\d[\d.]*b(?:.a\d+b)?)", r"\1-\2"),
-        (r"gemma.?(\d).?(e?\d+m?b?)(?:.it)?(.a4b)?", r"gemma-\1-\2\3"), (r"gemma-(2b|7b)", r"gemma-\1"),
-        (r"phi.?3(.5)?.mini", "phi-3-mini"), (r"phi.4.mini", "phi-4-mini"), (r"phi.2", "phi-2"), (r"phi.3.medium", "phi-3-medium"),
-        (r"(?:shisa.v2.)?llama.?v?(3)(?:[.-]\d)?.(?:instruct.|elyza.jp.|taide.|sea.lion.3.5.)?(70b|8b)", r"llama-\1-\2"),
-        (r"llama.?v?3[.-]2.(1b|3b)", r"llama-3.2-\1"), (r"llama.4.scout", "llama-4-scout"),
-        (r"llama.?v?2.(7b|13b)|vicuna.(7b)", r"llama-2-\1\2"), (r"codellama.7b", "llama-2-7b"), (r"tiny.?llama.1.1b", "tinyllama-1.1b"),
-        (r"(?:zephyr|mistral|neural.chat).7b", "mistral-7b"), (r"mistral.small.(3.1.24b|4.119b)", r"mistral-small-\1"),
-        (r"ministral.3.(3b|8b|14b)", r"ministral-3-\1"), (r"stablelm.3b|stable.zephyr.3b", "stablelm-3b"),
-        (r"(?:dolly.v2|red.pajama.incite.chat).3b", "pythia-2.8b"), (r"opt.(125m|2.7b)", r"opt-\1"), (r"minicpm4.0.5b", "minicpm4-0.5b"),
-        (r"minicpm.1b", "minicpm-1b"), (r"minicpm3.4b", "minicpm3-4b"), (r"chatglm[23].6b", "chatglm3-6b"), (r"glm.4.9b", "glm-4-9b"),
-        (r"glm.4.(7.flash|5.air)", r"glm-4.\1"), (r"gpt.j.6b", "gpt-j-6b"), (r"gpt.oss.(20b|120b)", r"gpt-oss-\1"),
-        (r"falcon.7b", "falcon-7b"), (r"baichuan2.7b", "baichuan2-7b"), (r"codegen25.7b", "codegen25-7b"),
-        (r"orca.mini.3b", "orca-mini-3b"), (r"afm.4.5b", "afm-4.5b"), (r"hunyuan.a13b", "hunyuan-a13b"), (r"dots.llm1", "dots.llm1"),
-    )
-)  # fmt: skip
-"""Names of models in the tables, in lower case with dashes, to names that latcast knows: copies and fine-tunings of one network are one."""
-
-
+@cache
 def model_name(text: str) -> str:
     """Return the name that latcast knows a published model by; empty where it is none of those."""
-    plain = re.sub(r"[-_ :]+", "-", text.lower())
-    for pattern, name in _NAMES:
-        found = re.search(pattern, plain)
-        if found:
-            return re.sub(r"[-_.]+(?=-)", "", found.expand(name) if "\\" in name else name).replace(".flash", "-flash").replace(".air", "-air")
-    return ""
+    try:
+        return read_language_model(text).name if is_language_model(text) else ""
+    except ModelError:
+        return ""
 
 
 def quantisation_name(text: str) -> str:
     """Return a recipe's name as :mod:`latcast.llm.tensor_types` spells it."""
     plain = text.lower().strip().replace(" - medium", "_m").replace(" - small", "_s").replace(" - large", "_l").removeprefix("(scout) ")
-    plain = re.sub(r"[ -]+[\d.]+ ?bpw", "", plain).removeprefix("ud-").replace("_xl", "_m").replace("mxfp4_moe", "mxfp4")
+    plain = re.sub(r"[ -]+[\d.]+ ?bpw", "", plain).removeprefix("ud-").replace("q8_k_xl", "q8_0").replace("_xl", "_m").replace("mxfp4_moe", "mxfp4")
     return {"q2_k_s": "q2_k_s", "int4-mixed": "int4", "int8-cw": "int8", "fp16": "f16", "q4": "mlx-4bit", "4bit": "mlx-4bit"}.get(plain, plain)
 
 
@@ -160,7 +135,7 @@ def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
                 else:
                     found.append(_measurement(file.stem, row, name))
     steady, unsteady = _steady(merged(found))
-    left_out["a longer context is faster, or speeds jump by half between neighbours"] += unsteady
+    left_out["speeds jump by half from one context to the next"] += unsteady
     return steady, left_out
 
 
@@ -186,19 +161,24 @@ def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
 
 
 def _steady(measurements: Sequence[SpeedMeasurement]) -> tuple[list[SpeedMeasurement], int]:
-    """Return measurements without sweeps over contexts in which neighbours differ by half or more; and how many those held.
+    """Return measurements without platforms of which a third of the sweeps over contexts jump; and how many those held.
 
-    A token takes longer the more tokens it attends to, by a few percent from one context to the next.
+    A token takes longer the more tokens it attends to, by a few percent from one context to the next: speeds that differ by half
+    between neighbours were measured beside another load.
     """
-    sweeps: dict[tuple[str, str, str], list[SpeedMeasurement]] = {}
-    for each in measurements:
-        sweeps.setdefault((each.platform, each.model, each.quantisation), []).append(each)
-    kept: list[SpeedMeasurement] = []
-    for sweep in sweeps.values():
-        speeds = [each.decode_tokens_per_s for each in sorted(sweep, key=lambda each: each.context_tokens) if each.decode_tokens_per_s]
-        jumps = sum(max(a, b) > 1.5 * min(a, b) for a, b in zip(speeds, speeds[1:], strict=False))
-        if len(speeds) < 5 or jumps < 0.2 * len(speeds):
-            kept += sweep
+    sweeps: dict[str, dict[tuple[str, str], list[SpeedMeasurement]]] = {}
+    for each in sorted(measurements, key=lambda each: each.context_tokens):
+        if each.decode_tokens_per_s:
+            sweeps.setdefault(each.platform, {}).setdefault((each.model, each.quantisation), []).append(each)
+    unsteady = set()
+    for platform, found in sweeps.items():
+        long = [[each.decode_tokens_per_s or 0.0 for each in sweep] for sweep in found.values() if len(sweep) >= 5]
+        jumping = [
+            sum(max(a, b) > 1.5 * min(a, b) for a, b in zip(speeds, speeds[1:], strict=False)) >= 0.2 * len(speeds) for speeds in long
+        ]
+        if long and sum(jumping) >= len(long) / 3:
+            unsteady.add(platform)
+    kept = [each for each in measurements if each.platform not in unsteady]
     return kept, len(measurements) - len(kept)
 
 
