@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
@@ -15,10 +13,10 @@ from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices
 from latcast.llm.prices import Phase, Term
 from latcast.llm.reading import read_language_model
-from latcast.llm.speeds import machine_of
+from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
-from latcast.predictors.platform_names import Named, best_known, read_name
-from latcast.records import UNIT_KINDS, UNSTATED, Platform, Unit, decimal, device_name
+from latcast.predictors.platform_names import Named, best_known, read_name, words_of_platform
+from latcast.records import UNIT_KINDS, UNSTATED, Platform, Unit, device_name
 from latcast.registry import is_pattern, matched
 
 LEVEL = 90.0
@@ -128,12 +126,10 @@ class _Forecast:
         found: list[list[LanguagePrediction]] = [[] for _ in models]
         for name in platforms:
             prefills = [prefill_quantities(model, self.prompt, 0, runtimes[name]) for _, model in models]
-            seconds: dict[Phase, Any] = {
-                phase: self.prices.prices[phase].seconds_by_term(name, workloads)
-                for phase, workloads in (("prefill", prefills), ("decode", decodes))
-            }
+            reading = self.prices.prices["prefill"].seconds_by_term(name, prefills)
+            answering = self.prices.prices["decode"].seconds_by_term(name, decodes)
             for row, (text, model) in enumerate(models):
-                parts: dict[Phase, dict[Term, float]] = {phase: seconds[phase][row] for phase in seconds}
+                parts: dict[Phase, Mapping[Term, float]] = {"prefill": reading[row], "decode": answering[row]}
                 found[row].append(self._prediction(text, model, name, runtimes[name], parts))
         return [each for row in found for each in row]
 
@@ -142,26 +138,21 @@ class _Forecast:
     ) -> LanguagePrediction:
         situations = {phase: self.prices.situation(phase, platform, parts[phase]) for phase in parts}
         width = {phase: self.prices.width(phase, platform, situations[phase]) for phase in parts}
-        if model.notes:
-            width = {phase: (2 * wide, 2 * error) for phase, (wide, error) in width.items()}
+        # What is not known of a model is outside of what was held out.
+        wider = 2.0 if model.notes else 1.0
+        wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
         prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
-        wide, wide_token = width["prefill"][0], width["decode"][0]
         first, answer = prompt_s + token_s, prompt_s + self.generated * token_s
-        wide_first = math.hypot(prompt_s * wide, token_s * wide_token) / first
-        wide_answer = math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer
+        prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
         why, warnings = self._why(model, platform, worst)
-        up, down = math.exp, lambda value: math.exp(-value)
         return LanguagePrediction(
-            text, platform, self.prompt, self.generated,
-            self.prompt / prompt_s, self.prompt / prompt_s * down(wide), self.prompt / prompt_s * up(wide),
-            1 / token_s, down(wide_token) / token_s, up(wide_token) / token_s,
-            1e3 * first, 1e3 * first * down(wide_first), 1e3 * first * up(wide_first),
-            1e3 * answer, 1e3 * answer * down(wide_answer), 1e3 * answer * up(wide_answer),
+            text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
+            *_around(1e3 * first, math.hypot(prompt_s * wide, token_s * wide_token) / first),
+            *_around(1e3 * answer, math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer),
             memory(model, self.prompt + self.generated, runtime=runtime).total / 1e6,
-            width["decode"][1], why, warnings,
-            {phase: {" ".join(term): 1e3 * value for term, value in sorted(terms.items(), key=lambda pair: -pair[1])} for phase, terms in parts.items()}
-            if self.breakdown else None,
+            wider * width["decode"][1], why, warnings,
+            {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 
     def _why(self, model: LanguageModel, platform: str, situation: str) -> tuple[str, tuple[str, ...]]:
@@ -182,6 +173,16 @@ class _Forecast:
         return why, tuple(warnings)
 
 
+def _around(value: float, width: float) -> tuple[float, float, float]:
+    """Return a value with the ends of its interval, of half a ``width`` in logarithms."""
+    return value, value * math.exp(-width), value * math.exp(width)
+
+
+def _in_ms(terms: Mapping[Term, float]) -> dict[str, float]:
+    """Return the milliseconds of each term, the longest first."""
+    return {" ".join(term): 1e3 * seconds for term, seconds in sorted(terms.items(), key=lambda pair: -pair[1])}
+
+
 def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str], LearnedPrices]:
     """Return the ids of the platforms that a text means, and the prices that know them.
 
@@ -199,42 +200,44 @@ def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str
     named = None if begun else read_name(text, known)
     if named is None and not begun:
         raise UnknownPlatformError(f"no platform of language models is known as '{text}'; name a device or chip, and its unit")
-    mine = begun or _on_its_chip(text, named, known, prices)
+    mine = begun or _measured_on(named, known, prices)
     if mine:
         cards = {name: {"networks": prices.pairs.get(name, 0)} for name in mine}
         return list(best_known(Named(text, (), tuple(mine), ()), cards)), prices
-    assert named is not None
-    machines = _unmeasured(text, named)
-    for platform, chip in machines:
-        prices = prices.with_machine(machine_of(platform, chip))
-    return [platform for platform, _ in machines], prices
+    new = _unmeasured(text, named)
+    for machine in new:
+        prices = prices.with_machine(machine)
+    return [machine.platform for machine in new], prices
 
 
-def _on_its_chip(text: str, named: Named | None, known: Sequence[str], prices: LearnedPrices) -> list[str]:
+def _measured_on(named: Named | None, known: Sequence[str], prices: LearnedPrices) -> list[str]:
     """Return the platforms that a name means: those of the device, else those of other devices with its chip."""
-    assert named is not None
-    if named.platforms:
-        return list(named.platforms)
+    if named is None or named.platforms:
+        return list(named.platforms) if named else []
     ids = {chip.id for entry in named.entries for chip in chips_of(entry)}
     same = [name for name in known if prices.machines[name].chip in ids]
-    from latcast.predictors.platform_names import words_of_platform
-
     return [name for name in same if words_of_platform(name).issuperset(named.said)]
 
 
-def _unmeasured(text: str, named: Named) -> list[tuple[str, str]]:
-    """Return a platform id of each unit of the named chip that the words allow, with the chip's name."""
-    chip = next((each for entry in named.entries for each in chips_of(entry)), None)
-    said = [word for word in named.said]
-    kinds = [kind for kind in UNIT_KINDS if chip is not None and chip.has(kind)]
-    wanted = [kind for kind in kinds if any(Unit.parse(word).kind == kind for word in said if word[:3] in UNIT_KINDS)] or kinds
-    if chip is None or (said and not any(word[:3] in kinds for word in said if word[:3] in UNIT_KINDS) and any(word[:3] in UNIT_KINDS for word in said)):
-        there = ", ".join(kinds) or "no unit that is known"
-        raise UnknownPlatformError(f"'{text}' has {there}; name one of these")
-    runtime = next((word for word in said if word[:3] not in UNIT_KINDS), "llama.cpp")
-    threads = min(4, sum(cluster.cores or 0 for cluster in chip.cpu) or 4)
-    units = {kind: next((word for word in said if word.startswith(kind) and word != kind), kind) for kind in wanted}
+def _unmeasured(text: str, named: Named | None) -> list[Machine]:
+    """Return a platform of each unit of the named chip that the words allow.
+
+    Raises:
+        UnknownPlatformError: Nothing is known of its chip, or it has no such unit.
+    """
+    chip = next((each for entry in named.entries for each in chips_of(entry)), None) if named else None
+    if named is None or chip is None:
+        raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
+    units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
+    has = [kind for kind in UNIT_KINDS if chip.has(kind)]
+    if not all(Unit.parse(word).kind in has for word in units):
+        raise UnknownPlatformError(
+            f"found '{' '.join(units)}' in '{text}'; expected a unit that {chip.name} has: {', '.join(has)}"
+        )
+    runtime = next((word for word in named.said if word not in units), "llama.cpp")
+    threads = f"cpu{min(4, sum(cluster.cores or 0 for cluster in chip.cpu) or 4)}"
+    device = device_name(named.device)
     return [
-        (Platform.stated(device_name(named.device), runtime, f"cpu{threads}" if unit == "cpu" else unit, UNSTATED).id, chip.id)
-        for unit in units.values()
+        machine_of(Platform.stated(device, runtime, threads if unit == "cpu" else unit, UNSTATED).id, chip.id)
+        for unit in units or has
     ]

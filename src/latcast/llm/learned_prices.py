@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -16,7 +17,7 @@ from latcast.folders import data_folder, replacing
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.prices import Phase, PriceList, Term, Timed, effects_of, fit
 from latcast.llm.reading import read_language_model
-from latcast.llm.speeds import Machine, SpeedMeasurement, machine_of
+from latcast.llm.speeds import Machine, SpeedMeasurement
 from latcast.llm.workload import decode_quantities, prefill_quantities
 from latcast.reading import parse_json
 from latcast.records import Platform, device_name
@@ -72,14 +73,18 @@ class LearnedPrices:
         return replace(known, prices=prices, pairs={**known.pairs, machine.platform: len({pair_of(each) for each in mine})})
 
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
-        """Return how familiar a workload is, by the shares of its time that were measured on this platform or another of its kind."""
+        """Return how familiar a workload is, by the terms of its time that were measured on this platform or its kind."""
         total, prices = sum(seconds.values()), self.prices[phase]
         noticed = [term for term, share in seconds.items() if share > _NOTICED * total]
         unseen = [term for term in noticed if not prices.measured(platform, term)]
         if not unseen:
             return FAMILIAR
         only_types = all(term[0] in ("weights", "multiply") and "experts" not in term for term in unseen)
-        return NEW_QUANTISATION if only_types and all(prices.measured(platform, term, elsewhere=True) for term in unseen) else NEW_OPERATORS
+        return (
+            NEW_QUANTISATION
+            if only_types and all(prices.measured(platform, term, elsewhere=True) for term in unseen)
+            else NEW_OPERATORS
+        )
 
     def width(self, phase: Phase, platform: str, situation: str) -> tuple[float, float]:
         """Return the half-width, of log speeds, of a 90 % interval, and the mean error that is to be expected, in percent."""
@@ -101,9 +106,14 @@ class LearnedPrices:
         return {
             "schema": 1,
             "card": self.card,
-            "platforms": {name: {**asdict(machine), "pairs": self.pairs.get(name, 0)} for name, machine in sorted(self.machines.items())},
+            "platforms": {
+                name: {**asdict(machine), "pairs": self.pairs.get(name, 0)} for name, machine in sorted(self.machines.items())
+            },
             "widths": self.widths,
-            "effects": {phase: {"|".join(key): round(value, 4) for key, value in sorted(self.prices[phase].effects.items())} for phase in PHASES},
+            "effects": {
+                phase: {"|".join(key): round(value, 4) for key, value in sorted(self.prices[phase].effects.items())}
+                for phase in PHASES
+            },
         }
 
 
@@ -120,12 +130,12 @@ def model_of(name: str, quantisation: str) -> LanguageModel:
 
 def timed(phase: Phase, measurements: Iterable[SpeedMeasurement]) -> list[Timed]:
     """Return a phase of the measurements that have it: quantities and seconds. Many lengths of one pair count as their root."""
-    having = [each for each in measurements if getattr(each, f"{phase}_tokens_per_s") and (phase == "decode" or each.prompt_tokens)]
-    counts: dict[tuple[str, ...], int] = {}
-    for each in having:
-        counts[each.platform, *pair_of(each)] = counts.get((each.platform, *pair_of(each)), 0) + 1
+    having = [
+        each for each in measurements if getattr(each, f"{phase}_tokens_per_s") and (phase == "decode" or each.prompt_tokens)
+    ]
+    counts = Counter((each.platform, pair_of(each)) for each in having)
     return [
-        Timed(each.platform, quantities, seconds, counts[each.platform, *pair_of(each)] ** -0.5)
+        Timed(each.platform, quantities, seconds, counts[each.platform, pair_of(each)] ** -0.5)
         for each in having
         for quantities, seconds in [_quantities_and_seconds(phase, each)]
     ]
@@ -140,7 +150,9 @@ def _quantities_and_seconds(phase: Phase, measurement: SpeedMeasurement) -> tupl
     return prefill_quantities(model, tokens, 0, runtime), tokens / (measurement.prefill_tokens_per_s or math.nan)
 
 
-def learn(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], start: LearnedPrices | None = None) -> LearnedPrices:
+def learn(
+    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], start: LearnedPrices | None = None
+) -> LearnedPrices:
     """Return prices learned from all measurements, without intervals."""
     prices = {
         phase: fit(
@@ -164,9 +176,14 @@ def read_prices(text: str, name: str) -> LearnedPrices:
             raise BundleError(f"{name}: schema {document['schema']}, expected 1; update latcast")
         rows = document["platforms"]
         machines = {key: Machine(**{part: value for part, value in row.items() if part != "pairs"}) for key, row in rows.items()}
-        effects = {phase: {tuple(key.split("|")): float(value) for key, value in document["effects"][phase].items()} for phase in PHASES}
+        effects = {
+            phase: {tuple(key.split("|")): float(value) for key, value in document["effects"][phase].items()} for phase in PHASES
+        }
         widths = {
-            phase: {row: {kind: (float(a), float(b)) for kind, (a, b) in kinds.items()} for row, kinds in document["widths"].get(phase, {}).items()}
+            phase: {
+                row: {kind: (float(a), float(b)) for kind, (a, b) in kinds.items()}
+                for row, kinds in document["widths"].get(phase, {}).items()
+            }
             for phase in PHASES
         }
         return LearnedPrices(
@@ -174,12 +191,14 @@ def read_prices(text: str, name: str) -> LearnedPrices:
             {key: int(row["pairs"]) for key, row in rows.items()}, widths, document["card"],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise BundleError(f"{name}: found {problem!r} where prices of language models should stand; write the file again") from problem
+        raise BundleError(
+            f"{name}: found {problem!r} where prices of language models should stand; write the file again"
+        ) from problem
 
 
 @cache
 def _shipped() -> LearnedPrices:
-    return read_prices(files("latcast.llm").joinpath("shipped", "prices.json").read_text(encoding="utf-8"), "prices.json")
+    return read_prices(files("latcast.llm").joinpath("shipped/prices.json").read_text(encoding="utf-8"), "prices.json")
 
 
 def added_folder() -> Path:
@@ -198,21 +217,43 @@ def known_prices() -> LearnedPrices:
 def _with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
     machines = {**known.machines, **added.machines}
     prices = {
-        phase: replace(known.prices[phase], path=effects_of(phase, machines), effects={**added.prices[phase].effects, **known.prices[phase].effects})
+        phase: replace(
+            known.prices[phase],
+            path=effects_of(phase, machines),
+            effects={**added.prices[phase].effects, **known.prices[phase].effects},
+        )
         for phase in PHASES
     }
     return replace(known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs})
 
 
+def written(prices: LearnedPrices) -> str:
+    """Return the text of a file of prices: a line a section, so that equal prices give equal bytes."""
+    document = prices.to_json()
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(document[key])}" for key in document) + "\n}\n"
+
+
 def save_added(prices: LearnedPrices, platform: str) -> Path:
     """Write a platform's own prices to the user's folder; return the file."""
     own = {
-        phase: replace(prices.prices[phase], effects={key: value for key, value in prices.prices[phase].effects.items() if key not in _shipped().prices[phase].effects})
+        phase: replace(
+            prices.prices[phase],
+            effects={
+                key: value for key, value in prices.prices[phase].effects.items() if key not in _shipped().prices[phase].effects
+            },
+        )
         for phase in PHASES
     }
-    alone = replace(prices, machines={platform: prices.machines[platform]}, prices=own, pairs={platform: prices.pairs[platform]}, widths={}, card={})
+    alone = replace(
+        prices,
+        machines={platform: prices.machines[platform]},
+        prices=own,
+        pairs={platform: prices.pairs[platform]},
+        widths={},
+        card={},
+    )
     file = added_folder() / f"{device_name(platform.replace('/', '-'))}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as temporary:
-        temporary.write_text(json.dumps(alone.to_json(), indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(written(alone), encoding="utf-8")
     return file

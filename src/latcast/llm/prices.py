@@ -1,21 +1,19 @@
 """The price list of language models: a phase takes the sum of its quantities, each at the platform's price.
 
-The logarithm of a price is a sum of effects, each with a normal prior: of the quantity anywhere, on this kind of platform, on this
-platform, and the platform's speed, which is expected where the chip's peak lies. Effects of kinds are learned from all platforms
-together; a new platform adds only its own, so that a few measurements move its speed first and single prices later.
+The logarithm of a price is a sum of effects, each with a normal prior: of the quantity anywhere, on this kind of platform, on
+this platform, and the platform's speed, which is expected where the chip's peak lies. Effects of kinds are learned from all
+platforms together; a new platform adds only its own, so that a few measurements move its speed first and single prices later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from latcast.llm.speeds import Machine, machine_of
@@ -34,7 +32,9 @@ Path = Sequence[tuple[Effect, float, float, float]]
 _FREEDOM = 4.0
 """Degrees of freedom of the t distribution of residuals: a measurement that is far off counts little."""
 
-_LEAST_TRUST = 0.0
+_LEAST_TRUST = 0.3
+"""Least weight of a measurement, relative to one at its prediction: a platform unlike all others must still be learned."""
+
 _STEPS = 25
 """Most steps of a fit; residuals settle within a dozen."""
 
@@ -69,7 +69,7 @@ class PriceList:
         return sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in self.path(platform, term))
 
     def measured(self, platform: str, term: Term, *, elsewhere: bool = False) -> bool:
-        """Return whether the term was measured on the platform (or the CPU that it leaves it to), or ``elsewhere`` on such a unit."""
+        """Return whether the term was measured on the platform, or ``elsewhere`` on such a unit."""
 
         def is_of(effect: Effect) -> bool:
             return any(part[:4] in ("cpu-", "gpu-", "npu-") if elsewhere else "/" in part for part in effect)
@@ -89,8 +89,8 @@ class PriceList:
 def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] | None = None) -> PriceList:
     """Return the price list with the effects that it does not know yet fitted; those it knows stay.
 
-    The maximum of the posterior, by Gauss-Newton steps on log latencies with the weights of a t distribution: priors are residuals
-    like others. An empty ``known`` learns everything; one learned from other platforms adapts to a new one.
+    The maximum of the posterior, by Gauss-Newton steps on log latencies with the weights of a t distribution: priors are
+    residuals like others. An empty ``known`` learns everything; one learned from other platforms adapts to a new one.
 
     Args:
         timed: Measured phases.
@@ -166,7 +166,7 @@ Phase = Literal["prefill", "decode"]
 
 @dataclass(frozen=True)
 class _Expected:
-    """Prior of a term: log of seconds a unit at the reference peaks, and how far it may lie off anywhere, on a kind, on a platform."""
+    """Prior of a term: log of seconds a unit at the reference peaks, and its deviations anywhere, on a kind, on a platform."""
 
     mean: float
     anywhere: float
@@ -222,62 +222,64 @@ def _family(tensor_type: str) -> str:
 
 def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, Term], Path]:
     """Return the function from platform and term to the effects of the price."""
-    siblings: dict[str, Machine] = {}
-
-    def cpu_of(machine: Machine) -> Machine:
-        device = machine.platform.split("/")[:2]
-        found = [each for each in machines.values() if each.platform.split("/")[:2] == device and each.kind.startswith("cpu")]
-        if found:
-            return found[0]
-        return machine_of("/".join((*device, "cpu4", machine.platform.split("/")[3])), machine.chip)
 
     @cache
     def path(platform: str, term: Term) -> Path:
         machine = machines[platform]
-        name, detail, experts = term[0], term[1] if len(term) > 1 else "", len(term) > 2
-        expected = _EXPECTED[phase][name]
+        name, native = term[0], _NATIVE.get(machine.kind)
         typed = name == "multiply" or (name == "weights" and phase == "decode")
-        if typed and machine.kind in _NATIVE and detail not in _NATIVE[machine.kind]:
-            if platform not in siblings:
-                siblings[platform] = cpu_of(machine)
-            return [*_path(siblings[platform], term, expected, typed, phase),
-                    (("left", machine.kind, name), 0.2, 0.4, 1.0), (("left", platform, name), 0.0, 0.2, 1.0)]
-        return _path(machine, term, expected, typed, phase)
+        if native is None or not typed or term[1] in native:
+            return _path(phase, machine, term, typed)
+        return [
+            *_path(phase, _cpu_beside(machine, machines), term, typed),
+            (("left", machine.kind, name), 0.2, 0.4, 1.0),
+            (("left", platform, name), 0.0, 0.2, 1.0),
+        ]
 
     return path
 
 
-def _path(machine: Machine, term: Term, expected: _Expected, typed: bool, phase: Phase) -> Path:
-    platform, kind = machine.platform, machine.kind
-    name, detail, experts = term[0], term[1] if len(term) > 1 else "", len(term) > 2
-    unit = kind.split("-")[0]
-    if unit == "cpu" and not typed:
-        detail = ""
-    kinds = [kind.partition("+")[0], *([kind] if "+" in kind else [])]
+def _cpu_beside(machine: Machine, machines: Mapping[str, Machine]) -> Machine:
+    """Return the CPU of a device, as known under the same runtime, or of four threads."""
+    device, runtime, _, precision = machine.platform.split("/")
+    same = [
+        each for each in machines.values() if each.kind.startswith("cpu") and each.platform.split("/")[:2] == [device, runtime]
+    ]
+    return same[0] if same else machine_of(f"{device}/{runtime}/cpu4/{precision}", machine.chip)
+
+
+def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
+    platform, kind, expected = machine.platform, machine.kind, _EXPECTED[phase][term[0]]
+    unit = kind.partition("-")[0]
+    name, detail = term[0], term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
     found: list[tuple[Effect, float, float, float]] = []
     if typed:
-        family, own = _family(detail), expected.own
-        found += [((name, detail), expected.mean, expected.anywhere, 1.0), ((name, platform, detail), 0.0, own, 1.0),
-                  ((name, platform, family), 0.0, 0.12, 1.0)]
-        for each in kinds:
-            found += [((name, each, detail), 0.0, expected.kind, 1.0), ((name, each, family), 0.0, 0.25, 1.0)]
-        if experts:
+        family = _family(detail)
+        found += [
+            ((name, detail), expected.mean, expected.anywhere, 1.0),
+            ((name, kind, detail), 0.0, expected.kind, 1.0),
+            ((name, kind, family), 0.0, 0.25, 1.0),
+            ((name, platform, detail), 0.0, expected.own, 1.0),
+            ((name, platform, family), 0.0, 0.12, 1.0),
+        ]
+        if len(term) > 2:
             found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     else:
-        found += [((name,), expected.mean, expected.anywhere, 1.0), ((name, platform), 0.0, expected.own, 1.0)]
-        for each in kinds:
-            found.append(((name, each), 0.0, expected.kind, 1.0))
+        found += [
+            ((name,), expected.mean, expected.anywhere, 1.0),
+            ((name, kind), 0.0, expected.kind, 1.0),
+            ((name, platform), 0.0, expected.own, 1.0),
+        ]
         if detail:
-            found += [((name, "is", detail), 0.0, 0.25, 1.0), ((name, "is", kind, detail), 0.0, 0.3, 1.0)]
-    if expected.scale:
-        known = machine.bandwidth_gb_s and machine.compute_tops
-        found += [(("speed", platform), 0.0, 0.35 if known else 0.8, 1.0)] if name!="weights" or phase=="decode" else [(("reading", platform), 0.0, 0.4, 1.0)]
-        found += [(("speed", each), 0.0, 0.6, 1.0) for each in kinds] if name!="weights" or phase=="decode" else []
-        narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
-        slow = -math.log((machine.compute_tops or COMPUTE_TOPS) / COMPUTE_TOPS)
-        if expected.scale == "bandwidth":
-            a, b = (0.7, 0.3) if phase == "decode" else (1.0, 0.0)
-            found += [(("bandwidth", unit), a, 0.2 if phase == "decode" else .01, narrow), (("compute", unit), b, 0.2 if phase == "decode" else .01, slow)]
-        else:
-            found += [(("compute", unit), 1.0, 0.2, slow)]
-    return found
+            found += [((name, "of", detail), 0.0, 0.25, 1.0), ((name, kind, "of", detail), 0.0, 0.3, 1.0)]
+    if not expected.scale:
+        return found
+    narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
+    slow = -math.log((machine.compute_tops or COMPUTE_TOPS) / COMPUTE_TOPS)
+    if phase == "prefill" and expected.scale == "bandwidth":
+        return [*found, (("reading", platform), narrow, 0.4, 1.0)]
+    known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
+    found += [(("speed", kind), 0.0, 0.6, 1.0), (("speed", platform), 0.0, 0.35 if known else 0.8, 1.0)]
+    if phase == "prefill":
+        return [*found, (("compute", unit), 1.0, 0.2, slow)]
+    return [*found, (("bandwidth", unit), 0.7, 0.2, narrow), (("compute", unit), 0.3, 0.2, slow)]

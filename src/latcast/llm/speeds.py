@@ -46,6 +46,12 @@ class SpeedMeasurement:
     licence: str = ""
     note: str = ""
 
+    def has(self, phase: str) -> bool:
+        """Return whether a phase was measured."""
+        if phase == "decode":
+            return bool(self.decode_tokens_per_s)
+        return bool(self.prefill_tokens_per_s and self.prompt_tokens)
+
 
 def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
     """Return one measurement, the median, for each model, platform and number of tokens."""
@@ -56,7 +62,7 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
     found = []
     for _, group in groupby(sorted(measurements, key=key), key):
         same = list(group)
-        values = {
+        values: dict[str, Any] = {
             name: median(present) if (present := [value for each in same if (value := getattr(each, name)) is not None]) else None
             for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms", "memory_mb")
         }
@@ -108,7 +114,7 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
 
 @cache
 def _peaks() -> Mapping[str, Sequence[Any]]:
-    text = files("latcast.llm").joinpath("shipped", "peaks.json").read_text(encoding="utf-8")
+    text = files("latcast.llm").joinpath("shipped/peaks.json").read_text(encoding="utf-8")
     found: Mapping[str, Sequence[Any]] = json.loads(text)["peaks"]
     return found
 

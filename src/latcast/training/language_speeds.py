@@ -73,7 +73,7 @@ class HeldOut:
 
 
 def lineage_of(name: str) -> str:
-    """Return the lineage of a named model: its architecture, and within that of Llama, which many share, who made it and the generation."""
+    """Return the lineage of a named model: its architecture, and of Llama's, which many share, the maker and the generation."""
     architecture = model_of(name, "f16").architecture
     if architecture != "llama":
         return architecture
@@ -91,17 +91,23 @@ def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Ma
 
 
 def _predictions(
-    prices: LearnedPrices, trained: Sequence[SpeedMeasurement], test: Sequence[SpeedMeasurement], split: str, fold: int, situation: str = ""
+    prices: LearnedPrices,
+    trained: Sequence[SpeedMeasurement],
+    test: Sequence[SpeedMeasurement],
+    split: str,
+    fold: int,
+    situation: str = "",
 ) -> Iterator[HeldOut]:
     seen: dict[str, list[SpeedMeasurement]] = defaultdict(list)
     for each in trained:
         seen[each.platform].append(each)
     for phase in PHASES:
-        having = [each for each in test if getattr(each, f"{phase}_tokens_per_s") and (phase == "decode" or each.prompt_tokens)]
+        having = [each for each in test if each.has(phase)]
         for each, known in zip(having, timed(phase, having), strict=True):
             parts = prices.prices[phase].seconds_by_term(each.platform, [known.quantities])[0]
             yield HeldOut(
-                phase, each, split, fold, prices.machines[each.platform].kind, situation or prices.situation(phase, each.platform, parts),
+                phase, each, split, fold, prices.machines[each.platform].kind,
+                situation or prices.situation(phase, each.platform, parts),
                 known.seconds, sum(parts.values()), seen[each.platform],
             )  # fmt: skip
 
@@ -127,7 +133,9 @@ def _split_by(
     return predictions
 
 
-def _lineages(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+def _lineages(
+    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
+) -> Iterator[HeldOut]:
     folds = _folded({lineage_of(each.model) for each in measurements}, 1)
     return _split_by(lambda each, out: lineage_of(each.model) in out, folds, "lineage")(measurements, machines, full)
 
@@ -178,7 +186,9 @@ def _chip(prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasureme
             continue
         for seed in range(_SEEDS if count else 1):
             chosen = set(random.Random(100 * seed + count).sample(pairs, count))
-            measured = [each for pair in sorted(chosen) for each in _shortest_and_longest([one for one in mine if pair_of(one) == pair])]
+            measured = [
+                each for pair in sorted(chosen) for each in _shortest_and_longest([one for one in mine if pair_of(one) == pair])
+            ]
             known = prices.adapted(machine, measured)
             rest = [each for each in mine if pair_of(each) not in chosen]
             yield from _predictions(known, measured, rest, "chip", fold, f"{count} pairs")
@@ -209,7 +219,11 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
         for row in rows:
             pooled = groups.get((phase, row, ALL_KINDS)) or everything
             found = {ALL_KINDS: pooled}
-            found |= {kind: errors for (of, like, kind), errors in groups.items() if (of, like) == (phase, row) and len(errors) >= _FEWEST}
+            found |= {
+                kind: errors
+                for (of, like, kind), errors in groups.items()
+                if (of, like) == (phase, row) and len(errors) >= _FEWEST
+            }
             widths[phase][row] = {
                 kind: (round(conformal(errors), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1))
                 for kind, errors in sorted(found.items())

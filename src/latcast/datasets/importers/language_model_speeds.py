@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from latcast.errors import DatasetError, ModelError
@@ -22,6 +23,7 @@ LICENCES = ("MIT", "Apache-2.0", "BSD-3-Clause", "CC-BY-4.0")
 
 Row = Mapping[str, str]
 
+
 @cache
 def model_name(text: str) -> str:
     """Return the name that latcast knows a published model by; empty where it is none of those."""
@@ -31,11 +33,17 @@ def model_name(text: str) -> str:
         return ""
 
 
+_QUANTISATIONS: Mapping[str, str] = {
+    "int4-mixed": "int4", "int8-cw": "int8", "fp16": "f16", "q4": "mlx-4bit", "4bit": "mlx-4bit", "mxfp4_moe": "mxfp4",
+    "q8_k_m": "q8_0",
+}  # fmt: skip
+
+
 def quantisation_name(text: str) -> str:
-    """Return a recipe's name as :mod:`latcast.llm.tensor_types` spells it."""
-    plain = text.lower().strip().replace(" - medium", "_m").replace(" - small", "_s").replace(" - large", "_l").removeprefix("(scout) ")
-    plain = re.sub(r"[ -]+[\d.]+ ?bpw", "", plain).removeprefix("ud-").replace("q8_k_xl", "q8_0").replace("_xl", "_m").replace("mxfp4_moe", "mxfp4")
-    return {"q2_k_s": "q2_k_s", "int4-mixed": "int4", "int8-cw": "int8", "fp16": "f16", "q4": "mlx-4bit", "4bit": "mlx-4bit"}.get(plain, plain)
+    """Return a recipe's name as :mod:`latcast.llm.tensor_types` spells it: "Q4_K - Medium" is ``q4_k_m``."""
+    plain = re.sub(r"^\(scout\) |^ud-|[ -]+[\d.]+ ?bpw", "", text.lower().strip())
+    plain = re.sub(r" - (medium|small|large)$|_(x)l$", lambda found: f"_{(found[1] or 'm')[0]}", plain)
+    return _QUANTISATIONS.get(plain, plain)
 
 
 def _number(text: str) -> float | None:
@@ -59,12 +67,20 @@ def _phones(row: Row) -> str:
 
 def _edge(row: Row) -> str:
     threads = _noted(row, r"threads (\d+)", "4")
-    return _platform(row["device"].partition(",")[0].replace("Mac (", "mac-"), "llama.cpp-2026.03", "gpu+metal" if row["unit"] == "gpu" else f"cpu{threads}")
+    return _platform(
+        row["device"].partition(",")[0].replace("Mac (", "mac-"),
+        "llama.cpp-2026.03",
+        "gpu+metal" if row["unit"] == "gpu" else f"cpu{threads}",
+    )
 
 
 def _apple(row: Row) -> str:
     runtime = {"core-ai": "coreai", "mlx-swift": "mlx"}.get(row["runtime"].lower(), row["runtime"].lower())
-    return _platform("mac-m4-max" if row["device"] != "iPhone 17 Pro" else row["device"], runtime, "gpu+metal" if row["unit"] == "gpu" else "npu+ane")
+    return _platform(
+        "mac-m4-max" if row["device"] != "iPhone 17 Pro" else row["device"],
+        runtime,
+        "gpu+metal" if row["unit"] == "gpu" else "npu+ane",
+    )
 
 
 def _strix(row: Row) -> str:
@@ -107,7 +123,10 @@ def why_left_out(table: str, row: Row) -> str:
     if table == "lhl_strix_halo":
         reasons["the unit is not the GPU's own"] = row["unit"] != "gpu" or row["parameters"] == "0.00B"
         reasons["another setting of the runtime than its usual one"] = (
-            not re.search(r"fa (-fa )?1", note) or "batch default" not in note or "hipblaslt 0" not in note or "depth 0" not in note
+            not re.search(r"fa (-fa )?1", note)
+            or "batch default" not in note
+            or "hipblaslt 0" not in note
+            or "depth 0" not in note
             or not re.search(r"-(vulkan|vulkan_radv|rocwmma) ", runtime)
         )
         reasons["too few tokens for one speed"] = max(_number(row["prompt_tokens"]) or 0, made) < 128
@@ -156,7 +175,8 @@ def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
         prefill = None  # dominated by starting up
     return SpeedMeasurement(
         name, quantisation, TABLES[table](row), row["chip"], int(prompt) if prompt and prefill else None, max(context, 16.0),
-        prefill, _number(row["decode_tokens_per_s"]), first_ms, _number(row["memory_mb"]), row["source"], row["licence"], row["note"],
+        prefill, _number(row["decode_tokens_per_s"]), first_ms, _number(row["memory_mb"]), row["source"], row["licence"],
+        row["note"],
     )  # fmt: skip
 
 
@@ -173,9 +193,7 @@ def _steady(measurements: Sequence[SpeedMeasurement]) -> tuple[list[SpeedMeasure
     unsteady = set()
     for platform, found in sweeps.items():
         long = [[each.decode_tokens_per_s or 0.0 for each in sweep] for sweep in found.values() if len(sweep) >= 5]
-        jumping = [
-            sum(max(a, b) > 1.5 * min(a, b) for a, b in zip(speeds, speeds[1:], strict=False)) >= 0.2 * len(speeds) for speeds in long
-        ]
+        jumping = [sum(max(a, b) > 1.5 * min(a, b) for a, b in pairwise(speeds)) >= 0.2 * len(speeds) for speeds in long]
         if long and sum(jumping) >= len(long) / 3:
             unsteady.add(platform)
     kept = [each for each in measurements if each.platform not in unsteady]
