@@ -29,7 +29,7 @@ def test_an_unmeasured_chip_is_answered_from_its_facts_with_a_wide_interval():
 
 
 def test_a_unit_that_the_chip_lacks_is_refused_with_those_it_has():
-    with pytest.raises(UnknownPlatformError, match="has cpu, gpu; name one of these"):
+    with pytest.raises(UnknownPlatformError, match="expected a unit that BCM2712 has: cpu, gpu"):
         predict_language_model("qwen2.5-1.5b:q4_0", "raspberry pi 5 npu")
 
 
