@@ -37,6 +37,7 @@ from benchmarks import (
     pool,
     rule_agreement,
     speed,
+    start,
 )
 from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
@@ -276,6 +277,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "start-phones": start.phones_table,
     "transfer": platforms.targets_table,
     "transfer-rivals": platforms.rivals_table,
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
+    from latcast.predictors.starts import StartModel
 
 OUTSIDE_WARNING_SHARE = 0.05
 """Share of the latency from kernels outside the training range that raises a warning."""
@@ -177,6 +178,7 @@ class PlatformPredictor:
         interval: Of 90 %, calibrated; a wide one of no known level where it is uncalibrated.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
         device: Where the platform is known by few measurements: their posterior, which then decides in place of ``kernels``.
+        start: Of loading and first inferences; None where none was measured.
     """
 
     platform: Platform
@@ -187,6 +189,7 @@ class PlatformPredictor:
     interval: Interval = field(default_factory=Interval)
     card: Mapping[str, Any] = field(default_factory=dict)
     device: DeviceForecast | None = None
+    start: StartModel | None = None
 
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the latency of distinct kernels by themselves, types one after another."""
@@ -331,13 +334,19 @@ class PlatformPredictor:
         return self.predict_many([model], breakdown=breakdown, **options)[0]
 
     def predict_many(
-        self, models: Iterable[Model] | Workload, *, breakdown: bool = False, **options: Unpack[ModelKeywords]
+        self,
+        models: Iterable[Model] | Workload,
+        *,
+        breakdown: bool = False,
+        start: bool = False,
+        **options: Unpack[ModelKeywords],
     ) -> list[Prediction]:
         """Predict many networks; kernels they share are estimated once.
 
         Args:
             models: The networks; a workload shares work between platforms with the same rules.
             breakdown: Whether to list the kernels of each.
+            start: Whether to add loading and the first inference.
             shapes, strict, trust, example_inputs, values: As of :func:`latcast.predict`, the same for all.
 
         Raises:
@@ -413,6 +422,10 @@ class PlatformPredictor:
                     fallback=None if parts is None else parts.summary(),
                 )
             )
+        if start:
+            from latcast.predictors.starts import with_starts
+
+            return with_starts(self, workload, predictions)
         return predictions
 
     def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> list[str]:
