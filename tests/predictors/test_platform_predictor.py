@@ -159,7 +159,7 @@ class TestCoverage:
         assert one.coverage.uncovered == ("LeakyRelu",)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
         share = 100 * (1 - one.overhead_ms / one.latency_ms)
-        assert one.warnings[0] == (
+        assert one.notes[0] == (
             f"{share:.0f} % of the latency comes from kernels outside the training data: "
             f"activation {share:.0f} % (leaky_relu, not trained on)"
         )
@@ -170,7 +170,7 @@ class TestCoverage:
         assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
         assert one.coverage.share == 0.0
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
-        assert "% of the latency comes from kernels perhaps outside it: activation" in one.warnings[0]
+        assert "% of the latency comes from kernels perhaps outside it: activation" in one.notes[0]
 
 
 class TestTinyNetworks:
@@ -238,11 +238,11 @@ class TestWarnings:
         b = GraphBuilder("wide")
         graph = b.finish(b.conv_bn(b.input((1, 2 * highest, 7, 7)), 32, 3))
 
-        [warning] = predictor.predict(graph).warnings
+        [note] = predictor.predict(graph).notes
 
-        assert "% of the latency is outside the training range, by no more than a factor of 2: conv" in warning
-        assert f"(in_channels {2 * highest}, trained on" in warning
-        assert f"to {highest})" in warning
+        assert "% of the latency is outside the training range, by no more than a factor of 2: conv" in note
+        assert f"(in_channels {2 * highest}, trained on" in note
+        assert f"to {highest})" in note
 
     def test_a_size_far_outside_the_range_is_named_with_the_range(self, predictor: PlatformPredictor) -> None:
         highest = int(predictor.kernels["conv"].high[kernel_type("conv").fields.index("in_channels")])
