@@ -27,6 +27,7 @@ from benchmarks import (
     pool,
     rule_agreement,
     speed,
+    start,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decisions": decisions.decisions,
     "delegates": delegates.delegates,
     "files": files.files,
+    "start": start.start,
     "documents": documents.documents,
 }
 

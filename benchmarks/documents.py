@@ -37,6 +37,7 @@ from benchmarks import (
     pool,
     rule_agreement,
     speed,
+    start,
 )
 from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
@@ -257,18 +258,17 @@ MADE: Mapping[str, Callable[[], str]] = {
     "pytorch-int8-transformers-mape": lambda: next(
         f"{row['transformer_mape']:.1f}" for row in phones.summary() if row["group"] == "pytorch cpu int8"
     ),
-    "choose": choose.choose_table,
+    "choose": lambda: choose.choose_table(whole=False),
     "memory": memory.memory_table,
-    "decisions": decisions.decisions_table,
+    "decisions": lambda: decisions.decisions_table(whole=False),
     "reliability": decisions.reliability_table,
-    "pool": pool.pool_table,
+    "pool": lambda: pool.pool_table(whole=False),
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
     "lineages": lineages.lineages_table,
     "agreement": lambda: rule_agreement.agreement_table(pairs=False),
-    "outsiders": lambda: outsiders.outsiders_table(halves=outsiders.HALVES[1:]),
+    "outsiders": outsiders.mean_table,
     "outsiders-third": outsiders.third_table,
-    "outsiders-known-blocks": outsiders.known_blocks_table,
     "instruction-sets": outsiders.instruction_sets_table,
     "accuracy": accuracy.summary_table,
     "speed": speed.speed_table,
@@ -277,6 +277,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "start-phones": start.phones_table,
     "transfer": platforms.targets_table,
     "transfer-rivals": platforms.rivals_table,
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",

@@ -206,12 +206,14 @@ def _listed(on: On | Sequence[On]) -> Sequence[On]:
 
 @overload
 def predict(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
-    model: Model, on: On, *, breakdown: bool = True, **options: Unpack[ModelKeywords]
+    model: Model, on: On, *, breakdown: bool = True, start: bool = False, **options: Unpack[ModelKeywords]
 ) -> Prediction: ...
 
 
 @overload
-def predict(model: Model, on: Sequence[On], *, breakdown: bool = True, **options: Unpack[ModelKeywords]) -> list[Prediction]: ...
+def predict(
+    model: Model, on: Sequence[On], *, breakdown: bool = True, start: bool = False, **options: Unpack[ModelKeywords]
+) -> list[Prediction]: ...
 
 
 def predict(
@@ -222,6 +224,7 @@ def predict(
     strict: bool = False,
     trust: bool = False,
     breakdown: bool = True,
+    start: bool = False,
     example_inputs: object = None,
     signature: str = "",
     values: Values | None = None,
@@ -235,6 +238,7 @@ def predict(
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         breakdown: Whether to list the kernels.
+        start: Whether to add the start: loading, and the first inference.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
         values: Input name to its value, where it decides branches, rounds of loops or sizes: a number, a list or an array.
@@ -257,12 +261,17 @@ def predict(
     """
     platforms = [_found(each) for each in _listed(on)]
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
-    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
+    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown, start=start)]
     return found[0] if is_one(on) else found
 
 
 def predict_many(
-    models: Iterable[Model], on: On | Sequence[On], *, breakdown: bool = False, **options: Unpack[ModelKeywords]
+    models: Iterable[Model],
+    on: On | Sequence[On],
+    *,
+    breakdown: bool = False,
+    start: bool = False,
+    **options: Unpack[ModelKeywords],
 ) -> list[Prediction]:
     """Predict many networks, which is faster than one by one; of several platforms one after the other.
 
@@ -270,6 +279,7 @@ def predict_many(
         models: Each as :func:`predict` takes it.
         on: As :func:`predict` takes it.
         breakdown: Whether to list the kernels of each.
+        start: Whether to add the start of each.
         shapes, strict, trust, example_inputs, values: See :func:`predict`; the same for all.
 
     Raises:
@@ -284,11 +294,11 @@ def predict_many(
     """
     platforms = [_found(each) for each in _listed(on)]
     graphs = read_models(models, ModelOptions(**options))
-    return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown) for found in predictions]
+    return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown, start=start) for found in predictions]
 
 
 def _predictions(
-    graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool
+    graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool, start: bool
 ) -> Iterator[list[Prediction]]:
     """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
     workloads: list[Workload] = []
@@ -298,7 +308,7 @@ def _predictions(
         if workload is None:
             workload = Workload(graphs, predictor.rules)
             workloads.append(workload)
-        yield predictor.predict_many(workload, breakdown=breakdown)
+        yield predictor.predict_many(workload, breakdown=breakdown, start=start)
 
 
 @overload

@@ -26,6 +26,7 @@ def check(
     max_memory_mb: Annotated[
         float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
     ] = None,
+    start: Annotated[bool, Option("--start", help="Let --max-ms limit the time until the first answer.")] = False,
     fail_above: Annotated[
         float | None,
         Option(
@@ -55,6 +56,7 @@ def check(
     \b
     Examples:
       latcast check model.onnx --max-ms 20 --on "raspberry pi 5"
+      latcast check model.onnx --max-ms 500 --start --on local/onnxruntime
       latcast check model.onnx --min-fps 30 --on pixel4/tflite-2.10/gpu/fp16
       latcast check model.onnx --budget latcast.toml
       latcast check new.onnx --against old.onnx --max-growth 5% --on pixel4/tflite-2.10/gpu/fp16
@@ -69,10 +71,12 @@ def check(
         raise typer.BadParameter("the budget names its platforms; --on goes with limits and --against")
     if not budget and not on:
         raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
+    if start and max_ms is None:
+        raise typer.BadParameter("--start goes with --max-ms")
     percentage = _percentage(max_growth)
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
-        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
+        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above, start=start,
         **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}

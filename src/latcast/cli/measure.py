@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
-from typing import Annotated, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -14,6 +15,9 @@ from latcast.cli.output import for_each, milliseconds, percent, print_json, prin
 from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
 from latcast.records import Measurement
+
+if TYPE_CHECKING:
+    from latcast.measure.single import MeasuredStart
 
 MOST_KEPT = 1000
 """Measurements that are kept for latcast share; the oldest go first."""
@@ -51,6 +55,9 @@ def command(
         ),
     ] = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
+    start: Annotated[
+        bool, Option("--start", help="Also time loading and the first inference, in a fresh process for each sample.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Measure the real latency, here or on a device: as on a quiet host, with the raw figure beside it.
@@ -59,10 +66,11 @@ def command(
     Examples:
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
+      latcast measure mobilenet_v2.onnx --start
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
     """
     from latcast.measure.settings import MeasurePlan
-    from latcast.measure.single import measure
+    from latcast.measure.single import measure, measure_start
     from latcast.measure.statistics import stability_warnings
 
     shapes, values = options.parse_shapes(shape), options.parse_values(given, "--input")
@@ -79,15 +87,28 @@ def command(
         return measurement
 
     found = for_each(models, measured)
+    starts = {
+        model: measure_start(model, settings, shapes=shapes, values=values, signature=signature)
+        for model, _ in (found if start else ())
+    }
     _keep([measurement for _, measurement in found])
     if as_json:
-        print_json({"measurements": [_json(*each, breakdown=breakdown) for each in found]})
+        print_json(
+            {
+                "measurements": [
+                    {**_json(*each, breakdown=breakdown), **({"start": asdict(starts[each[0]])} if start else {})}
+                    for each in found
+                ]
+            }
+        )
     elif found:
         print_table(
             "",
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
             [_row(model, measurement) for model, measurement in found],
         )
+        if start:
+            _print_starts(starts)
         for model, measurement in found if breakdown else ():
             _print_kernels(model, measurement)
     for _, measurement in found:
@@ -126,6 +147,20 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
     executed = {"kernels": record.pop("executed")}
     warnings = stability_warnings(measurement)
     return {"model": model, **record, "warnings": warnings, **(executed if breakdown else {})}
+
+
+def _print_starts(starts: Mapping[str, MeasuredStart]) -> None:
+    print_table(
+        "\nStart: the median of fresh processes, as on a quiet host; the file in the system's memory, and dropped from it",
+        ("model", "load ms", "first ms", "load ms, dropped", "first ms, dropped", "processes"),
+        [
+            (
+                model, milliseconds(found.load_ms), milliseconds(found.first_ms), milliseconds(found.dropped_load_ms),
+                milliseconds(found.dropped_first_ms), str(found.processes),
+            )
+            for model, found in starts.items()
+        ],
+    )  # fmt: skip
 
 
 def _print_kernels(model: str, measurement: Measurement) -> None:

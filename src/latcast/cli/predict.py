@@ -11,7 +11,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.prediction import KernelLatency, Prediction
+from latcast.predictors.prediction import KernelLatency, Prediction, Start
 
 
 def predict(
@@ -32,6 +32,7 @@ def predict(
         ),
     ] = "",
     verbose: options.Verbose = False,
+    start: Annotated[bool, Option("--start", help="Also show loading and the first inference.")] = False,
     strict: options.Strict = False,
     trust: options.Trust = False,
     scheduler: options.Scheduler = "",
@@ -45,6 +46,7 @@ def predict(
       latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16 --breakdown
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
+      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/1large/int8 --start
     """
     from latcast.forecast import load, predict_many
     from latcast.networks import ModelOptions, read_model
@@ -56,12 +58,14 @@ def predict(
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
     if scheduler:
+        if start:
+            raise typer.BadParameter("--start is predicted here; leave --scheduler out")
         from latcast.predictors.on_workers import predict_on_workers
 
         for platform in platforms:
             predictions += predict_on_workers(load(platform), graphs, scheduler, breakdown=listed)
     else:
-        predictions += predict_many(graphs, platforms, breakdown=listed)
+        predictions += predict_many(graphs, platforms, breakdown=listed, start=start)
     if as_json:
         print_json({"predictions": [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]})
     elif predictions:
@@ -110,15 +114,35 @@ def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None
 
 
 def print_predictions(predictions: list[Prediction]) -> None:
-    """Print a line for each."""
+    """Print a line for each, with its start where that was asked for."""
     heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
+    started = [found.start for found in predictions if found.start is not None]
     print_table(
         "",
-        ("model", "platform", "latency ms", heading, "grade"),
+        ("model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading, "grade"),
         [
-            (found.model, found.platform, milliseconds(found.latency_ms), interval, found.grade.in_words())
+            (
+                found.model, found.platform, *(() if found.start is None else _start_cells(found.start)),
+                milliseconds(found.latency_ms), interval, found.grade.in_words(),
+            )
             for found, interval in zip(predictions, intervals, strict=True)
         ],
+    )  # fmt: skip
+    for basis in dict.fromkeys(start.basis for start in started):
+        print(f"start: {basis}")
+
+
+def _start_cells(start: Start) -> tuple[str, str]:
+    """Return loading and the first inference with their 90 % intervals."""
+
+    def cell(value_ms: float | None, low_ms: float | None, high_ms: float | None) -> str:
+        if value_ms is None or low_ms is None or high_ms is None:
+            return "not known"
+        return f"{milliseconds(value_ms)} ({milliseconds(low_ms)} to {milliseconds(high_ms)})"
+
+    return (
+        cell(start.load_ms, start.load_low_ms, start.load_high_ms),
+        cell(start.first_ms, start.first_low_ms, start.first_high_ms),
     )
 
 

@@ -54,6 +54,12 @@ class OpenedRuntime:
         assert isinstance(self.runtime, FileRuntime)
         return self.runtime.load_file(file, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
 
+    def write(self, graph: Graph, folder: Path) -> Path:
+        """Write a network as a file of the runtime's own; raise a RuntimeFailure for one that runs none."""
+        if not isinstance(self.runtime, FileRuntime):
+            raise RuntimeFailure(f"{self.runtime.name} runs no files, so its start cannot be timed; time one that does")
+        return self.runtime.write(graph, folder, self.platform.precision)
+
     def runs(self, path: Path) -> bool:
         """Return whether the runtime runs such a file as it is."""
         return isinstance(self.runtime, FileRuntime) and path.suffix.lower() in self.runtime.endings

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
+from latcast.errors import MeasurementError
 from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimes, QuietTimesFile
+from latcast.measure.record import loading_ms
 from latcast.measure.remote import open_measurer
-from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
+from latcast.measure.settings import NETWORK_PLAN, START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
 from latcast.records import Measurement, Platform, Reference
@@ -89,6 +93,58 @@ def measure(
         # The host may have been in a slow state when the measurement began.
         client.calibrate()
         return renormalised(measurement, client.quiet_ms) if client.quiet_ms else measurement
+
+
+START_PROCESSES: Mapping[str, int] = {"warm": 5, "dropped": 3}
+"""Fresh processes that time a start, by what the system's memory holds of the file."""
+
+
+@dataclass(frozen=True)
+class MeasuredStart:
+    """A measured start: medians over fresh processes, as on a quiet host, in milliseconds.
+
+    Attributes:
+        load_ms, first_ms: Loading and the first inference, the file in the system's memory.
+        dropped_load_ms, dropped_first_ms: The file dropped from it before, where the system allows that.
+        processes: Of the first two.
+    """
+
+    load_ms: float
+    first_ms: float
+    dropped_load_ms: float
+    dropped_first_ms: float
+    processes: int
+
+
+def measure_start(
+    model: Model,
+    runtime: str | WorkerSettings = "onnxruntime",
+    *,
+    shapes: Shapes | None = None,
+    values: Values | None = None,
+    signature: str = "",
+) -> MeasuredStart:
+    """Time the start of a network: loading and the first inference, in processes that loaded nothing before.
+
+    Args:
+        model, runtime, shapes, values, signature: As for :func:`measure`.
+
+    Raises:
+        MeasurementError: It could not be loaded or run.
+        LatcastError: What :func:`measure` raises.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for page_cache, processes in START_PROCESSES.items():
+        plan = replace(START_PLAN, start=page_cache)
+        samples = [
+            measure(model, runtime, plan, shapes=shapes, values=values, role="start", signature=signature)
+            for _ in range(processes)
+        ]
+        for sample in samples:
+            if not sample.ok:
+                raise MeasurementError(f"the start of {model} could not be measured: {sample.error}")
+        found[page_cache] = median(map(loading_ms, samples)), median(sample.latency_ms or 0.0 for sample in samples)
+    return MeasuredStart(*found["warm"], *found["dropped"], START_PROCESSES["warm"])
 
 
 def settings_of(runtime: str | WorkerSettings) -> WorkerSettings:

@@ -13,6 +13,7 @@ import numpy as np
 from latcast.graph.blocks import main_block
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import sized_by_values, unknown_operators
+from latcast.graph.passes.folding import precision_remark
 from latcast.kernels.delegates import Delegate, delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.partitioning import Partitioning, partition
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
+    from latcast.predictors.starts import StartModel
 
 OUTSIDE_NOTED_SHARE = 0.05
 """Share of the latency from kernels outside the training range from which on it is noted."""
@@ -187,6 +189,7 @@ class PlatformPredictor:
         interval: Of 90 %, calibrated; a wide one of no known level where it is uncalibrated.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
         device: Where the platform is known by few measurements: their posterior, which then decides in place of ``kernels``.
+        start: Of loading and first inferences; None where none was measured.
     """
 
     platform: Platform
@@ -197,6 +200,7 @@ class PlatformPredictor:
     interval: Interval = field(default_factory=Interval)
     card: Mapping[str, Any] = field(default_factory=dict)
     device: DeviceForecast | None = None
+    start: StartModel | None = None
 
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the latency of distinct kernels by themselves, types one after another."""
@@ -341,13 +345,19 @@ class PlatformPredictor:
         return self.predict_many([model], breakdown=breakdown, **options)[0]
 
     def predict_many(
-        self, models: Iterable[Model] | Workload, *, breakdown: bool = False, **options: Unpack[ModelKeywords]
+        self,
+        models: Iterable[Model] | Workload,
+        *,
+        breakdown: bool = False,
+        start: bool = False,
+        **options: Unpack[ModelKeywords],
     ) -> list[Prediction]:
         """Predict many networks; kernels they share are estimated once.
 
         Args:
             models: The networks; a workload shares work between platforms with the same rules.
             breakdown: Whether to list the kernels of each.
+            start: Whether to add loading and the first inference.
             shapes, strict, trust, example_inputs, values: As of :func:`latcast.predict`, the same for all.
 
         Raises:
@@ -433,6 +443,10 @@ class PlatformPredictor:
                     fallback=None if parts is None else parts.summary(),
                 )
             )
+        if start:
+            from latcast.predictors.starts import with_starts
+
+            return with_starts(self, workload, predictions)
         return predictions
 
     def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
@@ -442,8 +456,9 @@ class PlatformPredictor:
             found.append(
                 "the network computes nothing: its outputs are constants, inputs or empty; the latency is overhead alone"
             )
-        if graph.precision != self.platform.precision and graph.precision == "int8":
-            found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
+        remark = precision_remark(graph, self.platform.precision)
+        if remark:
+            found.append(remark)
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, most, text, chosen in (
             (

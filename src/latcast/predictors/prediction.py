@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
@@ -110,6 +111,37 @@ class Grade:
         return f"{self}: {self.why}" if self.rough else str(self)
 
 
+@dataclass(frozen=True)
+class Start:
+    """The start of a network, in milliseconds, each with its 90 % interval; None is what is not known.
+
+    Attributes:
+        basis: What it was learned from, or why nothing is known.
+        load_ms, load_low_ms, load_high_ms: Loading: read, optimise, compile, allocate.
+        first_ms, first_low_ms, first_high_ms: The first inference.
+    """
+
+    basis: str
+    load_ms: float | None = None
+    load_low_ms: float | None = None
+    load_high_ms: float | None = None
+    first_ms: float | None = None
+    first_low_ms: float | None = None
+    first_high_ms: float | None = None
+
+    def until_answer_ms(self) -> tuple[float, float, float] | None:
+        """Return the time from loading to the first answer, with its bounds; None where a part is not known."""
+        load, first = (self.load_ms, self.load_low_ms, self.load_high_ms), (self.first_ms, self.first_low_ms, self.first_high_ms)
+        if None in load or None in first:
+            return None
+        (load_ms, *load_bounds), (first_ms, *first_bounds) = cast("tuple[tuple[float, ...], ...]", (load, first))
+        below_ms, above_ms = (
+            math.hypot(load_ms - load_bound, first_ms - first_bound)
+            for load_bound, first_bound in zip(load_bounds, first_bounds, strict=True)
+        )
+        return load_ms + first_ms, load_ms + first_ms - below_ms, load_ms + first_ms + above_ms
+
+
 @dataclass(frozen=True, repr=False)
 class Prediction:
     """Latency of one network on one platform, in milliseconds, with its interval and its reason.
@@ -128,6 +160,7 @@ class Prediction:
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
         notes: Which small parts lie outside the training data or its range, a sentence each.
+        start: Loading and the first inference, where they were asked for (``start=True``).
 
     Example:
         >>> import latcast
@@ -153,6 +186,7 @@ class Prediction:
     level: float | None = None
     fallback: Fallback | None = None
     notes: tuple[str, ...] = ()
+    start: Start | None = None
 
     def __post_init__(self) -> None:
         # They repeat names from files.
@@ -313,6 +347,8 @@ class Prediction:
         }
         if self.fallback is not None:
             data["delegate"] = self.fallback.to_json()
+        if self.start is not None:
+            data |= {("start_basis" if name == "basis" else name): value for name, value in asdict(self.start).items()}
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
             data["kernels"] = [kernel.to_json() for kernel in self.kernels]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from latcast.graph.ir import Graph
@@ -82,6 +83,12 @@ class FileRuntime(Runtime, Protocol):
 
     endings: tuple[str, ...]
     """Suffixes of these files."""
+
+    library: str
+    """Module of the library: importing it is no part of a network's start."""
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        """Write a network, with made-up weights, as a file of one of these formats; raises what ``load`` raises."""
 
     def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
         """Load a file with the weights in it and run it once; inputs without a value are random, seeded.

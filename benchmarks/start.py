@@ -1,0 +1,138 @@
+"""How well starts are predicted: first inferences on phones of which no first run is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.command import PUBLISHED, Data
+from benchmarks.judge import figures, table, target_cell
+from benchmarks.result_files import keep, kept, write_json
+from latcast.datasets.importers.iiswc20 import FEATURES_FILE, RUNS_FILE, read_runs
+from latcast.errors import DatasetError
+from latcast.predictors.starts import SHIPPED, StartModel
+from latcast.reading import read_csv
+from latcast.spaces.iiswc20 import published
+from latcast.training.starts import fit_law, fit_terms
+
+PHONE_TERMS = ("latency", "latency_per_mmac")
+
+PHONES_TARGET = 7.5
+
+FOLDS, SEED = 10, 0
+
+PHONES: Mapping[str, Any] = {"runtime": "tflite", "unit": "cpu", "threads": 1, "precision": "int8"}
+"""What the phones' networks ran on."""
+
+
+def start(
+    data: Data = PUBLISHED, ship: Annotated[bool, typer.Option(help="Write the model that latcast ships.")] = False
+) -> None:
+    """Judge first inferences on phones held out."""
+    found, model = judge_phones(*read_phones(data / "iiswc20"))
+    keep("start/phones", found)
+    if ship:
+        write_json(SHIPPED, {"schema": 1, "models": [{"platform": PHONES, "model": model.to_json()}]})
+    print(phones_table())
+
+
+def read_phones(folder: Path) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return all runs in milliseconds, (phones, networks, runs), the networks' millions of MACs, and the phones' models."""
+    models = [cells[0] for _, cells in read_csv(folder / FEATURES_FILE, error=DatasetError)]
+    runs_ms = read_runs(folder / RUNS_FILE, models)
+    return runs_ms, np.array([macs for _, macs in published()])[: runs_ms.shape[1]], models
+
+
+def judge_phones(runs_ms: np.ndarray, mega_macs: np.ndarray, models: Sequence[str]) -> tuple[dict[str, Any], StartModel]:
+    """Predict the first run from the steady latency (the median of the others), phones of a model held out together.
+
+    Returns:
+        Results, and the model of all phones and networks.
+    """
+    first, steady = runs_ms[:, :, 0], np.median(runs_ms[:, :, 1:], axis=2)
+    rng = np.random.default_rng(SEED)
+    names = sorted(set(models))
+    fold_of = dict(zip(names, rng.permutation(np.arange(len(names)) % FOLDS), strict=True))
+    phone_folds = np.array([fold_of[name] for name in models])
+    network_folds = rng.permutation(np.arange(len(mega_macs)) % FOLDS)
+    ratio = first / steady
+
+    def features(phones: np.ndarray, networks: np.ndarray) -> list[dict[str, float]]:
+        return [
+            {"latency": steady[phone, network], "latency_per_mmac": steady[phone, network] / mega_macs[network]}
+            for phone in phones
+            for network in networks
+        ]
+
+    every = np.arange(len(mega_macs))
+    by_law, low, high, by_ratio, by_network, by_second = (np.zeros_like(first) for _ in range(6))
+    for fold in range(FOLDS):
+        held, known = np.flatnonzero(phone_folds == fold), np.flatnonzero(phone_folds != fold)
+        own_ratio = np.array([_least_error_ratio(ratio[known, network]) for network in every])
+        by_ratio[held] = _least_error_ratio(ratio[known].ravel()) * steady[held]
+        by_network[held] = own_ratio * steady[held]
+        by_second[held] = by_network[held] * _of_second_runs(runs_ms, steady, ratio, own_ratio, known, held)[:, None]
+        for part in range(FOLDS):
+            unseen, seen = np.flatnonzero(network_folds == part), np.flatnonzero(network_folds != part)
+            rows = features(known, seen)
+            law, _ = fit_law(PHONE_TERMS, rows, first[np.ix_(known, seen)].ravel(), np.repeat(phone_folds[known], len(seen)))
+            place = np.ix_(held, unseen)
+            found = np.array([law.latency_ms(row) for row in features(held, unseen)]).reshape(len(held), len(unseen))
+            by_law[place], low[place], high[place] = found, found * law.low, found * law.high
+    phone_ratio = np.median(ratio, axis=1, keepdims=True)
+    both = np.median(ratio / phone_ratio, axis=0) * phone_ratio
+    rivals = {
+        "the steady latency alone": (steady, "nothing"),
+        "one ratio": (by_ratio, "first runs of other phones"),
+        "latcast: a law of two numbers": (by_law, "first runs of other phones and networks"),
+        "a ratio for each network": (by_network, "first runs of other phones"),
+        "the same, and the phone's second runs": (by_second, "its second runs too"),
+        "a ratio for each phone": (phone_ratio * steady, "the answers"),
+        "phone times network": (both * steady, "the answers"),
+    }
+    rows = []
+    for name, (predicted, knows) in rivals.items():
+        bounds = (low.ravel(), high.ravel()) if predicted is by_law else ()
+        rows.append({"way": name, "knows": knows, **figures(predicted.ravel(), first.ravel(), *bounds)})
+    law, _ = fit_law(PHONE_TERMS, features(np.arange(len(first)), every), first.ravel(), np.repeat(phone_folds, len(every)))
+    basis = f"first runs of {len(every)} networks on {len(first)} phones (IISWC 2020): TFLite, int8, one big core"
+    quantiles = np.quantile(ratio, (0.1, 0.5, 0.9)).tolist()
+    return (
+        {"rows": rows, "target": PHONES_TARGET, "ratio_quantiles": quantiles},
+        StartModel(None, law, basis),
+    )
+
+
+def _least_error_ratio(ratios: np.ndarray) -> float:
+    """Return the ratio with the least mean absolute relative error: the median, each weighing the less the larger it is."""
+    return fit_terms(("one",), [{"one": 1.0}] * len(ratios), ratios)["one"]
+
+
+def _of_second_runs(
+    runs_ms: np.ndarray, steady: np.ndarray, ratio: np.ndarray, own_ratio: np.ndarray, known: np.ndarray, held: np.ndarray
+) -> np.ndarray:
+    """Return how much more first runs of phones take than those of others, from their second runs, (held,)."""
+    second = np.quantile(np.log(runs_ms[:, :, 1] / steady), 0.75, axis=1)
+    more = np.median(np.log(ratio / own_ratio), axis=1)
+    slope, constant = np.polyfit(second[known], more[known], 1, w=1 / np.sqrt(0.03 + np.abs(more[known])))
+    return np.asarray(np.exp(constant + slope * second[held]))
+
+
+def phones_table() -> str:
+    """Return first inferences on phones: error by what is known."""
+    found = kept("start/phones")
+    return table(
+        found["rows"],
+        {
+            "first inference predicted by": "{way}",
+            "knows of the phone": "{knows}",
+            "MAPE %": "{mape:.1f}",
+            "±10 %": "{within_10:.0f}",
+            "in the 90 % interval, %": lambda row: "-" if row["interval_coverage"] is None else f"{row['interval_coverage']:.0f}",
+            "target": lambda row: target_cell(found["target"] if row["way"].startswith("latcast") else None, row["mape"]),
+        },
+    )
