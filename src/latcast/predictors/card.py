@@ -180,7 +180,7 @@ def graded(
         elsewhere: Part that is estimated for what the delegate leaves to the CPU.
         unlike: Part by kernels unlike those learned from.
     """
-    learned, seen = len(card.get(TRAINING_KEYS) or ()), card.get(TRAINING_LINEAGES)
+    learned, seen = len(card.get(TRAINING_KEYS) or ()), card.get(TRAINING_LINEAGES) or ()
     new = bool(seen) and lineage not in seen and not recalled
     erratic = (card.get("mape") or 0.0) > ERRATIC_PERCENT
     judged = _held_out_as(card, recalled=recalled and not erratic, new=new or erratic)
