@@ -271,10 +271,12 @@ class TestWarnings:
 
         assert warning == "the file is quantised to int8, the platform runs fp32"
 
-    def test_a_weakness_on_the_card_is_repeated(self, predictor: PlatformPredictor) -> None:
+    def test_a_weakness_on_the_card_is_repeated_where_the_prediction_is_not_good(self, predictor: PlatformPredictor) -> None:
         weak = predictor.with_card({"warning": "trained on 12 networks"})
+        sure, unsure = (replace(weak, interval=Interval(low, 1 / low, 50)).predict(conv_net()) for low in (0.95, 0.5))
 
-        assert weak.predict(conv_net()).warnings == ("trained on 12 networks",)
+        assert (sure.grade.word, sure.warnings, sure.notes) == ("good", (), ("trained on 12 networks",))
+        assert (unsure.grade.word, unsure.warnings) == ("rough", ("trained on 12 networks",))
         assert predictor.predict(conv_net()).warnings == ()
 
 

@@ -422,6 +422,11 @@ class PlatformPredictor:
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index], recalled=bool(recalled[index]),
                 overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share,
             )  # fmt: skip
+            weak = card_warnings(self.card)
+            # The platform's own weakness does not matter to a network that is predicted well all the same.
+            own = bool(self.card.get("warning")) and grade.word == "good"
+            notes += weak[:own]
+            warnings += weak[own:]
             predictions.append(
                 Prediction(
                     model=graph.name,
@@ -479,7 +484,7 @@ class PlatformPredictor:
             found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
         if self.rules.assumed:
             found.append(self.rules.assumed)
-        return [*found, *card_warnings(self.card)], notes
+        return found, notes
 
     def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
         """Name the types of kernels by their share of the latency, with what is unusual about the largest of each."""
