@@ -13,6 +13,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import term_values
 from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
 from latcast.predictors.platform_predictor import ASSUMED_SPREAD, UNPREDICTED_HIGH, UNPREDICTED_LOW, PlatformPredictor
 from latcast.records import Platform
