@@ -137,7 +137,7 @@ def test_the_heaviest_kernel_always_has_a_word() -> None:
 @pytest.mark.parametrize(
     ("card", "said"),
     [
-        ({"mape": 90.1, "networks": 30}, "90.1 % off on 30 networks held out, of kinds not measured"),
+        ({"mape": 90.1, "networks": 30}, "90.1 % off on 30 held out, of unseen kinds"),
         ({"model": POSTERIOR, TRAINING_KEYS: ["a"] * 7, "mape": 63.0, "networks": 7}, "learned from 7 networks"),
     ],
 )

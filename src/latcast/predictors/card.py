@@ -192,19 +192,19 @@ def graded(
     unshown = max(overhead - LARGEST_OVERHEAD, 0.0)
     error += UNPREDICTED_ERROR * max(elsewhere, unshown)
     if level is None:
-        why = "its interval was never calibrated"
+        why = "never calibrated"
     elif elsewhere >= LARGE_SHARE:
-        why = f"{100 * elsewhere:.0f} % of it is estimated for what runs on the CPU"
+        why = f"{100 * elsewhere:.0f} % of it runs on the CPU"
     elif unshown >= LARGE_SHARE:
-        why = f"{100 * overhead:.0f} % of it is overhead of the platform"
+        why = f"{100 * overhead:.0f} % of it is overhead"
     elif learned < FEWEST_NETWORKS and (card.get("model") == POSTERIOR or card.get("learn_from") == "networks"):
-        why = f"learned from {learned} network{'' if learned == 1 else 's'}" if learned else "no network was measured there"
+        why = f"learned from {learned} network{'' if learned == 1 else 's'}" if learned else "no network measured there"
     elif unlike >= LARGE_SHARE:
-        why = f"{100 * unlike:.0f} % of it is by kernels unlike those learned from"
+        why = f"{100 * unlike:.0f} % of it is by unseen kernels"
     elif judged is None:
-        why = "nothing was held out to judge it"
+        why = "nothing held out"
     else:
-        why = f"{judged[0]:.1f} % off on {judged[1]} networks held out" + (", of kinds not measured" if new or erratic else "")
+        why = f"{judged[0]:.1f} % off on {judged[1]} held out" + (", of unseen kinds" if new or erratic else "")
     return Grade.of(error, why)
 
 
