@@ -16,6 +16,7 @@ from latcast.graph.edits import with_relu
 from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.predictors.analytical import TERMS, AnalyticalTerms
+from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import KernelPredictor
@@ -120,7 +121,7 @@ def test_what_is_no_hint_is_kept_with_its_gain() -> None:
 
 
 def test_the_heaviest_kernel_always_has_a_word() -> None:
-    costly = replace(bare(1e-6, 0, 0, 0), rules=replace(load(PHONE).rules, pairs={}))
+    costly = replace(bare(1e-6, 0, 0, 0), rules=replace(load(PHONE).rules, pairs={}), network=CalibrationTerms())
     plain = GraphBuilder("plain")
     plain_graph = plain.finish(plain.linear(plain.flatten(plain.input((1, 3, 8, 8))), 7))
 
