@@ -178,6 +178,8 @@ class _Decoder:
             return [mixer] * layers
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
             stated: Sequence[Any] = ["mamba2" if sign == "M" else "full" if sign == "*" else "none" for sign in pattern]
+        elif isinstance(pattern := facts.values.get("sliding_window_pattern"), str) and pattern:  # EXAONE's "LLLG"
+            stated = ["full" if pattern[layer % len(pattern)] == "G" else "sliding" for layer in range(layers)]
         elif stated := facts.items("layer_types", "layers_block_type"):
             words = {**_LAYER_TYPES, "mamba": state}
             unknown = next((each for each in stated if not isinstance(each, str) or each not in words), None)
