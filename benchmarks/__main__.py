@@ -19,6 +19,7 @@ from benchmarks import (
     differences,
     documents,
     files,
+    grades,
     lineages,
     memory,
     outsiders,
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decisions": decisions.decisions,
     "delegates": delegates.delegates,
     "files": files.files,
+    "grades": grades.grades,
     "start": start.start,
     "documents": documents.documents,
 }
