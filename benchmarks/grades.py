@@ -14,7 +14,7 @@ from benchmarks.command import PUBLISHED, Data, Seed, print_stages, say
 from benchmarks.judge import Row, absolute_percentage, table
 from benchmarks.phones import learned_from, phone_platforms, source_of
 from benchmarks.pool import read_pool
-from benchmarks.result_files import keep, kept
+from benchmarks.result_files import keep, kept_parts
 from latcast.chips.chip_names import chip_of
 from latcast.datasets.store import Store
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
@@ -62,14 +62,23 @@ def grades(
     seed: Seed = 0,
 ) -> None:
     """Judge the errors that grades state, on networks held out."""
-    trials = {"pool": [*pool_trials(data, seed)]}
+    keep_rows("pool", [*pool_trials(data, seed)], seed)
     if store is not None:
-        trials["phones"] = [*phone_trials(store, every)]
-    keep("grades", {"platforms": {name: len({each.platform for each in found}) for name, found in trials.items()},
-                    "rows": [row for name, found in trials.items() for row in rows_of(name, found, seed)]})  # fmt: skip
+        keep_rows("phones", [*phone_trials(store, every)], seed)
     print(grades_table())
-    for text in missed(kept("grades")["rows"]):
+    for text in missed(kept_rows()):
         say(f"missed: {text}")
+
+
+def keep_rows(source: str, trials: Sequence[Trial], seed: int) -> None:
+    """Keep what is judged of one source of trials."""
+    platforms = len({each.platform for each in trials})
+    keep(f"grades/{source}", {"platforms": platforms, "rows": rows_of(source, trials, seed)})
+
+
+def kept_rows() -> list[Row]:
+    """Return the rows of all sources, as they were judged last."""
+    return [row for part in reversed(kept_parts("grades").values()) for row in part["rows"]]
 
 
 # Predictions of networks held out
@@ -214,7 +223,7 @@ def missed(rows: Sequence[Row]) -> list[str]:
 def grades_table() -> str:
     """Return a line for each source, half of the chips, rule and grade."""
     return table(
-        kept("grades")["rows"],
+        kept_rows(),
         {
             "networks of": "{source}", "chips": lambda row: HALVES[row["half"]], "rule": lambda row: RULES[row["rule"]],
             "grade": "{word}", "predictions": "{predictions}", "stated %": "{stated:.1f}", "found % (MAPE)": "{found:.1f}",

@@ -52,5 +52,5 @@ def test_a_grade_that_states_a_quarter_less_than_is_found_is_missed(monkeypatch:
     assert not is_off({**row, "found": 4.9})
     assert missed([row, {**row, "rule": "width"}, {**row, "half": "tuned"}]) == ["pool, good: 4.0 % stated, 5.1 % found"]
 
-    monkeypatch.setattr(grades, "kept", lambda _: {"rows": [row]})
+    monkeypatch.setattr(grades, "kept_parts", lambda _: {"pool": {"rows": [row]}})
     assert grades.grades_table().splitlines()[-1] == "| pool | the others | the grade | good | 9 | 4.0 | 5.1 | 1.27, missed |"
