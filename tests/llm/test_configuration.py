@@ -114,6 +114,10 @@ def test_a_folder_of_other_things_is_no_language_model(tmp_path: Path) -> None:
     assert not is_language_model(str(tmp_path / "model.onnx"))
     with pytest.raises(ModelError, match="found no language model"):
         read_language_model(str(tmp_path / "model.onnx"))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2}))
+    assert not is_language_model(str(tmp_path))
+    assert not is_language_model("x" * 5000)
+    assert not is_language_model("\x00")
 
 
 @pytest.mark.parametrize(
