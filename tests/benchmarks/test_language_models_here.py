@@ -26,8 +26,7 @@ def test_the_table_says_the_mean_the_worst_and_whether_targets_are_met() -> None
     models = [judged({"model": "m", **speeds(100.0, 10.0)}, {"prefill_tokens_per_s": speed, "decode_tokens_per_s": 10.0})
               for speed in (90.0, 104.0)]  # fmt: skip
 
-    line = here_table({"x": {"platform": "p", "machine": "this one", "stacks": 9, "spread": 1.0, "models": models}}).splitlines()[
-        2
-    ]
+    found = {"platform": "p", "machine": "this one", "stacks": 9, "spread": 1.0, "models": models}
+    line = here_table({"x": found}).splitlines()[2]
 
     assert line == "| p | this one | 9 | 1.0 | 7.0 | -10.0 | 2 of 2 | 6, missed | 0.0 | +0.0 | 2 of 2 | 5, met |"
