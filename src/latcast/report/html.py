@@ -258,7 +258,6 @@ def _platform(explanation: Explanation, axis: LogAxis) -> dict[str, Any]:
         "found": found,
         "memory": explanation.memory_line(),
         "kind": "uncalibrated" if found.level is None else f"{found.level:g} %",
-        "covered": 100 * found.coverage.share,
         "bar": [axis.x(value) for value in (found.low_ms, found.latency_ms, found.high_ms)],
         "limits": [(name, by_limit[name], 100 * by_limit[name] / whole_ms) for name in LIMITS if name in by_limit],
         "types": [(name, counts[name], spent_ms, 100 * spent_ms / whole_ms) for name, spent_ms in found.by_type().items()],
