@@ -156,6 +156,15 @@ RuntimeOrLlama = Annotated[
 ]
 PromptTokens = Annotated[int, Option("--prompt", help="Of a language model: tokens of the prompt.", min=1, metavar="TOKENS")]
 GeneratedTokens = Annotated[int, Option("--generate", help="Of a language model: tokens of the answer.", min=1, metavar="TOKENS")]
+MinDecode = Annotated[
+    float | None, Option("--min-decode", help="Of a language model: tokens a second that it must answer.", min=1e-6)
+]
+MaxFirstToken = Annotated[
+    str, Option("--max-ttft", help="Of a language model: time until its first token, such as 2s or 800ms.", metavar="TIME")
+]
+MaxMemory = Annotated[
+    str, Option("--max-memory", help="Of a language model: memory that it may take, such as 3GB.", metavar="SIZE")
+]
 Quantisation = Annotated[
     str, Option("--quant", help="Of a language model: how its weights are quantised, such as q4_k_m.", metavar="NAME")
 ]
