@@ -277,6 +277,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "start-machine": start.machine_table,
     "start-phones": start.phones_table,
     "transfer": platforms.targets_table,
     "transfer-rivals": platforms.rivals_table,

@@ -18,6 +18,7 @@ from latcast.training.profiling import (
     measure_again,
     network_items,
     profile,
+    start_count,
     try_profiler,
 )
 from tests.measure.behaving import reference, settings
@@ -74,6 +75,16 @@ def test_a_seed_chooses_and_another_chooses_otherwise() -> None:
 def test_an_interval_is_calibrated_on_networks_measured_again_where_the_budget_gives_twenty(budget_s: float, count: int) -> None:
     # 15 % of the budget, two more records of 1.3 s for each network.
     assert calibration_count(budget_s) == count
+
+
+@pytest.mark.parametrize(("budget_s", "count"), [(60.0, 0), (90.0, 12), (276.0, 37), (3600.0, 48)])
+def test_starts_are_timed_where_the_budget_gives_twelve(budget_s: float, count: int) -> None:
+    # 8 % of the budget, 0.6 s for each.
+    assert start_count(WorkerSettings("onnxruntime"), budget_s) == count
+
+
+def test_no_starts_are_timed_of_a_runtime_that_runs_no_files() -> None:
+    assert start_count(settings(), 3600.0) == 0
 
 
 def test_the_first_networks_that_were_measured_are_measured_in_two_more_processes(tmp_path: Path) -> None:
