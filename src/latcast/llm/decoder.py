@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal[
-    "embedding", "layer_embedding", "query", "key", "value", "attention_output", "gate", "up", "down",
-    "expert_gate", "expert_up", "expert_down", "router", "recurrent", "output", "other",
+    "embedding", "layer_embedding", "query", "key", "value", "query_key_value", "attention_output", "gate", "up", "down",
+    "expert_gate", "expert_up", "expert_down", "router", "recurrent", "projection", "output", "other",
 ]  # fmt: skip
-"""What a matrix is for. ``layer_embedding`` are per-layer embeddings, of which a token reads a row; ``output`` is the head."""
+"""What a matrix is for. ``layer_embedding`` are per-layer embeddings, of which a token reads a row; ``output`` is the head;
+``query_key_value`` are the three in one matrix, of linear attention too; ``other`` stays unquantised, as ``router`` does."""
 
 FEED_FORWARD: frozenset[Role] = frozenset({"gate", "up", "down", "expert_gate", "expert_up", "expert_down"})
 EXPERTS: frozenset[Role] = frozenset({"expert_gate", "expert_up", "expert_down"})
@@ -84,6 +85,8 @@ class LanguageModel:
     recurrent: tuple[RecurrentLayers, ...] = ()
     expert_layers: int = 0
     """Layers that route tokens to experts."""
+    vectors: int = 0
+    """Norms and biases that a token meets, each a kernel or a part of one."""
     vector_parameters: int = 0
     """Weights of norms and biases."""
     quantisation: str = ""
