@@ -33,8 +33,8 @@ PHONE_CHIPS = r"Snapdragon (?!X)|Exynos|Kirin|Dimensity|Helio|Tensor G|Apple A\d
 LEAST_RISE = 0.05
 """Smallest rise that is taken for heat: other programs and the host cause less."""
 
-FIRST_SHARE, LEAST_CONSTANT_S = 0.1, 5.0
-"""Part of a curve that counts as cool, and the shortest time constant that is looked for."""
+LAST_SHARE, LEAST_CONSTANT_S = 0.1, 5.0
+"""Part of a curve that shows how well its end is met, and the shortest time constant that is looked for."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,16 @@ def fit_curve(latency_ms: Sequence[float] | np.ndarray, minutes: float) -> tuple
     """
     values = np.asarray(latency_ms, dtype=np.float64)
     times_s = np.linspace(0.0, 60 * minutes, len(values))
-    best = (math.inf, 0.0, 1.0, LEAST_CONSTANT_S)
+    best = (math.inf, 0.0, LEAST_CONSTANT_S, 0.0)
+    last = max(round(LAST_SHARE * len(values)), 1)
     for constant_s in np.geomspace(LEAST_CONSTANT_S, 60 * minutes, 40):
         columns = np.stack([np.ones(len(values)), 1 - np.exp(-times_s / constant_s)], axis=1)
         (cool, rise), *_ = np.linalg.lstsq(columns, values, rcond=None)
-        error = float(np.abs(values - columns @ (cool, rise)).sum())
-        best = min(best, (error, float(rise), float(cool), float(constant_s)))
-    _, rise, cool, constant_s = best
-    count = max(round(FIRST_SHARE * len(values)), 1)
-    apart = abs(float(np.median(values[-count:]) / np.median(values[:count])) - 1 - rise / cool)
-    noise = float(np.median(np.abs(values / np.median(values) - 1)))
-    return rise / cool, max(apart, noise), constant_s
+        left = (values - columns @ (cool, rise)) / cool
+        unsure = 2 * max(float(np.median(np.abs(left))), abs(float(np.median(left[-last:]))))
+        best = min(best, (float(np.abs(left).sum()), float(rise / cool), float(constant_s), unsure))
+    _, rise, constant_s, unsure = best
+    return rise, unsure, constant_s
 
 
 def _own_curves_file() -> Path:
