@@ -59,8 +59,8 @@ class Curve:
     def from_json(cls, data: Mapping[str, Any]) -> Curve:
         """Read the fields; raise a LatcastError for others, or numbers out of range."""
         try:
-            numbers = [float(data[name]) for name in ("rise", "rise_low", "rise_high", "constant_s", "minutes")]
-            found = cls(*numbers, basis=str(data["basis"]))
+            rise, low, high = (float(data[name]) for name in ("rise", "rise_low", "rise_high"))
+            found = cls(rise, low, high, float(data["constant_s"]), float(data["minutes"]), str(data["basis"]))
         except (KeyError, TypeError, ValueError) as problem:
             raise LatcastError(f"found a curve with {', '.join(data)}: {problem}; measure it again") from problem
         if not (-1 < found.rise_low <= found.rise <= found.rise_high < math.inf and found.constant_s > 0 and found.minutes > 0):
