@@ -34,7 +34,7 @@ def architectures() -> Mapping[str, Mapping[str, Any]]:
     return types
 
 
-class _Facts:
+class Facts:
     """What a configuration states, asked for by any of the names that a fact goes under."""
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
@@ -93,7 +93,7 @@ class _Decoder:
         values = configuration
         while part := next((each for each in _TEXT_PARTS if isinstance(values.get(each), dict)), None):
             values = {"tie_word_embeddings": values.get("tie_word_embeddings"), **values[part]}
-        self.facts = facts = _Facts(values, name)
+        self.facts = facts = Facts(values, name)
         family = values.get("model_type")
         if not isinstance(family, str) or values.get("is_encoder_decoder"):
             raise ModelError(
@@ -244,8 +244,8 @@ class _Decoder:
             values = value_heads * facts.size("linear_value_head_dim")
             self._add("query_key_value", 2 * keys + values, hidden, layers)
             self._add("recurrent", values, hidden, layers)
-            self._add("recurrent", value_heads, hidden, 2 * layers)
-            self._add("recurrent", hidden, values, layers)
+            self._add("other", value_heads, hidden, 2 * layers)
+            self._add("recurrent_output", hidden, values, layers)
             self._add("other", 2 * keys + values, facts.size("linear_conv_kernel_dim", default=4), layers)
             self.recurrent.append(RecurrentLayers("gated_delta", layers, values * key_size))
         elif kind == "short_convolution":
@@ -277,7 +277,7 @@ class _Decoder:
                 self._add("recurrent", rank + 2 * state, inner, layers)
                 self._add("recurrent", inner, rank, layers)
                 self._add("other", inner, state + facts.size("mamba_d_conv", "conv_kernel", default=4), layers)
-            self._add("recurrent", hidden, inner, layers)
+            self._add("recurrent_output", hidden, inner, layers)
             self.recurrent.append(RecurrentLayers("mamba2" if kind == "mamba2" else "mamba", layers, inner * state))
 
     def _expanded(self) -> int:

@@ -88,6 +88,14 @@ def _read_path(path: Path) -> LanguageModel:
         if not isinstance(values, dict):
             raise ModelError(f"{file}: found a {type(values).__name__}, expected the object of a config.json")
         return read_configuration(values, str(path))
+    if kind == "gguf":
+        from latcast.llm.gguf import read_gguf
+
+        return read_gguf(path, str(path))
+    if kind == "genai_config.json":
+        from latcast.llm.onnx_folder import read_onnx_folder
+
+        return read_onnx_folder(path if path.is_dir() else path.parent)
     raise ModelError(f"{path}: found no language model, expected a .gguf file, a config.json or a folder with one")
 
 
