@@ -37,6 +37,13 @@ FIRST_TERMS = ("constant", "kernels", "activations_mb", "latency", "latency_per_
 """What a first inference depends on; ``latency`` is that of the steady one. The last is of phones alone."""
 
 
+LEAST_MMACS = 37.0
+"""Millions of multiply-accumulates of the smallest network that the phones ran: a smaller one is taken for as large."""
+
+LEAST_FACTOR = 1e-3
+"""Least lower bound as a factor, where a steady latency may be next to nothing."""
+
+
 def features_of(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules, precision: str) -> dict[str, float]:
     """Return what decides a start, but for the latency, in the units of the terms' names."""
     busy = [kernel for kernel in kernels if not kernel.free]
@@ -112,14 +119,15 @@ class StartModel:
 
     def start(self, features: Mapping[str, float], found: Prediction) -> Start:
         """Return the start of a network whose steady latency is predicted."""
-        mmacs = max(features["mmacs"], 1e-3)
-        given = {**features, "latency": found.latency_ms, "latency_per_mmac": found.latency_ms / mmacs}
+        per_mmac = found.latency_ms / max(features["mmacs"], LEAST_MMACS)
+        given = {**features, "latency": found.latency_ms, "latency_per_mmac": per_mmac}
         first_ms = self.first.latency_ms(given)
         # What the steady latency may be off by counts as far as the first one rests on it.
         at_none = self.first.latency_ms({**given, "latency": 0.0, "latency_per_mmac": 0.0})
         share = 1 - at_none / first_ms if first_ms > 0 else 0.0
+        whole_ms = found.latency_ms or 1.0
         low, high = (
-            math.exp(sign * math.hypot(math.log(own), math.log(1 + share * (bound_ms / (found.latency_ms or 1.0) - 1))))
+            math.exp(sign * math.hypot(math.log(own), math.log(max(1 + share * (bound_ms / whole_ms - 1), LEAST_FACTOR))))
             for sign, own, bound_ms in ((-1, self.first.low, found.low_ms), (1, self.first.high, found.high_ms))
         )
         start = Start(self.basis, first_ms=first_ms, first_low_ms=first_ms * low, first_high_ms=first_ms * high)
