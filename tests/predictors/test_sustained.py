@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.sustained import Curve, curve_of, fit_curve, keep_curve
 from latcast.records import Platform
 
-PHONE = Prediction("m", "pixel4/tflite-2.10/gpu/fp16", 20.0, 18.0, 24.0, Coverage(1.0, ()))
+PHONE = Prediction("m", "pixel4/tflite-2.10/gpu/fp16", 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, ""))
 CURVE = Curve(0.5, 0.1, 1.0, 100.0, 10.0, "one curve")
 
 
@@ -73,7 +73,7 @@ def test_a_paced_network_gets_an_interval_from_cool_to_hot_without_a_point() -> 
 
 @pytest.mark.parametrize("platform", ["pixel4/tflite-2.10/1large/fp32", "rtx3090/pytorch-2.0/gpu/fp32", "local/ncnn-1/cpu1/fp32"])
 def test_nothing_is_said_of_a_class_without_a_curve(platform: str) -> None:
-    found = Prediction("m", platform, 20.0, 18.0, 24.0, Coverage(1.0, ())).after(30).sustained
+    found = Prediction("m", platform, 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, "")).after(30).sustained
 
     assert found is not None
     assert (found.latency_ms, found.low_ms, found.high_ms) == (None, None, None)

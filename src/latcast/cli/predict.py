@@ -31,6 +31,7 @@ def predict(
             callback=options.one_of(lambda: ("", "type", "module")),
         ),
     ] = "",
+    verbose: options.Verbose = False,
     start: Annotated[bool, Option("--start", help="Also show loading and the first inference.")] = False,
     sustain: Annotated[
         str, Option("--sustain", metavar="MINUTES", help="Also show the latency after so long, such as 30m.", show_default=False)
@@ -90,7 +91,7 @@ def predict(
                 print_top(found, top)
             if breakdown:
                 _print_kernels(found)
-    warn_of(predictions)
+    warn_of(predictions, verbose=verbose)
     if len(graphs) < len(models):
         raise typer.Exit(1)
 
@@ -108,18 +109,19 @@ MOST_WARNED = 20
 """Predictions whose warnings are all printed."""
 
 
-def warn_of(predictions: Sequence[Prediction]) -> None:
-    """Print the warnings of predictions, a line each; of many their number and the first."""
-    warned = [found for found in predictions if found.warnings]
+def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None:
+    """Print the warnings of predictions, a line each, and their notes where verbose; of many their number and the first."""
+    said = [(found, (*found.warnings, *(found.notes if verbose else ()))) for found in predictions]
+    warned = [(found, texts) for found, texts in said if texts]
     if len(warned) > MOST_WARNED:
-        first = warned[0]
+        first, texts = warned[0]
         warn(
             f"{len(warned)} of {len(predictions)} predictions have warnings, such as {first.model} on {first.platform}: "
-            f"{first.warnings[0]}; --json has all, and so has a prediction on fewer platforms"
+            f"{texts[0]}; --json has all, and so has a prediction on fewer platforms"
         )
         return
-    for found in warned:
-        for text in found.warnings:
+    for found, texts in warned:
+        for text in texts:
             warn(f"{found.model} on {found.platform}: {text}")
 
 
@@ -131,13 +133,13 @@ def print_predictions(predictions: list[Prediction]) -> None:
         "",
         (
             "model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading,
-            *(f"after {found.sustained.minutes:g} min ms" for found in predictions[:1] if found.sustained), "covered %",
+            *(f"after {found.sustained.minutes:g} min ms" for found in predictions[:1] if found.sustained), "grade",
         ),
         [
             (
                 found.model, found.platform, *(() if found.start is None else _start_cells(found.start)),
                 milliseconds(found.latency_ms), interval, *([_sustained_cell(found.sustained)] if found.sustained else []),
-                percent(100 * found.coverage.share),
+                found.grade.in_words(),
             )
             for found, interval in zip(predictions, intervals, strict=True)
         ],
