@@ -77,6 +77,10 @@ def test_an_unknown_model_type_is_noted() -> None:
         ({"vocab_size": 0}, "vocab_size = 0, expected a decoder's config.json with a positive one"),
         ({"model_type": None}, "found no model_type"),
         ({"is_encoder_decoder": True}, "found an encoder"),
+        (
+            {"model_type": "bert", "architectures": ["BertForMaskedLM"]},
+            "found BertForMaskedLM, expected the config.json of a decoder",
+        ),
         ({"layer_types": ["mystery"] * 4}, "found a layer of type 'mystery'"),
         ({"layer_types": ["full_attention"] * 2}, "found the types of 2 layers, expected those of 4"),
         ({"num_experts": 4, "num_experts_per_tok": 8}, "found 8 experts for each token of 4"),
@@ -103,3 +107,18 @@ def test_a_folder_of_other_things_is_no_language_model(tmp_path: Path) -> None:
     assert not is_language_model(str(tmp_path / "model.onnx"))
     with pytest.raises(ModelError, match="found no language model"):
         read_language_model(str(tmp_path / "model.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"quantization": {"bits": 4, "group_size": 64}}, "mlx-4bit"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "gptq"),
+        ({"quantization_config": {"quant_method": "novel"}}, ""),
+    ],
+)
+def test_a_configuration_may_state_its_quantisation(tmp_path: Path, stated: Mapping[str, Any], expected: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA, **stated}))
+    assert read_language_model(str(file)).quantisation == expected
+    assert read_language_model(str(file), "q4_0").quantisation == "q4_0"

@@ -52,6 +52,8 @@ def test_memory_holds_a_tied_head_twice_in_llama_cpp() -> None:
     model = read_language_model("llama-3.2-1b:q8_0")
     head = 128_256 * 2048 * 8.5 / 8
     assert memory(model, 512).weights - memory(model, 512, runtime="mlx").weights == pytest.approx(head)
+    assert memory(model, 512, mapped=True).weights == memory(model, 512, runtime="mlx").weights
+    assert memory(model, 500) == memory(model, 512)
     assert memory(model, 1024).cache == 2 * memory(model, 512).cache
     assert memory(model, 512).compute >= 512 * 128_256 * 4
 

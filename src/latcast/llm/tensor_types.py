@@ -168,13 +168,11 @@ def recipe_named(quantisation: str) -> str:
 
 
 def quantise(model: LanguageModel, quantisation: str) -> LanguageModel:
-    """Return a model with the types that a recipe gives its matrices.
+    """Return a model that has no types yet with those that a recipe gives its matrices.
 
     Raises:
-        ModelError: The model has types already, or there is no such recipe.
+        ModelError: There is no such recipe.
     """
-    if model.quantisation or any(matrix.tensor_type for matrix in model.matrices):
-        raise ModelError(f"{model.name}: its file fixes the types of its weights; leave out the quantisation '{quantisation}'")
     name = recipe_named(quantisation)
     recipe = _SIZED.sub("", name)
     if found := _GROUPED.fullmatch(recipe):
