@@ -145,7 +145,7 @@ class TestOnAMadeUpRuntime:
     def test_one_that_learns_nothing_more_goes_on_where_it_is_told_to(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runtime = made_up_runtime(monkeypatch, noise=0.08, network_s=0.8)
+        runtime = made_up_runtime(monkeypatch, noise=0.08, network_s=0.736)
 
         ended = self.profile(tmp_path)
         before_s = runtime.clock.now_s
