@@ -105,18 +105,18 @@ class _Decoder:
         values = configuration
         while part := next((each for each in _TEXT_PARTS if isinstance(values.get(each), dict)), None):
             values = {"tie_word_embeddings": values.get("tie_word_embeddings"), **values[part]}
-        self.facts = facts = Facts(values, name)
         family = values.get("model_type")
         if not isinstance(family, str):
             raise ModelError(f"{name}: found no model_type, expected the config.json of a decoder")
+        self.family = family = family.removesuffix("_text")
+        self.known = architectures().get(family, {})
+        self.facts = facts = Facts({**self.known.get("defaults", {}), **values}, name)
         classes = facts.items("architectures")
         generates = not classes or any(re.search("CausalLM|ConditionalGeneration|LMHead", str(each)) for each in classes)
         if facts.flag("is_encoder_decoder") or not (generates or family in architectures()):
             raise ModelError(f"{name}: found {classes[0] if classes else 'an encoder'}, expected the config.json of a decoder")
-        self.family = family = family.removesuffix("_text")
         self.layers = facts.size("num_hidden_layers", "n_layer", "num_layers", "n_layers", most=MOST_LAYERS)
         self.hidden = facts.size("hidden_size", "n_embd", "d_model", "dim")
-        self.known = architectures().get(family, {})
         self.gated = self.known.get("gated", True)
         self.notes = (
             []
@@ -178,6 +178,8 @@ class _Decoder:
             return [mixer] * layers
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
             stated: Sequence[Any] = ["mamba2" if sign == "M" else "full" if sign == "*" else "none" for sign in pattern]
+        elif isinstance(pattern := facts.values.get("sliding_window_pattern"), str) and pattern:  # EXAONE's "LLLG"
+            stated = ["full" if pattern[layer % len(pattern)] == "G" else "sliding" for layer in range(layers)]
         elif stated := facts.items("layer_types", "layers_block_type"):
             words = {**_LAYER_TYPES, "mamba": state}
             unknown = next((each for each in stated if not isinstance(each, str) or each not in words), None)
