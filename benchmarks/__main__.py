@@ -29,6 +29,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -52,6 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "delegates": delegates.delegates,
     "files": files.files,
     "start": start.start,
+    "sustained": sustained.sustained,
     "documents": documents.documents,
 }
 

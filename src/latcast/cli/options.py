@@ -467,3 +467,11 @@ def _asked(likely: str, units: list[str]) -> str:
         found = str(typer.prompt(f"Unit of the latencies ({', '.join(units)})", default=likely, err=True)).strip()
         if found in units:
             return found
+
+
+def parse_minutes(text: str, option: str) -> float:
+    """Return the minutes of a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{option} '{text}', expected a time such as 30m, 90s or 1h")
+    return float(found[1]) * {"s": 1 / 60, "m": 1, "": 1, "h": 60}[found[2]]
