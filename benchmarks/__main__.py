@@ -19,6 +19,7 @@ from benchmarks import (
     differences,
     documents,
     files,
+    language_models_here,
     lineages,
     memory,
     outsiders,
@@ -28,6 +29,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -38,6 +40,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,
     "agreement": rule_agreement.agreement,
+    "language-models-here": language_models_here.language_models_here,
     "lineages": lineages.lineages,
     "speed": speed.speed,
     "memory": memory.memory,
@@ -50,6 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "delegates": delegates.delegates,
     "files": files.files,
     "start": start.start,
+    "sustained": sustained.sustained,
     "documents": documents.documents,
 }
 

@@ -142,6 +142,25 @@ class Start:
         return load_ms + first_ms, load_ms + first_ms - below_ms, load_ms + first_ms + above_ms
 
 
+@dataclass(frozen=True)
+class Sustained:
+    """The latency after some minutes of running, in milliseconds; None is what is not known.
+
+    Attributes:
+        minutes: Since the device was cool.
+        fps: Inferences a second; None without a pause.
+        basis: What it was learned from, or why nothing is known.
+        latency_ms, low_ms, high_ms: With its interval; of a paced network that alone.
+    """
+
+    minutes: float
+    fps: float | None
+    basis: str
+    latency_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Prediction:
     """Latency of one network on one platform, in milliseconds, with its interval and its reason.
@@ -161,6 +180,7 @@ class Prediction:
             known.
         notes: Which small parts lie outside the training data or its range, a sentence each.
         start: Loading and the first inference, where they were asked for (``start=True``).
+        sustained: The latency after minutes of running, where it was asked for.
 
     Example:
         >>> import latcast
@@ -187,6 +207,7 @@ class Prediction:
     fallback: Fallback | None = None
     notes: tuple[str, ...] = ()
     start: Start | None = None
+    sustained: Sustained | None = None
 
     def __post_init__(self) -> None:
         # They repeat names from files.
@@ -223,6 +244,19 @@ class Prediction:
             LatcastError: The kernels were not asked for.
         """
         return tuple(sorted(self._listed(), key=lambda kernel: -kernel.latency_ms)[:count])
+
+    def after(self, minutes: float, *, fps: float | None = None) -> Prediction:
+        """Return it with :attr:`sustained`, the latency after some minutes of running, without a pause or so often a second.
+
+        Example:
+            >>> import latcast
+            >>> hot = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16").after(30).sustained
+            >>> hot.low_ms < hot.latency_ms < hot.high_ms
+            True
+        """
+        from latcast.predictors.sustained import sustained
+
+        return sustained(self, minutes, fps)
 
     def by_type(self) -> dict[str, float]:
         """Return milliseconds by kernel type, longest first; the overhead belongs to none.
@@ -349,6 +383,8 @@ class Prediction:
             data["delegate"] = self.fallback.to_json()
         if self.start is not None:
             data |= {("start_basis" if name == "basis" else name): value for name, value in asdict(self.start).items()}
+        if self.sustained is not None:
+            data["sustained"] = asdict(self.sustained)
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
             data["kernels"] = [kernel.to_json() for kernel in self.kernels]
