@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from latcast.errors import LatcastError, MeasurementError
+from latcast.tables import Rows, Tabular, plain_fields
 
 SCHEMA_VERSION = 1
 """Version of every JSON document that latcast writes."""
@@ -278,7 +279,7 @@ class ExecutedKernel:
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement:
+class Measurement(Tabular):
     """Raw latencies of one network or kernel on one platform, with their environment.
 
     Example:
@@ -322,6 +323,14 @@ class Measurement:
     error: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     probe_parts_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def _rows(self) -> Rows:
+        probes = self.probe_ms or (None,) * len(self.runs_ms)
+        columns = zip(self.runs_ms, self.rounds, probes, strict=True)
+        return [{"round": number, "latency_ms": run_ms, "probe_ms": probe_ms} for run_ms, number, probe_ms in columns]
+
+    def _shown(self) -> Rows:
+        return [plain_fields(self)]
 
     def __repr__(self) -> str:
         found = f"failed: {self.error}" if self.latency_ms is None else f"{milliseconds(self.latency_ms)} ms"

@@ -52,12 +52,12 @@ class Tabular:
         """Return a table, which notebooks show."""
         rows = self._shown()
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        heading = "".join(f'<th style="text-align:left">{escape(name.replace("_", " "))}</th>' for name in columns)
+        heading = "".join(f"<th style='text-align:left'>{escape(name.replace('_', ' '))}</th>" for name in columns)
         body = "".join(f"<tr>{''.join(_cell(row.get(name)) for name in columns)}</tr>" for row in rows[:MOST_SHOWN_ROWS])
         more = len(rows) - MOST_SHOWN_ROWS
         notes = [*self._notes(), *([f"{more} more rows: to_frame() has all"] if more > 0 else [])]
         return (
-            f'<table style="{_STYLE}"><caption style="{_CAPTION_STYLE}">{escape(self._caption())}</caption>'
+            f"<table style='{_STYLE}'><caption style='{_CAPTION_STYLE}'>{escape(self._caption())}</caption>"
             f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
             + "".join(f"<p>{escape(text)}</p>" for text in notes)
         )
@@ -82,6 +82,8 @@ def plain_fields(result: object) -> dict[str, Any]:
 
 def _cell(value: object) -> str:
     if value is None or isinstance(value, str):
-        return f'<td style="text-align:left">{escape(value or "")}</td>'
-    is_real = isinstance(value, float)
-    return f'<td style="text-align:right">{escape(f"{value:.4g}" if is_real and abs(value) < 1e4 else f"{value:,.0f}" if is_real else str(value))}</td>'
+        return f"<td style='text-align:left'>{escape(value or '')}</td>"
+    text = str(value)
+    if isinstance(value, float):
+        text = f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return f"<td style='text-align:right'>{escape(text)}</td>"

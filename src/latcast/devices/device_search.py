@@ -12,6 +12,7 @@ from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import PlatformSummary, platforms
 from latcast.records import UNIT_KINDS
 from latcast.registry import nearest_names
+from latcast.tables import Rows, Tabular, plain_fields
 
 _KINDS = {"webgpu": "gpu", "wasm": "cpu"}
 """Units of a browser to the kind that computes."""
@@ -38,7 +39,7 @@ class NearPlatform:
 
 
 @dataclass(frozen=True)
-class FoundDevice:
+class FoundDevice(Tabular):
     """A device or a chip that a text names.
 
     Attributes:
@@ -62,6 +63,9 @@ class FoundDevice:
     chips: tuple[Chip, ...]
     devices: tuple[str, ...]
     platforms: tuple[NearPlatform, ...]
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.platforms]
 
     def __repr__(self) -> str:
         chips = ", ".join(chip.name for chip in self.chips)

@@ -19,6 +19,7 @@ from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.registry import beginning_with, matching, nearest_names
+from latcast.tables import Tabular
 
 if TYPE_CHECKING:
     from latcast.predictors.pool_file import PoolFile
@@ -202,7 +203,7 @@ def platform_ids() -> list[str]:
 
 
 @dataclass(frozen=True)
-class PlatformSummary:
+class PlatformSummary(Tabular):
     """A platform that can be predicted for, and how well; percentages from 0 to 100.
 
     Attributes:

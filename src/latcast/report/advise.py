@@ -14,6 +14,7 @@ from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform, milliseconds
+from latcast.tables import Rows, Tabular, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -119,7 +120,7 @@ class Decision:
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(Tabular):
     """A network on the platforms of a device.
 
     Attributes:
@@ -135,6 +136,9 @@ class Advice:
     sure_percent: float
     choices: tuple[RankedPlatform, ...]
     decisions: tuple[Decision, ...]
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.choices]
 
     def __repr__(self) -> str:
         first = self.choices[0]

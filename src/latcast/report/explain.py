@@ -19,6 +19,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import KernelLatency, Prediction
 from latcast.records import milliseconds
 from latcast.report.sweep import Resizing
+from latcast.tables import Rows, Tabular, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,7 +72,7 @@ class Hint:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(Tabular):
     """A prediction with its reasons.
 
     Attributes:
@@ -92,6 +93,12 @@ class Explanation:
     memory: Memory
     hidden: tuple[Hint, ...] = ()
     rough: str = ""
+
+    def _rows(self) -> Rows:
+        return [{**plain_fields(hint), "hidden": hint in self.hidden} for hint in (*self.hints, *self.hidden)]
+
+    def _notes(self) -> Sequence[str]:
+        return [line for line in (self.heaviest_line(), self.memory_line(), self.rough) if line]
 
     def __repr__(self) -> str:
         found = self.prediction

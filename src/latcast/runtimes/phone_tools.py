@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from latcast.errors import RuntimeFailure
+from latcast.errors import ModelError, RuntimeFailure
 from latcast.extras import unavailable
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Platform
@@ -429,8 +429,12 @@ class OnnxruntimeToolNetwork(ToolNetwork):
 
     def _take(self, file: ModelFile) -> None:
         import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-        model = onnx.load(file.path, load_external_data=False)
+        try:
+            model = onnx.load(file.path, load_external_data=False)
+        except DecodeError as problem:
+            raise ModelError(f"{file.path}: the file is no ONNX model, or is damaged: {problem}") from problem
         stored = {tensor.name for tensor in model.graph.initializer}
         for value in (each for each in model.graph.input if each.name not in stored):
             sizes = value.type.tensor_type.shape.dim

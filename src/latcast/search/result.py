@@ -20,6 +20,7 @@ from latcast.records import Measurement, Platform, Reference
 from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces import build
+from latcast.tables import Rows, Tabular, plain_fields
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class FoundNetwork:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Tabular):
     """The outcome of a search.
 
     Attributes:
@@ -114,6 +115,9 @@ class SearchResult:
     evaluations: int
     exhaustive: bool
     front: Evaluated
+
+    def _rows(self) -> Rows:
+        return [{**plain_fields(each), **each.reference.parameters} for each in self.networks()]
 
     def __repr__(self) -> str:
         return (

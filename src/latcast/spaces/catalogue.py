@@ -16,6 +16,7 @@ from latcast.records import Reference
 from latcast.registry import Registry, matching, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
+from latcast.tables import Tabular
 
 if TYPE_CHECKING:
     from latcast.spaces.families.stored import StoredFamily
@@ -171,7 +172,7 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
 
 
 @dataclass(frozen=True)
-class NetworkSummary:
+class NetworkSummary(Tabular):
     """A named network and its size.
 
     Attributes:
