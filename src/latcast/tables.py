@@ -1,16 +1,10 @@
-"""Results as tables: a data frame for a program, a styled table for a notebook."""
+"""Tables for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from html import escape
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pandas
-
-Rows = Sequence[Mapping[str, Any]]
+from typing import Any
 
 MOST_SHOWN_ROWS = 20
 """Rows that a notebook shows; the data frame has all."""
@@ -19,65 +13,18 @@ _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 _CAPTION_STYLE = "caption-side:top;text-align:left;font-weight:600;padding:2px 0"
 
 
-class Tabular:
-    """A result that is a table of ``_rows``: what to override, as are ``_shown`` and ``_notes`` where a notebook shows others."""
-
-    def _rows(self) -> Rows:
-        """Return the rows of the data frame, column to value; by default one of the result's plain fields."""
-        return [plain_fields(self)]
-
-    def _shown(self) -> Rows:
-        """Return the rows that a notebook shows."""
-        return self._rows()
-
-    def _notes(self) -> Sequence[str]:
-        """Return sentences below the table of a notebook."""
-        return ()
-
-    def to_frame(self) -> pandas.DataFrame:
-        """Return the result as a pandas data frame.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        rows = self._rows()
-        from latcast.extras import require
-
-        require("a data frame", "pandas")
-        import pandas
-
-        return pandas.DataFrame([dict(row) for row in rows])
-
-    def _repr_html_(self) -> str:
-        """Return a table, which notebooks show."""
-        rows = self._shown()
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        heading = "".join(f"<th style='text-align:left'>{escape(name.replace('_', ' '))}</th>" for name in columns)
-        body = "".join(f"<tr>{''.join(_cell(row.get(name)) for name in columns)}</tr>" for row in rows[:MOST_SHOWN_ROWS])
-        more = len(rows) - MOST_SHOWN_ROWS
-        notes = [*self._notes(), *([f"{more} more rows: to_frame() has all"] if more > 0 else [])]
-        return (
-            f"<table style='{_STYLE}'><caption style='{_CAPTION_STYLE}'>{escape(self._caption())}</caption>"
-            f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
-            + "".join(f"<p>{escape(text)}</p>" for text in notes)
-        )
-
-    def _caption(self) -> str:
-        """Return the first line of what Python prints of the result, without the names of fields that a dataclass prints."""
-        text = repr(self).partition("\n")[0].strip("<>")
-        return type(self).__name__ if text.startswith(f"{type(self).__name__}(") else text
-
-
-def plain_fields(result: object) -> dict[str, Any]:
-    """Return the fields of a dataclass that are texts, numbers or truth values; texts of a tuple are joined."""
-    found: dict[str, Any] = {}
-    for each in fields(result):  # type: ignore[arg-type]
-        value = getattr(result, each.name)
-        if isinstance(value, tuple) and value and all(isinstance(part, str) for part in value):
-            value = ", ".join(value)
-        if value is None or isinstance(value, (str, int, float, bool)):
-            found[each.name] = value
-    return found
+def html_table(caption: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> str:
+    """Return a styled table of rows, column to value, with sentences below it; no text of them is markup."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    heading = "".join(f"<th style='text-align:left'>{escape(name.replace('_', ' '))}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(_cell(row.get(name)) for name in columns)}</tr>" for row in rows[:MOST_SHOWN_ROWS])
+    more = len(rows) - MOST_SHOWN_ROWS
+    shown_notes = [*notes, *([f"{more} more rows: to_frame() has all"] if more > 0 else [])]
+    return (
+        f"<table style='{_STYLE}'><caption style='{_CAPTION_STYLE}'>{escape(caption)}</caption>"
+        f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
+        + "".join(f"<p>{escape(text)}</p>" for text in shown_notes)
+    )
 
 
 def _cell(value: object) -> str:

@@ -143,7 +143,7 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
             shown = [round(place * (len(points_ms) - 1) / MOST_POINTS) for place in range(MOST_POINTS + 1)]
             rows = [(f"{curve.minutes * place / (len(points_ms) - 1):.1f}", milliseconds(points_ms[place])) for place in shown]
             print_table(f"{model} on {found.platform}", ("minute", "latency ms"), rows)
-            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {100 * curve.rise:+.1f} % at last")
+            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {signed(100 * curve.rise)} % at last")
     if as_json:
         print_json({"sustained": documents})
     if len(documents) < len(models):

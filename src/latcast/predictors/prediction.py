@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
-from latcast.records import milliseconds
-from latcast.tables import Rows, Tabular, plain_fields
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     pass

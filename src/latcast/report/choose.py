@@ -26,8 +26,8 @@ from latcast.kernels.search import find_kernels
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.reading import read_csv
+from latcast.records import Rows, Tabular, plain_fields
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
-from latcast.tables import Rows, Tabular, plain_fields
 
 CERTAINTY = 0.9
 

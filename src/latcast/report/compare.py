@@ -15,9 +15,8 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.alignment import KernelChange, align, diff_lines
-from latcast.tables import Rows, Tabular, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
