@@ -56,6 +56,8 @@ def command(
         ),
     ] = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
+    prompt: options.PromptTokens = 128,
+    generate: options.GeneratedTokens = 32,
     start: Annotated[
         bool, Option("--start", help="Also time loading and the first inference, in a fresh process for each sample.")
     ] = False,
@@ -73,7 +75,15 @@ def command(
       latcast measure mobilenet_v2.onnx --start
       latcast measure mobilenet_v2.onnx --sustain 10m
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
+      latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
+    models, language = options.split_models(models)
+    if language:
+        from latcast.cli import language_models
+
+        language_models.measure(language, threads, prompt, generate, as_json=as_json)
+        if not models:
+            return
     from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure, measure_start
     from latcast.measure.statistics import stability_warnings
