@@ -142,7 +142,7 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
     from latcast.measure.single import measure_sustained
     from latcast.measure.statistics import round_medians
     from latcast.predictors.sustained import keep_curve
-    from latcast.records import Platform
+    from latcast.records import Platform, signed
 
     documents = []
     for model, (found, curve) in for_each(models, lambda model: measure_sustained(model, settings, minutes=minutes, **reading)):
@@ -153,7 +153,7 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
             shown = [round(place * (len(points_ms) - 1) / MOST_POINTS) for place in range(MOST_POINTS + 1)]
             rows = [(f"{curve.minutes * place / (len(points_ms) - 1):.1f}", milliseconds(points_ms[place])) for place in shown]
             print_table(f"{model} on {found.platform}", ("minute", "latency ms"), rows)
-            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {100 * curve.rise:+.1f} % at last")
+            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {signed(100 * curve.rise)} % at last")
     if as_json:
         print_json({"sustained": documents})
     if len(documents) < len(models):
