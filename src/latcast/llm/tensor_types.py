@@ -93,8 +93,8 @@ def recipe_named(quantisation: str) -> str:
             return f"{name}-{size[1]}bpw" if size else name
     near = nearest_names(text, [*_RECIPES, *_FACTS["spellings"]])
     raise ModelError(
-        f"'{quantisation}' is not a quantisation that is known; nearest: {', '.join(near) or 'none'}; "
-        f"there are {', '.join(_RECIPES)}, and int4_g128 or the like for groups"
+        f"'{quantisation[:40]}' is not a quantisation that is known; nearest: {', '.join(near) or 'none'}; there are "
+        f"{' '.join(_RECIPES)}, and groups as in int4_g128"
     )
 
 
