@@ -20,6 +20,7 @@ from benchmarks import (
     documents,
     files,
     grades,
+    language_models_here,
     lineages,
     memory,
     outsiders,
@@ -29,6 +30,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -39,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,
     "agreement": rule_agreement.agreement,
+    "language-models-here": language_models_here.language_models_here,
     "lineages": lineages.lineages,
     "speed": speed.speed,
     "memory": memory.memory,
@@ -52,6 +55,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "files": files.files,
     "grades": grades.grades,
     "start": start.start,
+    "sustained": sustained.sustained,
     "documents": documents.documents,
 }
 

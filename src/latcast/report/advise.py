@@ -13,7 +13,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Grade, Prediction
-from latcast.records import Platform, milliseconds
+from latcast.records import Platform, Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -120,7 +120,7 @@ class Decision:
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(Tabular):
     """A network on the platforms of a device.
 
     Attributes:
@@ -136,6 +136,9 @@ class Advice:
     sure_percent: float
     choices: tuple[RankedPlatform, ...]
     decisions: tuple[Decision, ...]
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.choices]
 
     def __repr__(self) -> str:
         first = self.choices[0]
