@@ -28,6 +28,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "delegates": delegates.delegates,
     "files": files.files,
     "start": start.start,
+    "sustained": sustained.sustained,
     "documents": documents.documents,
 }
 

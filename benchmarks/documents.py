@@ -38,6 +38,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
@@ -277,7 +278,9 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "start-machine": start.machine_table,
     "start-phones": start.phones_table,
+    "sustained": sustained.sustained_table,
     "transfer": platforms.targets_table,
     "transfer-rivals": platforms.rivals_table,
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",

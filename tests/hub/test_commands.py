@@ -187,7 +187,8 @@ def test_an_address_that_is_taken_is_refused_before_anything_is_done(latcast: La
 
 
 def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
-    environment = {**os.environ, "LATCAST_HOME": str(tmp_path)}
+    """Without npm, so that what browsers measure with cannot be fetched."""
+    environment = {**os.environ, "LATCAST_HOME": str(tmp_path), "PATH": str(tmp_path)}
     command = [sys.executable, "-m", "latcast", "hub", "serve", "--port", "18765", "--invite", "--url", "https://latcast.example"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -199,6 +200,7 @@ def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
     assert health == {"database": True, "model": 0}
     assert out.startswith("https://latcast.example/add#token=latcast_")
     assert "Traceback" not in err
+    assert "invited browsers cannot measure yet: npm is not installed" in err.partition("serving")[0]
     with HubDatabase(tmp_path / "repository.sqlite") as database:
         token = database.check_token(out.strip().partition("#token=")[2])[1]
     assert (token.contributor, token.expires_at is None) == ("guests", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,14 +11,14 @@ import latcast
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.starts import StartLaw, StartModel, features_of, start_model_of
 from latcast.records import Platform
 
 FEATURES = {
     "constant": 1.0, "kernels": 3.0, "distinct": 2.0, "nodes": 5.0, "weights_mb": 10.0, "activations_mb": 1.0, "mmacs": 100.0
 }  # fmt: skip
-STEADY = Prediction("m", "local/a-1/cpu1/fp32", 20.0, 18.0, 24.0, Coverage(1.0, ()))
+STEADY = Prediction("m", "local/a-1/cpu1/fp32", 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(5.0, ""))
 MODEL = StartModel(
     StartLaw({"constant": 5.0, "weights_mb": 2.0}, 0.8, 1.25),
     StartLaw({"latency": 1.1, "kernels": 1.0}, 0.9, 1.2),
@@ -45,7 +46,7 @@ def test_the_bounds_of_the_first_inference_hold_what_the_steady_latency_may_be_o
 
 
 def _exact() -> Prediction:
-    return Prediction("m", STEADY.platform, 20.0, 20.0, 20.0, Coverage(1.0, ()))
+    return Prediction("m", STEADY.platform, 20.0, 20.0, 20.0, Coverage(1.0, ()), Grade.of(5.0, ""))
 
 
 def test_the_time_until_the_first_answer_is_loading_and_the_first_inference() -> None:
@@ -56,6 +57,19 @@ def test_the_time_until_the_first_answer_is_loading_and_the_first_inference() ->
     assert total_ms == pytest.approx(50)
     assert (total_ms - low_ms) == pytest.approx((5**2 + 2.5**2) ** 0.5)
     assert (high_ms - total_ms) == pytest.approx((6.25**2 + 5**2) ** 0.5)
+
+
+def test_a_latency_that_may_be_nothing_has_a_lower_bound_next_to_nothing() -> None:
+    found = MODEL.start({**FEATURES, "kernels": 0.0}, replace(_exact(), low_ms=0.0))
+
+    assert found.first_low_ms is not None
+    assert 0 < found.first_low_ms < 0.1
+
+
+def test_a_network_without_arithmetic_is_not_taken_for_a_long_start() -> None:
+    model = StartModel(None, StartLaw({"latency": 1.0, "latency_per_mmac": 6.0}, 0.9, 1.2), "phones")
+
+    assert model.start({**FEATURES, "mmacs": 0.0}, _exact()).first_ms == pytest.approx(20 * (1 + 6 / 37))
 
 
 def test_a_model_comes_back_from_json() -> None:

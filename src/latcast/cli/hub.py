@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
@@ -131,6 +132,7 @@ def serve(
                 )
             _open_log(access_log)
             if invite:
+                _bring_runtime()
                 _show_invitation(hub, base)
             warn(f"serving {hub.location} at {base}; Ctrl-C stops")
         door = Door(connections, tuple(proxy or ()))
@@ -151,15 +153,21 @@ def _serve_one(
     listening: socket.socket,
 ) -> None:
     """Serve until told to end, in the process of the command or in that of a worker."""
-    import uvicorn
-
-    from latcast.hub.app import make_app
-    from latcast.hub.connections import server_options
+    from latcast.hub.isolation import IsolatedForecasts
 
     if parent_process() is not None:
         _open_log(access_log)
     with open_hub(url) as hub:
-        app = make_app(hub, settings, __version__, door)
+        models = IsolatedForecasts(most_platforms=settings.most_platforms, database=hub.url)
+        with suppress(HubError):  # who asks is told
+            models.launch()
+        # Platforms are loaded while this process imports what serves.
+        import uvicorn
+
+        from latcast.hub.app import make_app
+        from latcast.hub.connections import server_options
+
+        app = make_app(hub, settings, __version__, door, models)
         config = uvicorn.Config(app, ssl_certfile=certificate, ssl_keyfile=key, **server_options(door))
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -193,6 +201,18 @@ def _listen(host: str, port: int) -> socket.socket:
     # Connections inherit it. Without it, the body of an answer waits 40 ms for the acknowledgement of its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
+
+
+def _bring_runtime() -> None:
+    """Fetch what browsers measure with, unless it is here; say so where that fails, as invited devices then cannot measure."""
+    from latcast.hub import browser
+
+    if browser.find_assets() is None:
+        warn(f"fetching {browser.PACKAGE} {browser.VERSION}, with which browsers measure; this is done once")
+        try:
+            browser.fetch_assets()
+        except HubError as problem:
+            warn(f"invited browsers cannot measure yet: {problem}; try again with: latcast hub assets")
 
 
 def _show_invitation(hub: HubDatabase, base: str) -> None:

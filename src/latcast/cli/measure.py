@@ -17,6 +17,7 @@ from latcast.folders import made, measurements_folder, remember_measurements
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
+    from latcast.measure.settings import WorkerSettings
     from latcast.measure.single import MeasuredStart
 
 MOST_KEPT = 1000
@@ -58,6 +59,9 @@ def command(
     start: Annotated[
         bool, Option("--start", help="Also time loading and the first inference, in a fresh process for each sample.")
     ] = False,
+    sustain: Annotated[
+        str, Option("--sustain", metavar="MINUTES", help="Run for so long without a pause, such as 10m.", show_default=False)
+    ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Measure the real latency, here or on a device: as on a quiet host, with the raw figure beside it.
@@ -67,6 +71,7 @@ def command(
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
       latcast measure mobilenet_v2.onnx --start
+      latcast measure mobilenet_v2.onnx --sustain 10m
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
     """
     from latcast.measure.settings import MeasurePlan
@@ -78,6 +83,10 @@ def command(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
     settings = replace(settings, made_up_weights=made_up_weights)
+    if sustain:
+        minutes = options.parse_minutes(sustain, "--sustain")
+        _sustain(models, settings, minutes, as_json=as_json, shapes=shapes, values=values, signature=signature)
+        return
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
@@ -116,6 +125,33 @@ def command(
             warn(text)
     if len(found) < len(models):
         raise typer.Exit(1)
+
+
+def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_json: bool, **reading: Any) -> None:
+    """Run each model for some minutes, keep its curve for predictions on this device, and show it."""
+    from latcast.measure.single import measure_sustained
+    from latcast.measure.statistics import round_medians
+    from latcast.predictors.sustained import keep_curve
+    from latcast.records import Platform
+
+    documents = []
+    for model, (found, curve) in for_each(models, lambda model: measure_sustained(model, settings, minutes=minutes, **reading)):
+        keep_curve(Platform.parse(found.platform), curve)
+        points_ms = round_medians(found.runs_ms, found.rounds).tolist()
+        documents.append({"model": model, "platform": found.platform, "round_ms": points_ms, "curve": asdict(curve)})
+        if not as_json:
+            shown = [round(place * (len(points_ms) - 1) / MOST_POINTS) for place in range(MOST_POINTS + 1)]
+            rows = [(f"{curve.minutes * place / (len(points_ms) - 1):.1f}", milliseconds(points_ms[place])) for place in shown]
+            print_table(f"{model} on {found.platform}", ("minute", "latency ms"), rows)
+            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {100 * curve.rise:+.1f} % at last")
+    if as_json:
+        print_json({"sustained": documents})
+    if len(documents) < len(models):
+        raise typer.Exit(1)
+
+
+MOST_POINTS = 10
+"""Steps of a curve that are printed."""
 
 
 def _keep(measurements: list[Measurement]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -118,6 +119,7 @@ Models = Annotated[
     ),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, Option("--verbose", help="Say which kernels are unlike those learned from, too.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 Signature = Annotated[
     str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")
@@ -408,3 +410,11 @@ def _asked(likely: str, units: list[str]) -> str:
         found = str(typer.prompt(f"Unit of the latencies ({', '.join(units)})", default=likely, err=True)).strip()
         if found in units:
             return found
+
+
+def parse_minutes(text: str, option: str) -> float:
+    """Return the minutes of a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{option} '{text}', expected a time such as 30m, 90s or 1h")
+    return float(found[1]) * {"s": 1 / 60, "m": 1, "": 1, "h": 60}[found[2]]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import ModelError
-from latcast.llm.configuration import read_configuration
+from latcast.llm.configuration import read_configuration, stated_quantisation
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.tensor_types import quantise, recipe_named
 from latcast.reading import parse_json, read_json
@@ -30,7 +31,13 @@ def is_language_model(text: str) -> bool:
     """Return whether a text means a language model: a file or folder of one, or the name of one."""
     path, _ = _path_and_quantisation(text)
     if path is not None:
-        return _kind_of(path) != ""
+        kind = _kind_of(path)
+        if kind != "config.json" or path.is_file():
+            return kind != ""
+        try:  # the folder of another network may have a config.json too
+            return bool(_read_path(path, ""))
+        except ModelError:
+            return False
     return text.lower().endswith(".gguf") or _named(text) is not None
 
 
@@ -46,17 +53,18 @@ def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
         ModelError: It cannot be read, there is no such name or quantisation, or the file fixes the types of its weights.
     """
     path, suffix = _path_and_quantisation(text)
-    if path is None:
-        found = _named(text)
-        if found is None:
-            raise ModelError(_unknown(text))
-        name, suffix = found
-        model = _named_model(name)
-    else:
-        model = _read_path(path)
+    found = None if path else _named(text)
+    if found:
+        suffix = found[1]
     if suffix and quantisation and recipe_named(suffix) != recipe_named(quantisation):
         raise ModelError(f"'{text}' has the quantisation '{suffix}', and '{quantisation}' was given; leave out one")
-    return quantise(model, suffix or quantisation) if suffix or quantisation else model
+    chosen = suffix or quantisation
+    if path:
+        return _read_path(path, chosen)
+    if found is None:
+        raise ModelError(_unknown(text))
+    model = _named_model(found[0])
+    return quantise(model, chosen) if chosen else model
 
 
 def named_models() -> tuple[str, ...]:
@@ -66,28 +74,39 @@ def named_models() -> tuple[str, ...]:
 
 def _path_and_quantisation(text: str) -> tuple[Path | None, str]:
     """Return the existing path that a text begins with, and the quantisation behind its colon; None for no path."""
-    if "\x00" in text or len(text) > 4000:
-        return None, ""
-    if Path(text).exists():
+    if os.path.exists(text):  # of which an impossible path is none
         return Path(text), ""
-    front, colon, suffix = text.rpartition(":")
-    return (Path(front), suffix) if colon and Path(front).exists() else (None, "")
+    front, _, suffix = text.rpartition(":")
+    return (Path(front), suffix) if front and os.path.exists(front) else (None, "")
 
 
 def _kind_of(path: Path) -> str:
     if path.is_dir():
         return next((name for name in ("genai_config.json", "config.json") if (path / name).is_file()), "")
-    return "gguf" if path.suffix.lower() == ".gguf" else path.name if path.name in ("genai_config.json", "config.json") else ""
+    if path.suffix.lower() == ".gguf":
+        return "gguf"
+    return path.name if path.name == "genai_config.json" else "config.json" if path.name.endswith("config.json") else ""
 
 
-def _read_path(path: Path) -> LanguageModel:
+def _read_path(path: Path, quantisation: str) -> LanguageModel:
     kind = _kind_of(path)
     if kind == "config.json":
         file = path / kind if path.is_dir() else path
         values = read_json(file, error=ModelError)
         if not isinstance(values, dict):
             raise ModelError(f"{file}: found a {type(values).__name__}, expected the object of a config.json")
-        return read_configuration(values, str(path))
+        model, stated = read_configuration(values, str(path)), stated_quantisation(values)
+        return quantise(model, quantisation or stated) if quantisation or stated else model
+    if quantisation:
+        raise ModelError(f"{path}: its file fixes the types of its weights; leave out the quantisation '{quantisation}'")
+    if kind == "gguf":
+        from latcast.llm.gguf import read_gguf
+
+        return read_gguf(path, str(path))
+    if kind == "genai_config.json":
+        from latcast.llm.onnx_folder import read_onnx_folder
+
+        return read_onnx_folder(path if path.is_dir() else path.parent)
     raise ModelError(f"{path}: found no language model, expected a .gguf file, a config.json or a folder with one")
 
 
@@ -110,7 +129,7 @@ def _named_model(name: str) -> LanguageModel:
     return read_configuration(facts, name)
 
 
-@cache
+@lru_cache(4096)
 def _named(text: str) -> tuple[str, str] | None:
     """Return the named model and the quantisation that a text means; None where it names no model."""
     front, colon, suffix = text.rpartition(":")
