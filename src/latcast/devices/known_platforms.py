@@ -21,10 +21,7 @@ from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.measured_only import can_build
 
-DATASETS = (
-    "mlperf", "timm", "paddle", "aihub", "netspresso", "ti", "hailo", "rknn", "renesas_drpai", "xnnpack", "iiswc20", "usc",
-    "ncnn_boards",
-)  # fmt: skip
+DATASETS = ("mlperf", "timm", "paddle", "aihub", "netspresso", "ti", "hailo", "rknn", "iiswc20", "usc", "ncnn_boards")
 """Published datasets of measured latencies of whole networks."""
 
 LEAST_SHARE_ON_UNIT = 0.9
@@ -38,9 +35,6 @@ MISLEADING: Mapping[str, frozenset[str]] = {
 
 LEAST_MS = 0.02
 """A shorter latency is mostly that of the clock that took it."""
-
-LEAST_ROUNDED_MS = 10
-"""The same where latencies are whole milliseconds: a shorter one is more than 5 % off."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +153,6 @@ def _why_left_out(source: str, item: Measurement) -> str:
         return "it failed"
     if item.latency_ms < LEAST_MS:
         return f"it is shorter than {LEAST_MS} ms"
-    if item.latency_ms < LEAST_ROUNDED_MS and "whole ms" in str((item.environment.get(MOMENT) or {}).get("note")):
-        return f"it is shorter than {LEAST_ROUNDED_MS} whole milliseconds"
     if "+b" in item.platform and any(
         part[:1] == "b" and part[1:].isdigit() for part in item.platform.split("/")[2].split("+")[1:]
     ):
