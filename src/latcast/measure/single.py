@@ -148,8 +148,8 @@ def measure_start(
     return MeasuredStart(*found["warm"], *found["dropped"], START_PROCESSES["warm"])
 
 
-SUSTAIN_ROUND_S = 5.0
-"""Seconds of running without a pause whose median is one point of a curve."""
+SUSTAIN_ROUND_S, FEWEST_POINTS = 5.0, 12
+"""Seconds of running without a pause whose median is one point of a curve, and the fewest points."""
 
 MOST_RUNS_A_ROUND = 10_000
 """Every run is kept, so a network of less than half a millisecond runs for a shorter time."""
@@ -176,10 +176,11 @@ def measure_sustained(
     """
     # A real-time priority for longer than a second is throttled by the kernel.
     settings = replace(settings_of(runtime), probe=False, realtime=False)
-    round_ms = 1e3 * SUSTAIN_ROUND_S
+    rounds = max(round(60 * minutes / SUSTAIN_ROUND_S), FEWEST_POINTS)
+    round_ms = 60_000 * minutes / rounds
     plan = MeasurePlan(
-        rounds=max(round(60 * minutes / SUSTAIN_ROUND_S), 4), runs_per_round=MOST_RUNS_A_ROUND, warmup_runs=0,
-        burst_runs=MOST_RUNS_A_ROUND, max_ms_per_round=round_ms, burst_ms=round_ms, batch_size=1,
+        rounds=rounds, runs_per_round=MOST_RUNS_A_ROUND, warmup_runs=0, burst_runs=MOST_RUNS_A_ROUND, max_ms_per_round=round_ms,
+        burst_ms=round_ms, batch_size=1,
     )  # fmt: skip
     found = measure(model, settings, plan, shapes=shapes, values=values, signature=signature)
     if not found.ok:
@@ -187,7 +188,7 @@ def measure_sustained(
     points_ms = round_medians(found.runs_ms, found.rounds)
     taken_minutes = sum(found.runs_ms) / 60_000
     rise, unsure, constant_s = fit_curve(points_ms, taken_minutes)
-    basis = f"one curve of {taken_minutes:.0f} minutes without a pause on this device, of {found.reference.name}"
+    basis = f"one curve of {taken_minutes:.2g} minutes without a pause on this device, of {found.reference.name}"
     flat = abs(rise) < max(LEAST_RISE, 2 * unsure)
     if flat or rise < 0:
         said = f"flat within {100 * unsure:.1f} %" if flat else "it fell, so other programs ran; measure again"
