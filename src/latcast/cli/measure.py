@@ -56,6 +56,8 @@ def command(
         ),
     ] = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
+    prompt: options.PromptTokens = 128,
+    generate: options.GeneratedTokens = 32,
     start: Annotated[
         bool, Option("--start", help="Also time loading and the first inference, in a fresh process for each sample.")
     ] = False,
@@ -73,7 +75,15 @@ def command(
       latcast measure mobilenet_v2.onnx --start
       latcast measure mobilenet_v2.onnx --sustain 10m
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
+      latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
+    models, language = options.split_models(models)
+    if language:
+        from latcast.cli import language_models
+
+        language_models.measure(language, threads, prompt, generate, as_json=as_json)
+        if not models:
+            return
     from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure, measure_start
     from latcast.measure.statistics import stability_warnings
@@ -132,7 +142,7 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
     from latcast.measure.single import measure_sustained
     from latcast.measure.statistics import round_medians
     from latcast.predictors.sustained import keep_curve
-    from latcast.records import Platform
+    from latcast.records import Platform, signed
 
     documents = []
     for model, (found, curve) in for_each(models, lambda model: measure_sustained(model, settings, minutes=minutes, **reading)):
@@ -143,7 +153,7 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
             shown = [round(place * (len(points_ms) - 1) / MOST_POINTS) for place in range(MOST_POINTS + 1)]
             rows = [(f"{curve.minutes * place / (len(points_ms) - 1):.1f}", milliseconds(points_ms[place])) for place in shown]
             print_table(f"{model} on {found.platform}", ("minute", "latency ms"), rows)
-            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {100 * curve.rise:+.1f} % at last")
+            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {signed(100 * curve.rise)} % at last")
     if as_json:
         print_json({"sustained": documents})
     if len(documents) < len(models):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -12,6 +12,9 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.predictors.prediction import KernelLatency, Prediction, Start, Sustained
+
+if TYPE_CHECKING:
+    from latcast.llm.forecast import LanguagePrediction
 
 
 def predict(
@@ -41,6 +44,9 @@ def predict(
     ] = None,
     strict: options.Strict = False,
     trust: options.Trust = False,
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
+    quant: options.Quantisation = "",
     scheduler: options.Scheduler = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -53,8 +59,21 @@ def predict(
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
       latcast predict mobilenet_v2 --on pixel4/tflite-2.10/1large/int8 --start
+      latcast predict qwen2.5-1.5b:q4_0 model.gguf --on "snapdragon 8 gen 2" --prompt 512 --generate 128
       latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --sustain 30m --fps 30
     """
+    models, language = options.split_models(models)
+    spoken: list[LanguagePrediction] = []
+    if language:
+        from latcast.cli import language_models
+
+        spoken = language_models.predict(language, on, prompt, generate, quant, breakdown=breakdown)
+        if not as_json:
+            language_models.print_predictions(spoken)
+        elif not models:
+            print_json({"predictions": [found.to_json() for found in spoken]})
+        if not models:
+            return
     from latcast.forecast import load, predict_many
     from latcast.networks import ModelOptions, read_model
 
@@ -79,7 +98,8 @@ def predict(
     if minutes is not None:
         predictions = [found.after(minutes, fps=fps) for found in predictions]
     if as_json:
-        print_json({"predictions": [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]})
+        documents = [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]
+        print_json({"predictions": [*documents, *(found.to_json() for found in spoken)]})
     elif predictions:
         print_predictions(predictions)
         for found in predictions:

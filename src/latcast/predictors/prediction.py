@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 @dataclass(frozen=True)
-class KernelLatency:
+class KernelLatency(Tabular):
     """Predicted latency of one kernel of a network.
 
     Attributes:
@@ -42,6 +42,13 @@ class KernelLatency:
     module: str = ""
     limit: str = ""
     nodes: tuple[str, ...] = ()
+
+    def _row(self) -> dict[str, Any]:
+        plain = {name: value for name, value in plain_fields(self).items() if name != "nodes"}
+        return {**plain, "operators": "+".join(self.operators), **self.configuration}
+
+    def _rows(self) -> Rows:
+        return [self._row()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
@@ -162,7 +169,7 @@ class Sustained:
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(Tabular):
     """Latency of one network on one platform, in milliseconds, with its interval and its reason.
 
     Attributes:
@@ -326,35 +333,8 @@ class Prediction:
         bounds_ms = [(each.low_ms, each.high_ms) for each in found]
         return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a row a kernel, in execution order, with a column for each number of a configuration.
-
-        Raises:
-            LatcastError: The kernels were not asked for.
-            MissingExtraError: pandas is not installed.
-        """
-        kernels = self._listed()
-        from latcast.extras import require
-
-        require("a data frame", "pandas")
-        import pandas
-
-        return pandas.DataFrame(
-            [
-                {
-                    "name": kernel.name,
-                    "kernel_type": kernel.kernel_type,
-                    "operators": "+".join(kernel.operators),
-                    "latency_ms": kernel.latency_ms,
-                    "covered": kernel.covered,
-                    "unknown": kernel.unknown,
-                    "module": kernel.module,
-                    "limit": kernel.limit,
-                    **kernel.configuration,
-                }
-                for kernel in kernels
-            ]
-        )
+    def _rows(self) -> Rows:
+        return [kernel._row() for kernel in self._listed()]
 
     def _listed(self) -> tuple[KernelLatency, ...]:
         if not self.kernels and self.latency_ms > self.overhead_ms:
