@@ -27,11 +27,6 @@ def _with_interval(value: float, low: float, high: float) -> str:
     return f"{speed(value)} ({speed(low)} to {speed(high)})"
 
 
-def _grade(found: LanguagePrediction) -> str:
-    grade = found.to_json()["grade"]
-    return f"{grade['word']}, ±{grade['expected_error_pct']:.0f} %"
-
-
 def seconds(milliseconds: float) -> str:
     """Return a time as people say it: milliseconds below a second, seconds above."""
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.3g} s"
@@ -73,7 +68,7 @@ def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
                     found.model, found.platform,
                     _with_interval(found.prefill_tokens_per_s, found.prefill_low_tokens_per_s, found.prefill_high_tokens_per_s),
                     _with_interval(found.decode_tokens_per_s, found.decode_low_tokens_per_s, found.decode_high_tokens_per_s),
-                    seconds(found.first_token_ms), seconds(found.answer_ms), f"{found.memory_mb:,.0f}", _grade(found),
+                    seconds(found.first_token_ms), seconds(found.answer_ms), f"{found.memory_mb:,.0f}", str(found.grade),
                 )
                 for found in predictions
             ],
@@ -186,7 +181,7 @@ def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json:
     print_table("", ("platform", "prompt", "prefill tok/s", *_FOUND, "grade"), [
         (each.platform, str(each.prompt_tokens),
          _with_interval(each.prefill_tokens_per_s, each.prefill_low_tokens_per_s, each.prefill_high_tokens_per_s),
-         *_found(each), _grade(each))
+         *_found(each), str(each.grade))
         for each in points
     ])  # fmt: skip
 

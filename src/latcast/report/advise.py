@@ -315,6 +315,8 @@ def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Itera
     for found in (a, b):
         if found.level is None:
             yield f"the interval of {found.platform} is not calibrated"
+        elif found.grade.rough:
+            yield f"the prediction on {found.platform} is {found.grade.in_words()}"
         part = found.fallback
         if part is not None and part.operators_on_cpu:
             yield (
