@@ -90,6 +90,8 @@ def test_an_unknown_model_type_is_noted() -> None:
         ),
         ({"layer_types": ["mystery"] * 4}, "found a layer of type 'mystery'"),
         ({"layer_types": ["full_attention"] * 2}, "found the types of 2 layers, expected those of 4"),
+        ({"intermediate_size": [96, "x"]}, "found 2 values of intermediate_size, expected 4 sizes"),
+        ({"num_kv_shared_layers": 5}, "num_kv_shared_layers = 5, expected a whole number from 0 to 4"),
         ({"num_experts": 4, "num_experts_per_tok": 8}, "found 8 experts for each token of 4"),
     ],
 )

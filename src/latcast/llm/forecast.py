@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from latcast.chips.chip_names import chips_of
@@ -16,6 +16,7 @@ from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, best_known, read_name, words_of_platform
+from latcast.predictors.prediction import Grade
 from latcast.records import UNIT_KINDS, UNSTATED, Platform, Unit, device_name
 from latcast.registry import is_pattern, matched
 
@@ -35,7 +36,7 @@ class LanguagePrediction:
         first_token_ms: From the prompt to the first token of the answer.
         answer_ms: From the prompt to the last token.
         memory_mb: Weights, cache and buffers at the end of the answer, in 10^6 bytes.
-        expected_error_pct, why: Mean error of such predictions of the decode speed, and what decides it.
+        grade: The error to expect of the decode speed, and why.
         warnings: What the user should know, a sentence each.
         breakdown: Phase to milliseconds by quantity, of one token for ``decode`` and of the whole prompt for ``prefill``.
     """
@@ -57,18 +58,16 @@ class LanguagePrediction:
     answer_low_ms: float
     answer_high_ms: float
     memory_mb: float
-    expected_error_pct: float
-    why: str
+    grade: Grade
     warnings: tuple[str, ...] = ()
     breakdown: Mapping[Phase, Mapping[str, float]] | None = None
     level: float = LEVEL
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
-        found = {name: value for name, value in vars(self).items() if name not in ("expected_error_pct", "why", "breakdown")}
-        word = "good" if self.expected_error_pct <= 10 else "fair" if self.expected_error_pct <= 25 else "rough"
+        found = {name: value for name, value in vars(self).items() if name != "breakdown"}
         found["warnings"] = list(self.warnings)
-        found["grade"] = {"word": word, "expected_error_pct": self.expected_error_pct, "why": self.why}
+        found["grade"] = asdict(self.grade)
         if self.breakdown is not None:
             found["breakdown"] = {phase: dict(parts) for phase, parts in self.breakdown.items()}
         return found
@@ -151,7 +150,7 @@ class _Forecast:
             *_around(1e3 * first, math.hypot(prompt_s * wide, token_s * wide_token) / first),
             *_around(1e3 * answer, math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer),
             memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
-            wider * width["decode"][1], why, warnings,
+            Grade.of(wider * width["decode"][1], why), warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from latcast.errors import ModelError
 from latcast.llm.configuration import MOST_LAYERS, architectures
 from latcast.llm.decoder import LOOKED_UP, AttentionLayers, LanguageModel, Matrix, RecurrentLayers, Role
-from latcast.llm.tensor_types import GGML_TYPES
+from latcast.llm.tensor_types import FILE_TYPES, GGML_TYPES
 from latcast.reading import require_regular
 
 MOST_HEADER_BYTES = 96_000_000
@@ -33,17 +33,6 @@ _NUMBERS: Mapping[int, str] = dict(zip((*range(8), 10, 11, 12), (f"<{code}" for 
 
 _TEXT, _LIST = 8, 9
 _LENGTH = struct.Struct("<Q")
-
-_FILE_TYPES: Mapping[int, str] = dict(
-    enumerate(
-        re.findall(
-            r"\S+",
-            """f32 f16 q4_0 q4_1 - - - q8_0 q5_0 q5_1 q2_k q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m q6_k iq2_xxs iq2_xs
-            q2_k_s iq3_xs iq3_xxs iq1_s iq4_nl iq3_s iq3_m iq2_s iq2_m iq4_xs iq1_m bf16 - - - tq1_0 tq2_0 mxfp4""",
-        )
-    )
-)
-"""Recipes by ``general.file_type`` (``llama_ftype``)."""
 
 _ROLES: tuple[tuple[str, Role], ...] = (
     (r"token_embd", "embedding"), (r"per_layer_token_embd", "layer_embedding"), (r"output", "output"),
@@ -313,7 +302,7 @@ class _Decoder:
             expert_layers=sum("ffn_gate_inp" in names for layer, names in self.by_layer.items() if layer < self.layers),
             vectors=self.vectors,
             vector_parameters=self.vector_parameters,
-            quantisation=_FILE_TYPES.get(file_type, "").replace("-", "") if type(file_type) is int else "",
+            quantisation=FILE_TYPES.get(file_type, "") if type(file_type) is int else "",
             file_bytes=round(self.file_bytes),
             notes=tuple(self.notes),
         )
