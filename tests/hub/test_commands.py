@@ -149,6 +149,20 @@ def test_quarantined_records_are_listed_released_and_discarded(latcast: Latcast,
     assert len(sqlite) == 1
 
 
+def test_quarantined_records_are_chosen_by_what_they_have_in_common(latcast: Latcast, sqlite: HubDatabase) -> None:
+    upload(sqlite, [record(number, latency_ms=0.0001) for number in range(1, 4)])
+    found = json.loads(latcast("hub", "quarantine", "list", "--json")[1])["quarantine"]
+    platform, reason = found[0]["platform"], found[0]["reason"]
+
+    assert latcast("hub", "quarantine", "list", "--platform", platform)[1].replace("\n", " ").count(reason[:20]) == 1
+    assert latcast("hub", "quarantine", "release", "--platform", "nothing/*", "--yes")[0] == 1
+    assert "no terminal" in latcast("hub", "quarantine", "release", "--platform", platform)[2]
+    assert latcast("hub", "quarantine", "discard", "--network", found[0]["network"], "--yes")[1] == "discarded 1 records\n"
+    assert latcast("hub", "quarantine", "release", "--reason", "outside", "--yes")[1] == "released 2 records\n"
+    assert len(sqlite) == 2
+    assert "name records by their ids" in latcast("hub", "quarantine", "release")[2]
+
+
 def test_the_model_can_be_fitted_by_hand(latcast: Latcast, sqlite: HubDatabase) -> None:
     assert "nothing to fit to" in latcast("hub", "refit")[2]
     upload(sqlite, [*device("a", 1.0), *device("b", 2.0), *device("c", 3.0)], contributor(sqlite, trusted=True))

@@ -126,6 +126,8 @@ def command(
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
             [_row(model, measurement) for model, measurement in found],
         )
+        if any(_differs(measurement) for _, measurement in found):
+            warn("raw is the median of the runs as they were; latency is what they would take with nothing else running")
         if start:
             _print_starts(starts)
         for model, measurement in found if breakdown else ():
@@ -173,6 +175,12 @@ def _keep(measurements: list[Measurement]) -> None:
             path = made(measurements_folder()) / "measured.jsonl"
             jsonlines.append(path, measurements, most=MOST_KEPT)
             remember_measurements(path)
+
+
+def _differs(measurement: Measurement) -> bool:
+    """Return whether a raw latency is shown otherwise than what the host's state leaves of it."""
+    raw_ms, latency_ms = measurement.raw_latency_ms, measurement.latency_ms
+    return raw_ms is not None and latency_ms is not None and milliseconds(raw_ms) != milliseconds(latency_ms)
 
 
 def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
