@@ -10,7 +10,7 @@ import pytest
 from latcast.drawing import bars, curves, pareto, plot, write
 from latcast.errors import LatcastError
 from latcast.forecast import predict
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 
 pytest.importorskip("matplotlib")
 
@@ -18,7 +18,7 @@ PHONE = "pixel4/tflite-2.10/gpu/fp16"
 
 
 def prediction(model: str, platform: str, latency_ms: float) -> Prediction:
-    return Prediction(model, platform, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()))
+    return Prediction(model, platform, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), Grade.of(5.0, ""))
 
 
 def test_bars_have_their_lengths_and_the_first_is_on_top() -> None:

@@ -50,7 +50,7 @@ def load(platform: On) -> PlatformPredictor:
         >>> import latcast
         >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
         >>> phone.predict("resnet18")
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, good, ±3 %>
     """
     return _loaded(_found(platform))
 

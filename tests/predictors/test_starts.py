@@ -10,14 +10,14 @@ import latcast
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.starts import StartLaw, StartModel, features_of, start_model_of
 from latcast.records import Platform
 
 FEATURES = {
     "constant": 1.0, "kernels": 3.0, "distinct": 2.0, "nodes": 5.0, "weights_mb": 10.0, "activations_mb": 1.0, "mmacs": 100.0
 }  # fmt: skip
-STEADY = Prediction("m", "local/a-1/cpu1/fp32", 20.0, 18.0, 24.0, Coverage(1.0, ()))
+STEADY = Prediction("m", "local/a-1/cpu1/fp32", 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(5.0, ""))
 MODEL = StartModel(
     StartLaw({"constant": 5.0, "weights_mb": 2.0}, 0.8, 1.25),
     StartLaw({"latency": 1.1, "kernels": 1.0}, 0.9, 1.2),
@@ -45,7 +45,7 @@ def test_the_bounds_of_the_first_inference_hold_what_the_steady_latency_may_be_o
 
 
 def _exact() -> Prediction:
-    return Prediction("m", STEADY.platform, 20.0, 20.0, 20.0, Coverage(1.0, ()))
+    return Prediction("m", STEADY.platform, 20.0, 20.0, 20.0, Coverage(1.0, ()), Grade.of(5.0, ""))
 
 
 def test_the_time_until_the_first_answer_is_loading_and_the_first_inference() -> None:

@@ -9,7 +9,7 @@ import pytest
 from latcast.errors import LatcastError, UnknownPlatformError
 from latcast.forecast import platforms_named, predict
 from latcast.kernels.partitioning import Fallback
-from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
+from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
 from latcast.report.advise import Decision, advice_of, advise
 
 
@@ -19,8 +19,9 @@ def prediction(platform: str, latency_ms: float, *, reach: float = 1.05, conv_sh
         for name, kind, share in (("a", "conv.winograd", conv_share), ("b", "softmax", 1 - conv_share))
     )
     return Prediction(
-        "net", platform, latency_ms, latency_ms / reach, latency_ms * reach, Coverage(1.0, ()), (), kernels, level=90.0
-    )
+        "net", platform, latency_ms, latency_ms / reach, latency_ms * reach, Coverage(1.0, ()), Grade.of(5.0, ""),
+        kernels=kernels, level=90.0,
+    )  # fmt: skip
 
 
 PHONE = (

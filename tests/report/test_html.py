@@ -12,7 +12,7 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.memory import Memory
-from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
+from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
 from latcast.report.explain import Explanation, Hint, explain
 from latcast.report.html import connections, icicle, rendered, report
 from latcast.spaces.catalogue import build, model
@@ -32,7 +32,8 @@ def kernel(module: str, latency_ms: float, limit: str = "compute", kernel_type: 
 def prediction(*kernels: KernelLatency, overhead_ms: float = 0.0, name: str = "net") -> Prediction:
     latency_ms = sum(each.latency_ms for each in kernels) + overhead_ms
     return Prediction(
-        name, PHONE, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), (), kernels, overhead_ms, 90.0
+        name, PHONE, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), Grade.of(5.0, ""), (), kernels,
+        overhead_ms, 90.0,
     )  # fmt: skip
 
 

@@ -118,6 +118,7 @@ Models = Annotated[
     ),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, Option("--verbose", help="Say which kernels are unlike those learned from, too.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 Signature = Annotated[
     str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")

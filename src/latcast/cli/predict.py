@@ -31,6 +31,7 @@ def predict(
             callback=options.one_of(lambda: ("", "type", "module")),
         ),
     ] = "",
+    verbose: options.Verbose = False,
     start: Annotated[bool, Option("--start", help="Also show loading and the first inference.")] = False,
     strict: options.Strict = False,
     trust: options.Trust = False,
@@ -78,7 +79,7 @@ def predict(
                 print_top(found, top)
             if breakdown:
                 _print_kernels(found)
-    warn_of(predictions)
+    warn_of(predictions, verbose=verbose)
     if len(graphs) < len(models):
         raise typer.Exit(1)
 
@@ -96,18 +97,19 @@ MOST_WARNED = 20
 """Predictions whose warnings are all printed."""
 
 
-def warn_of(predictions: Sequence[Prediction]) -> None:
-    """Print the warnings of predictions, a line each; of many their number and the first."""
-    warned = [found for found in predictions if found.warnings]
+def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None:
+    """Print the warnings of predictions, a line each, and their notes where verbose; of many their number and the first."""
+    said = [(found, (*found.warnings, *(found.notes if verbose else ()))) for found in predictions]
+    warned = [(found, texts) for found, texts in said if texts]
     if len(warned) > MOST_WARNED:
-        first = warned[0]
+        first, texts = warned[0]
         warn(
             f"{len(warned)} of {len(predictions)} predictions have warnings, such as {first.model} on {first.platform}: "
-            f"{first.warnings[0]}; --json has all, and so has a prediction on fewer platforms"
+            f"{texts[0]}; --json has all, and so has a prediction on fewer platforms"
         )
         return
-    for found in warned:
-        for text in found.warnings:
+    for found, texts in warned:
+        for text in texts:
             warn(f"{found.model} on {found.platform}: {text}")
 
 
@@ -117,11 +119,11 @@ def print_predictions(predictions: list[Prediction]) -> None:
     started = [found.start for found in predictions if found.start is not None]
     print_table(
         "",
-        ("model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading, "covered %"),
+        ("model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading, "grade"),
         [
             (
                 found.model, found.platform, *(() if found.start is None else _start_cells(found.start)),
-                milliseconds(found.latency_ms), interval, percent(100 * found.coverage.share),
+                milliseconds(found.latency_ms), interval, found.grade.in_words(),
             )
             for found, interval in zip(predictions, intervals, strict=True)
         ],

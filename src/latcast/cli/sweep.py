@@ -15,7 +15,6 @@ from latcast.cli.output import (
     check_plot,
     interval_column,
     milliseconds,
-    percent,
     print_bars,
     print_json,
     print_table,
@@ -73,7 +72,7 @@ def sweep(
         warn(f"{found[0].varies} {size} is left out: {reason}")
     for each in found:
         said = {text for point in each.points for text in point.prediction.warnings}
-        worst = max(each.points, key=lambda point: 1 - point.prediction.coverage.share)
+        worst = max(each.points, key=lambda point: point.prediction.grade.expected_error_pct)
         if said and worst.prediction.warnings:
             warn(f"{each.model} on {each.platform} at {each.varies} {worst.size}: {worst.prediction.warnings[0]}")
     if plot == IN_TERMINAL:
@@ -90,11 +89,11 @@ def _print(found: list[Sweep]) -> None:
     heading, intervals = interval_column([(at.prediction.low_ms, at.prediction.high_ms, at.prediction.level) for _, at in rows])
     print_table(
         "",
-        ("platform", found[0].varies, "latency ms", heading, "covered %"),
+        ("platform", found[0].varies, "latency ms", heading, "grade"),
         [
             (
                 each.platform, str(point.size), milliseconds(point.prediction.latency_ms), interval,
-                percent(100 * point.prediction.coverage.share),
+                point.prediction.grade.in_words(),
             )
             for (each, point), interval in zip(rows, intervals, strict=True)
         ],

@@ -5,6 +5,7 @@ Sizes that a configuration does not state are refused or noted, never guessed; d
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +35,7 @@ def architectures() -> Mapping[str, Mapping[str, Any]]:
     return types
 
 
-class _Facts:
+class Facts:
     """What a configuration states, asked for by any of the names that a fact goes under."""
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
@@ -86,6 +87,17 @@ def read_configuration(configuration: Mapping[str, Any], name: str) -> LanguageM
     return _Decoder(configuration, name).model()
 
 
+def stated_quantisation(configuration: Mapping[str, Any]) -> str:
+    """Return the quantisation that a configuration states its weights to have; empty where it states none that is known."""
+    stated = configuration.get("quantization_config") or configuration.get("quantization")
+    if not isinstance(stated, dict):
+        return ""
+    method, bits = str(stated.get("quant_method", "mlx")), stated.get("bits")
+    if method in ("gptq", "awq", "mxfp4"):
+        return method if method == "mxfp4" or bits in (None, 4) else ""
+    return f"mlx-{bits}bit" if method == "mlx" and bits in (3, 4, 5, 6, 8) else ""
+
+
 class _Decoder:
     """The matrices of one configuration, as they are counted."""
 
@@ -93,12 +105,14 @@ class _Decoder:
         values = configuration
         while part := next((each for each in _TEXT_PARTS if isinstance(values.get(each), dict)), None):
             values = {"tie_word_embeddings": values.get("tie_word_embeddings"), **values[part]}
-        self.facts = facts = _Facts(values, name)
+        self.facts = facts = Facts(values, name)
         family = values.get("model_type")
-        if not isinstance(family, str) or values.get("is_encoder_decoder"):
-            raise ModelError(
-                f"{name}: found {'an encoder' if family else 'no model_type'}, expected the config.json of a decoder"
-            )
+        if not isinstance(family, str):
+            raise ModelError(f"{name}: found no model_type, expected the config.json of a decoder")
+        classes = facts.items("architectures")
+        generates = not classes or any(re.search("CausalLM|ConditionalGeneration|LMHead", str(each)) for each in classes)
+        if facts.flag("is_encoder_decoder") or not (generates or family in architectures()):
+            raise ModelError(f"{name}: found {classes[0] if classes else 'an encoder'}, expected the config.json of a decoder")
         self.family = family = family.removesuffix("_text")
         self.layers = facts.size("num_hidden_layers", "n_layer", "num_layers", "n_layers", most=MOST_LAYERS)
         self.hidden = facts.size("hidden_size", "n_embd", "d_model", "dim")
@@ -172,6 +186,8 @@ class _Decoder:
             stated = [words[each] for each in stated]
         elif full := facts.items("full_attn_idxs"):
             stated = ["full" if layer in full else "short_convolution" for layer in range(layers)]
+        elif full := facts.items("attn_layer_indices"):
+            stated = ["full" if layer in full else state for layer in range(layers)]
         elif period := facts.number("attn_layer_period", default=0):
             offset = facts.number("attn_layer_offset", default=0)
             stated = ["full" if layer % period == offset else state for layer in range(layers)]
@@ -244,8 +260,8 @@ class _Decoder:
             values = value_heads * facts.size("linear_value_head_dim")
             self._add("query_key_value", 2 * keys + values, hidden, layers)
             self._add("recurrent", values, hidden, layers)
-            self._add("recurrent", value_heads, hidden, 2 * layers)
-            self._add("recurrent", hidden, values, layers)
+            self._add("other", value_heads, hidden, 2 * layers)
+            self._add("recurrent_output", hidden, values, layers)
             self._add("other", 2 * keys + values, facts.size("linear_conv_kernel_dim", default=4), layers)
             self.recurrent.append(RecurrentLayers("gated_delta", layers, values * key_size))
         elif kind == "short_convolution":
@@ -277,7 +293,7 @@ class _Decoder:
                 self._add("recurrent", rank + 2 * state, inner, layers)
                 self._add("recurrent", inner, rank, layers)
                 self._add("other", inner, state + facts.size("mamba_d_conv", "conv_kernel", default=4), layers)
-            self._add("recurrent", hidden, inner, layers)
+            self._add("recurrent_output", hidden, inner, layers)
             self.recurrent.append(RecurrentLayers("mamba2" if kind == "mamba2" else "mamba", layers, inner * state))
 
     def _expanded(self) -> int:

@@ -7,7 +7,8 @@ from typing import Literal
 
 Role = Literal[
     "embedding", "layer_embedding", "query", "key", "value", "query_key_value", "attention_output", "gate", "up", "down",
-    "expert_gate", "expert_up", "expert_down", "router", "recurrent", "projection", "output", "other",
+    "expert_gate", "expert_up", "expert_down", "router", "recurrent", "recurrent_output",
+    "projection", "output", "other",
 ]  # fmt: skip
 """What a matrix is for. ``layer_embedding`` are per-layer embeddings, of which a token reads a row; ``output`` is the head;
 ``query_key_value`` are the three in one matrix, of linear attention too; ``other`` stays unquantised, as ``router`` does."""

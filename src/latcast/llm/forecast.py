@@ -150,10 +150,14 @@ class _Forecast:
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, math.hypot(prompt_s * wide, token_s * wide_token) / first),
             *_around(1e3 * answer, math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer),
-            memory(model, self.prompt + self.generated, runtime=runtime).total / 1e6,
+            memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
             wider * width["decode"][1], why, warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
+
+    def _maps(self, platform: str) -> bool:
+        """Return whether weights are mapped from their file for all units of a platform."""
+        return self.prices.machines[platform].kind == "gpu-metal"
 
     def _why(self, model: LanguageModel, platform: str, situation: str) -> tuple[str, tuple[str, ...]]:
         """Return what decides the error that is to be expected, and the warnings."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import ModelError
-from latcast.llm.configuration import read_configuration
+from latcast.llm.configuration import read_configuration, stated_quantisation
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.tensor_types import quantise, recipe_named
 from latcast.reading import parse_json, read_json
@@ -46,17 +46,18 @@ def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
         ModelError: It cannot be read, there is no such name or quantisation, or the file fixes the types of its weights.
     """
     path, suffix = _path_and_quantisation(text)
-    if path is None:
-        found = _named(text)
-        if found is None:
-            raise ModelError(_unknown(text))
-        name, suffix = found
-        model = _named_model(name)
-    else:
-        model = _read_path(path)
+    found = None if path else _named(text)
+    if found:
+        suffix = found[1]
     if suffix and quantisation and recipe_named(suffix) != recipe_named(quantisation):
         raise ModelError(f"'{text}' has the quantisation '{suffix}', and '{quantisation}' was given; leave out one")
-    return quantise(model, suffix or quantisation) if suffix or quantisation else model
+    chosen = suffix or quantisation
+    if path:
+        return _read_path(path, chosen)
+    if found is None:
+        raise ModelError(_unknown(text))
+    model = _named_model(found[0])
+    return quantise(model, chosen) if chosen else model
 
 
 def named_models() -> tuple[str, ...]:
@@ -77,17 +78,30 @@ def _path_and_quantisation(text: str) -> tuple[Path | None, str]:
 def _kind_of(path: Path) -> str:
     if path.is_dir():
         return next((name for name in ("genai_config.json", "config.json") if (path / name).is_file()), "")
-    return "gguf" if path.suffix.lower() == ".gguf" else path.name if path.name in ("genai_config.json", "config.json") else ""
+    if path.suffix.lower() == ".gguf":
+        return "gguf"
+    return path.name if path.name == "genai_config.json" else "config.json" if path.name.endswith("config.json") else ""
 
 
-def _read_path(path: Path) -> LanguageModel:
+def _read_path(path: Path, quantisation: str) -> LanguageModel:
     kind = _kind_of(path)
     if kind == "config.json":
         file = path / kind if path.is_dir() else path
         values = read_json(file, error=ModelError)
         if not isinstance(values, dict):
             raise ModelError(f"{file}: found a {type(values).__name__}, expected the object of a config.json")
-        return read_configuration(values, str(path))
+        model, stated = read_configuration(values, str(path)), stated_quantisation(values)
+        return quantise(model, quantisation or stated) if quantisation or stated else model
+    if quantisation:
+        raise ModelError(f"{path}: its file fixes the types of its weights; leave out the quantisation '{quantisation}'")
+    if kind == "gguf":
+        from latcast.llm.gguf import read_gguf
+
+        return read_gguf(path, str(path))
+    if kind == "genai_config.json":
+        from latcast.llm.onnx_folder import read_onnx_folder
+
+        return read_onnx_folder(path if path.is_dir() else path.parent)
     raise ModelError(f"{path}: found no language model, expected a .gguf file, a config.json or a folder with one")
 
 

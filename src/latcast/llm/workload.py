@@ -25,6 +25,9 @@ _RECURRENT_KERNELS: Mapping[str, int] = {
 
 _CACHE_BITS: Mapping[str, float] = {"f16": 16, "bf16": 16, "f32": 32, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5}
 
+_RUNTIME_BYTES: Mapping[str, float] = {"openvino": 970e6, "llama.cpp": 100e6, "mlx": 180e6}
+"""Bytes of a process before it has a model, by the beginning of the runtime's name."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -35,11 +38,13 @@ class Memory:
     """Keys and values of the context, and recurrent states."""
     compute: float
     """Activations and logits."""
+    runtime: float
+    """The process and its driver without a model, the median over published measurements."""
 
     @property
     def total(self) -> float:
         """Return the sum."""
-        return self.weights + self.cache + self.compute
+        return self.weights + self.cache + self.compute + self.runtime
 
 
 def decode_quantities(model: LanguageModel, context_tokens: float, cache_type: str = "f16") -> dict[Term, float]:
@@ -124,37 +129,39 @@ def memory(
     context_tokens: int,
     cache_type: str = "f16",
     runtime: str = "llama.cpp",
-    batch_tokens: int = BATCH_TOKENS,
+    mapped: bool = False,
 ) -> Memory:
     """Return the memory of a quantised model with room for ``context_tokens``.
 
-    llama.cpp holds a tied head twice, as a table and in the layout that its matrix product wants, and logits of a whole batch.
+    llama.cpp holds a tied head twice, as a table and in the layout of its matrix product, unless weights are ``mapped`` from the
+    file for all units, as Metal does; it has room for contexts in steps of 256 and for the logits of a whole batch.
 
     Raises:
         ModelError: The model is not quantised, its context is shorter, or the type of cache is not known.
     """
     _require(model, context_tokens)
     in_llama = runtime.startswith("llama.cpp")
-    weights = sum(
-        _weight_bytes(matrix, 1.0 if in_llama and matrix.role == "output" else matrix.stored) for matrix in model.matrices
-    )
+    twice = in_llama and not mapped
+    weights = sum(_weight_bytes(matrix, 1.0 if twice and matrix.role == "output" else matrix.stored) for matrix in model.matrices)
+    room = -(-context_tokens // 256) * 256 if in_llama else context_tokens
+    batch = min(BATCH_TOKENS, room)
     cached = sum(
         (layers.layers if layers.caching is None else layers.caching)
         * layers.key_value_heads
         * (layers.key_size + layers.value_size)
-        # llama.cpp keeps a window and a batch, in steps of 256
-        * min(context_tokens, layers.window + batch_tokens if layers.window else context_tokens)
+        * min(room, layers.window + batch if layers.window else room)
         for layers in model.attention
     )
     states = sum(4 * layers.layers * layers.state_elements for layers in model.recurrent)
-    batch = min(batch_tokens, context_tokens)
     logits = 4 * model.vocabulary * (batch if in_llama else 1)
     widest = max((matrix.rows for matrix in model.matrices if matrix.role in ("gate", "up", "query_key_value")), default=0)
     activations = 4 * batch * (3 * model.hidden_size + 2 * widest)
+    own = next((size for name, size in _RUNTIME_BYTES.items() if runtime.startswith(name)), 0.0)
     return Memory(
         weights + 4 * model.vector_parameters,
         cached * _cache_bits(cache_type) / 8 + states,
         float(max(logits, activations) + 4 * batch * model.hidden_size),
+        own,
     )
 
 

@@ -74,6 +74,43 @@ class Coverage:
     unknown: tuple[str, ...] = ()
 
 
+GOOD_PERCENT, FAIR_PERCENT = 10.0, 25.0
+"""Expected errors up to which a prediction is good, and fair; beyond, it is rough."""
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What is to be expected of a prediction.
+
+    Attributes:
+        word: "good", "fair" or "rough".
+        expected_error_pct: Mean error of such predictions, in percent of the measured latency.
+        why: What decides it most: little that was measured, much that is unlike it, or the error on networks held out.
+    """
+
+    word: str
+    expected_error_pct: float
+    why: str
+
+    @classmethod
+    def of(cls, expected_error_pct: float, why: str) -> Grade:
+        """Return the grade of an expected error."""
+        good, fair = expected_error_pct <= GOOD_PERCENT, expected_error_pct <= FAIR_PERCENT
+        return cls("good" if good else "fair" if fair else "rough", expected_error_pct, why)
+
+    @property
+    def rough(self) -> bool:
+        """Return whether the prediction is too uncertain to compare versions of a network by it."""
+        return self.word == "rough"
+
+    def __str__(self) -> str:
+        return f"{self.word}, ±{self.expected_error_pct:.{0 if self.expected_error_pct >= 0.95 else 1}f} %"
+
+    def in_words(self) -> str:
+        """Return the grade, with what decides it where it is rough: "rough, ±60 %: learned from 4 networks"."""
+        return f"{self}: {self.why}" if self.rough else str(self)
+
+
 @dataclass(frozen=True)
 class Start:
     """The start of a network, in milliseconds, each with its 90 % interval; None is what is not known.
@@ -115,19 +152,21 @@ class Prediction:
         latency_ms: Kernels and overhead together.
         low_ms, high_ms: The interval.
         coverage: Part of the latency that rests on predictors trained on similar kernels.
+        grade: The error that is to be expected, and why.
         warnings: What the user should know, a sentence each.
         kernels: In execution order; empty where they were not asked for (``breakdown=False``).
         overhead_ms: Latency outside of kernels.
         level: Percent of networks whose latency should lie in the interval; None where it is uncalibrated.
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
+        notes: Which small parts lie outside the training data or its range, a sentence each.
         start: Loading and the first inference, where they were asked for (``start=True``).
 
     Example:
         >>> import latcast
         >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, good, ±3 %>
         >>> found.top(1)[0].name
         'conv_14'
         >>> list(found.by_type())
@@ -140,22 +179,23 @@ class Prediction:
     low_ms: float
     high_ms: float
     coverage: Coverage
+    grade: Grade
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelLatency, ...] = ()
     overhead_ms: float = 0.0
     level: float | None = None
     fallback: Fallback | None = None
+    notes: tuple[str, ...] = ()
     start: Start | None = None
 
     def __post_init__(self) -> None:
         # They repeat names from files.
         object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))
+        object.__setattr__(self, "notes", tuple(map(one_line, self.notes)))
 
     def __repr__(self) -> str:
-        return (
-            f"<Prediction {self.model} on {self.platform}: {milliseconds(self.latency_ms)} ms, {self._interval()} ms, "
-            f"{100 * self.coverage.share:.0f} % covered>"
-        )
+        found = f"{milliseconds(self.latency_ms)} ms, {self._interval()} ms, {self.grade}"
+        return f"<Prediction {self.model} on {self.platform}: {found}>"
 
     def _repr_html_(self) -> str:
         """Return a small table, which notebooks show."""
@@ -165,7 +205,7 @@ class Prediction:
             "platform": self.platform,
             "latency ms": milliseconds(self.latency_ms),
             f"{kind} interval ms": bounds,
-            "covered %": f"{100 * self.coverage.share:.1f}",
+            "grade": self.grade.in_words(),
         }
         heading = "".join(f"<th>{escape(name)}</th>" for name in row)
         cells = "".join(f"<td>{escape(text)}</td>" for text in row.values())
@@ -301,7 +341,9 @@ class Prediction:
                 "uncovered": list(self.coverage.uncovered),
                 "unknown": list(self.coverage.unknown),
             },
+            "grade": asdict(self.grade),
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
         }
         if self.fallback is not None:
             data["delegate"] = self.fallback.to_json()

@@ -255,7 +255,6 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
         "found": found,
         "memory": explanation.memory_line(),
         "kind": "uncalibrated" if found.level is None else f"{found.level:g} %",
-        "covered": 100 * found.coverage.share,
         "bar": {
             "at": 100 * found.latency_ms / longest_ms,
             "low": 100 * found.low_ms / longest_ms,

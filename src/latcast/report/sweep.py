@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, overload
@@ -111,6 +111,7 @@ class Sweep:
                     "high_ms": point.prediction.high_ms,
                     "level": point.prediction.level,
                     "coverage": {"share": point.prediction.coverage.share},
+                    "grade": asdict(point.prediction.grade),
                     "warnings": list(point.prediction.warnings),
                 }
                 for point in self.points

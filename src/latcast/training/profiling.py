@@ -210,7 +210,7 @@ def profile(
         >>> found.predictor
         <PlatformPredictor local/onnxruntime-.../cpu1/fp32>
         >>> latcast.predict("mobilenet_v2", on="local/onnxruntime")
-        <Prediction mobilenet_v2 on local/onnxruntime-...: ... ms, ... interval ... to ... ms, ... % covered>
+        <Prediction mobilenet_v2 on local/onnxruntime-...: ... ms, ... interval ... to ... ms, ...>
     """
     require("profiling", *LEARNING)
     from latcast.datasets.opening import default_store_path

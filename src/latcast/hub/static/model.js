@@ -197,11 +197,10 @@ function item(row, axis) {
   const [device, runtime, unit, precision] = row.platform.split("/");
   const about = [runtime, unit, precision, row.chip, origin(row)].filter(Boolean).join(" · ");
   const name = element("div", { className: "name" }, element("strong", {}, device), " ", element("span", { className: "tag" }, row.kind));
-  if (row.coverage.share < 0.9 || row.warnings.length) {
-    const tag = element("span", { className: "tag slow" }, "less sure");
-    tag.title = row.warnings[0] ?? `${(100 * row.coverage.share).toFixed(0)} % of it rests on what was learned`;
-    name.append(" ", tag);
-  }
+  const { word, expected_error_pct: error, why } = row.grade;
+  const grade = element("span", { className: word === "rough" ? "tag slow" : "tag" }, `${word}, ±${error.toFixed(error < 0.95 ? 1 : 0)} %`);
+  grade.title = [why, ...row.warnings].join("; ");
+  name.append(" ", grade);
   name.append(element("br"), element("small", {}, about));
   const figures = element("div", { className: "figures" });
   const level = row.level === null ? "uncalibrated" : `${row.level} %`;
