@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices
+from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices, with_added
 from latcast.llm.prices import Phase, Term
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, best_known, read_name, words_of_platform
+from latcast.predictors.prediction import Grade
 from latcast.records import UNIT_KINDS, UNSTATED, Platform, Unit, device_name
 from latcast.registry import is_pattern, matched
 
@@ -35,7 +37,7 @@ class LanguagePrediction:
         first_token_ms: From the prompt to the first token of the answer.
         answer_ms: From the prompt to the last token.
         memory_mb: Weights, cache and buffers at the end of the answer, in 10^6 bytes.
-        expected_error_pct, why: Mean error of such predictions of the decode speed, and what decides it.
+        grade: Mean error of such predictions of the decode speed, and what decides it.
         warnings: What the user should know, a sentence each.
         breakdown: Phase to milliseconds by quantity, of one token for ``decode`` and of the whole prompt for ``prefill``.
     """
@@ -57,18 +59,15 @@ class LanguagePrediction:
     answer_low_ms: float
     answer_high_ms: float
     memory_mb: float
-    expected_error_pct: float
-    why: str
+    grade: Grade
     warnings: tuple[str, ...] = ()
     breakdown: Mapping[Phase, Mapping[str, float]] | None = None
     level: float = LEVEL
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
-        found = {name: value for name, value in vars(self).items() if name not in ("expected_error_pct", "why", "breakdown")}
-        word = "good" if self.expected_error_pct <= 10 else "fair" if self.expected_error_pct <= 25 else "rough"
-        found["warnings"] = list(self.warnings)
-        found["grade"] = {"word": word, "expected_error_pct": self.expected_error_pct, "why": self.why}
+        found = {name: value for name, value in vars(self).items() if name != "breakdown"}
+        found |= {"warnings": list(self.warnings), "grade": vars(self.grade)}
         if self.breakdown is not None:
             found["breakdown"] = {phase: dict(parts) for phase, parts in self.breakdown.items()}
         return found
@@ -151,7 +150,7 @@ class _Forecast:
             *_around(1e3 * first, math.hypot(prompt_s * wide, token_s * wide_token) / first),
             *_around(1e3 * answer, math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer),
             memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
-            wider * width["decode"][1], why, warnings,
+            Grade.of(wider * width["decode"][1], why), warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 
@@ -190,12 +189,16 @@ def _in_ms(terms: Mapping[Term, float]) -> dict[str, float]:
 def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str], LearnedPrices]:
     """Return the ids of the platforms that a text means, and the prices that know them.
 
-    A platform id or a beginning of it, a pattern, or a device or chip in any spelling with what tells its platforms apart
-    ("s23 npu"): the best measured platform of each kind of unit. A chip on which nothing was measured is answered from its facts.
+    A file that ``latcast device add`` wrote, a platform id or a beginning of it, a pattern, or a device or chip in any spelling
+    with what tells its platforms apart ("s23 npu"): the best measured of each kind of unit. A chip on which nothing was measured
+    is answered from its facts.
 
     Raises:
         UnknownPlatformError: It means none, or the device was not measured on such a unit; the message says what there is.
     """
+    if text.endswith(".json") and Path(text).is_file():
+        added = read_prices(Path(text).read_text(encoding="utf-8"), text)
+        return sorted(added.machines), with_added(prices, added)
     known = sorted(prices.machines)
     if is_pattern(text):
         return matched(text, known, "platform of language models", "latcast platforms --llm"), prices

@@ -204,11 +204,15 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
 BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 """Peaks at which prices are expected as given: about those of a phone."""
 
-_NATIVE: Mapping[str, frozenset[str]] = {
-    "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
-    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+_HEXAGON = frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"})
+
+_NATIVE: Mapping[tuple[Phase, str], frozenset[str]] = {
+    ("decode", "npu-hexagon"): _HEXAGON,
+    ("prefill", "npu-hexagon"): _HEXAGON,
+    ("prefill", "gpu-opencl"): frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
 }
-"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU."""
+"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU. A token of a type that OpenCL
+lacks takes so long in passing between the two that the CPU's price says little."""
 
 
 def _family(tensor_type: str) -> str:
@@ -226,7 +230,7 @@ def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, 
     @cache
     def path(platform: str, term: Term) -> Path:
         machine = machines[platform]
-        name, native = term[0], _NATIVE.get(machine.kind)
+        name, native = term[0], _NATIVE.get((phase, machine.kind))
         typed = name == "multiply" or (name == "weights" and phase == "decode")
         if native is None or not typed or term[1] in native:
             return _path(phase, machine, term, typed)
