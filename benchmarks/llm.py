@@ -1,8 +1,8 @@
 """How well speeds of language models are predicted: lineages, quantisations and chips that training did not see, beside rivals.
 
 Rivals: bytes that a token reads over 0.55 of the peak bandwidth; llmfit's rule (the same with its own bytes where a GPU's
-bandwidth is known, else a constant of the unit over the parameters); a line in bytes (of prefill, in FLOPs) through what was measured
-there.
+bandwidth is known, else a constant of the unit over the parameters); a line in bytes (of prefill, in FLOPs) through what was
+measured there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ LLMFIT_SPEED = {"f16": 0.6, "bf16": 0.6, "q8": 0.8, "q6": 0.95, "q5": 1.0, "q4":
 
 LLMFIT_BYTES = {"f16": 2.0, "bf16": 2.0, "q8": 1.05, "q6": 0.8, "q5": 0.68, "q4": 0.58, "q3": 0.48, "q2": 0.37}
 
-FEWEST, FEWEST_FOR_A_LINE = 8, 3
+FEWEST, FEWEST_SHOWN, FEWEST_FOR_A_LINE = 8, 30, 3
+"""Predictions of a row, of a row that the documents show, and measurements of a line."""
 
 
 def llm(data: Data = PUBLISHED, ship: Annotated[bool, typer.Option(help="Write the prices that latcast ships.")] = False) -> None:
@@ -164,9 +165,9 @@ def speeds_table() -> str:
         return lambda row: "–" if row[name] is None else f"{row[name]:.0f}" if row[name] >= 20 else f"{row[name]:.1f}"
 
     return table(
-        kept("llm")["rows"],
+        [row for row in kept("llm")["rows"] if row["predictions"] >= FEWEST_SHOWN],
         {
-            "phase": "phase", "held out": "case", "platforms": "class", "predictions": "predictions",
+            "phase": "{phase}", "held out": "{case}", "platforms": "{class}", "predictions": "{predictions}",
             "MAPE %": percent("mape"),
             "±10 %": percent("within_10"), "covered by 90 % intervals": percent("coverage"),
             "bytes / bandwidth": percent("bandwidth"),
