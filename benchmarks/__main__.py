@@ -19,6 +19,8 @@ from benchmarks import (
     differences,
     documents,
     files,
+    grades,
+    language_models_here,
     lineages,
     llm,
     memory,
@@ -29,6 +31,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -39,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,
     "agreement": rule_agreement.agreement,
+    "language-models-here": language_models_here.language_models_here,
     "lineages": lineages.lineages,
     "llm": llm.llm,
     "speed": speed.speed,
@@ -51,7 +55,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decisions": decisions.decisions,
     "delegates": delegates.delegates,
     "files": files.files,
+    "grades": grades.grades,
     "start": start.start,
+    "sustained": sustained.sustained,
     "documents": documents.documents,
 }
 

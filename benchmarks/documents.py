@@ -28,6 +28,8 @@ from benchmarks import (
     delegates,
     devices,
     files,
+    grades,
+    language_models_here,
     lineages,
     memory,
     outsiders,
@@ -38,6 +40,7 @@ from benchmarks import (
     rule_agreement,
     speed,
     start,
+    sustained,
 )
 from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
@@ -265,6 +268,8 @@ MADE: Mapping[str, Callable[[], str]] = {
     "pool": lambda: pool.pool_table(whole=False),
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
+    "grades": grades.grades_table,
+    "language-models-here": language_models_here.here_table,
     "lineages": lineages.lineages_table,
     "agreement": lambda: rule_agreement.agreement_table(pairs=False),
     "outsiders": outsiders.mean_table,
@@ -277,7 +282,9 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "start-machine": start.machine_table,
     "start-phones": start.phones_table,
+    "sustained": sustained.sustained_table,
     "transfer": platforms.targets_table,
     "transfer-rivals": platforms.rivals_table,
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, cast, overload
 
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
@@ -73,8 +74,7 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
     """Return the platforms that a text means: one, or the best known of each kind of unit of a device or chip.
 
     Args:
-        text: A bundle's path, a platform id or a beginning of it, or a device or chip in any spelling with what else is known of
-            the platform in any order ("galaxy s10 gpu", "fp16 on RK3588"); see :mod:`latcast.predictors.platform_names`.
+        text: A bundle's path, a platform id or a beginning of it, or a device or chip; see :func:`meaning_of`.
         note: Told, in a sentence, what was taken where the text is not an id.
 
     Returns:
@@ -86,31 +86,69 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
     try:
         return [resolve_platform(text)]
     except UnknownPlatformError as problem:
-        known = platform_ids()
         if is_path_or_address(text) or text.partition("/")[0] == LOCAL:
             raise
-        from latcast.predictors.platform_names import best_known, read_name
-
-        named = read_name(text, known)
-        if named is None:
-            raise UnknownPlatformError(f"{problem}; {_nearest(text)}name a device or chip, its unit and runtime") from None
-        if named.platforms:
-            chosen = best_known(named, cards_of(named.platforms))
-            if note is not None and len(named.platforms) > 1:
-                each = " of each unit" if len(chosen) > 1 else ""
-                note(
-                    f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(chosen)}; "
-                    f"all: latcast platforms '{text}'"
-                )
-            return [resolve_platform(name) for name in chosen]
-        from latcast.devices.unmeasured import unmeasured_platforms
-
-        found = unmeasured_platforms(named, known)
-        if not found:
+        found = meaning_of(text, platform_ids(), cards_of)
+        if found is None:
+            raise UnknownPlatformError(f"{problem}; {what_to_name(text)}") from None
+        if not (found.taken or found.from_chip):
             raise
-        if note is not None and not named.is_id:
-            note(f"nothing was measured on '{text}'; answered from its chip: {', '.join(map(_id_of, found))}")
-        return [*found]
+        if note is not None and found.note:
+            note(found.note)
+        return [resolve_platform(name) for name in found.taken] or [*found.from_chip]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Platforms that a text means.
+
+    Attributes:
+        platforms: Ids of all known ones that it names.
+        taken: Of these the best known of each kind of unit.
+        from_chip: Where nothing was measured on the device, predictors of its units from what is known of its chip.
+        note: What was taken, in a sentence; empty where the text is the id of one platform, or names only one.
+    """
+
+    platforms: tuple[str, ...]
+    taken: tuple[str, ...]
+    from_chip: tuple[PlatformPredictor, ...]
+    note: str
+
+
+def meaning_of(
+    text: str, known: Sequence[str], cards: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
+) -> Meaning | None:
+    """Return what a text means: one platform, or the best known of each kind of unit of a device or chip.
+
+    Args:
+        text: A device or chip in any spelling, with what else is known of the platform in any order ("galaxy s10 gpu",
+            "fp16 on RK3588"), or a platform id; see :mod:`latcast.predictors.platform_names`.
+        known: Ids of the platforms among which it is looked for.
+        cards: Returns the cards of some of them by id.
+
+    Returns:
+        No platforms for the id of one that is not known; None where no device or chip is named.
+    """
+    from latcast.predictors.platform_names import best_known, read_name
+
+    named = read_name(text, known)
+    if named is None:
+        return None
+    if named.platforms:
+        taken, note = best_known(named, cards(named.platforms)), ""
+        if len(named.platforms) > 1:
+            each = " of each unit" if len(taken) > 1 else ""
+            note = (
+                f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(taken)}; "
+                f"all: latcast platforms '{text}'"
+            )
+        return Meaning(named.platforms, taken, (), note)
+    from latcast.devices.unmeasured import unmeasured_platforms
+
+    found = tuple(unmeasured_platforms(named, known))
+    ids = ", ".join(each.platform.id for each in found)
+    said = f"nothing was measured on '{text}'; answered from its chip: {ids}" if found and not named.is_id else ""
+    return Meaning((), (), found, said)
 
 
 def platforms_named(text: str) -> list[str]:
@@ -130,7 +168,7 @@ def platforms_named(text: str) -> list[str]:
 
         named = read_name(text, known)
         if named is None:
-            raise UnknownPlatformError(f"no platform of '{text}' is known; {_nearest(text)}all: latcast platforms")
+            raise UnknownPlatformError(f"no platform of '{text}' is known; {what_to_name(text)}; all: latcast platforms")
         if not named.platforms:
             raise UnknownPlatformError(
                 f"nothing was measured on '{text}'; its chip answers: latcast predict MODEL --on '{text}'; "
@@ -140,12 +178,13 @@ def platforms_named(text: str) -> list[str]:
     return found
 
 
-def _nearest(text: str) -> str:
-    """Return the part of a message that lists the names most like a text; empty where there are none."""
+def what_to_name(text: str) -> str:
+    """Return the end of a message about a text that names no device: what it is most like, and what to name instead."""
     from latcast.devices.device_search import nearest_known
 
     near = nearest_known(text)
-    return f"nearest devices and chips: {', '.join(near)}; " if near else ""
+    nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
+    return f"{nearest}name a device or chip, its unit and runtime"
 
 
 def _id_of(found: Path | PooledPlatform | PlatformPredictor) -> str:

@@ -18,6 +18,13 @@ from tests.llm.test_onnx_folder import write_folder
 
 pytestmark = pytest.mark.slow
 
+KEYS = (
+    "general.architecture", "general.file_type", "split.count", "llama.block_count", "llama.nextn_predict_layers",
+    "llama.embedding_length", "llama.context_length", "llama.attention.head_count", "llama.attention.head_count_kv",
+    "llama.attention.key_length", "llama.attention.sliding_window", "llama.attention.sliding_window_pattern",
+    "llama.attention.kv_lora_rank", "llama.attention.shared_kv_layers", "llama.rope.dimension_count",
+)  # fmt: skip
+
 
 def counted(text: str, quantisation: str = "") -> None:
     model = read_language_model(text, quantisation)
@@ -36,8 +43,14 @@ def test_gguf_headers(tmp_path: Path) -> None:
     def cases() -> Iterator[bytes]:
         while True:
             data = chance.choice(seeds)
-            if chance.random() < 0.5:
+            if chance.random() < 0.4:
                 yield mutated(data, chance)
+                continue
+            if chance.random() < 0.4:  # a value of another kind
+                odd = chance.choice(
+                    [0, 1, 2**32 - 1, True, -0.5, float("nan"), "x", "\x1b[2J", [0], [2, 2], [1.5], ["x"], [True, False]]
+                )
+                yield llama(layers=1, **{chance.choice(KEYS): odd})
                 continue
             changed = bytearray(data)  # a number where a number may be
             place = chance.randrange(len(data) - 8)

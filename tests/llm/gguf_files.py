@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from latcast.llm.tensor_types import GGML_TYPES
@@ -65,3 +67,19 @@ def llama(layers: int = 2, kind: str | int = "q4_0", tied: bool = True, tokens: 
     if not tied:
         tensors.append(("output.weight", (64, 100), "q8_0"))
     return gguf(values, tensors)
+
+
+def real_header(name: str) -> bytes:
+    """Return the header that llama.cpp's converter writes for a model of headers.json, all matrices of Q8_0."""
+    facts = json.loads((Path(__file__).parent / "headers.json").read_text())
+    architecture, hidden = facts[name]["architecture"], facts[name]["values"]["embedding_length"]
+    unquantised = (*facts[name]["norms"], "ffn_gate_inp", "ssm_beta", "ssm_alpha", "ssm_conv1d")
+    tables = ("token_embd",) if facts[name]["tied"] else ("token_embd", "output")
+    tensors = [(f"{table}.weight", (hidden, facts[name]["vocabulary"]), "q8_0") for table in tables]
+    for number, parts in enumerate(facts[name]["layers"]):
+        sizes = dict.fromkeys(facts[name]["norms"], (hidden,))
+        for part in parts:
+            sizes |= facts[name]["parts"][part]
+        tensors += ((f"blk.{number}.{key}.weight", size, "f32" if key in unquantised else "q8_0") for key, size in sizes.items())
+    values = {f"{architecture}.{key}": value for key, value in facts[name]["values"].items()}
+    return gguf({"general.architecture": architecture, **values}, tensors)

@@ -30,9 +30,16 @@ def test_a_tied_head_is_used_and_not_stored() -> None:
     assert [(each.stored, each.used) for each in model.matrices if each.role == "output"] == [(0, 1)]
 
 
-def test_sliding_layers_see_their_window() -> None:
-    kinds = ["sliding_attention", "full_attention"] * 2
-    model = read_configuration({**LLAMA, "layer_types": kinds, "sliding_window": 16}, "x")
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"layer_types": ["sliding_attention", "full_attention"] * 2},
+        {"sliding_window_pattern": 2},
+        {"sliding_window_pattern": "LG"},
+    ],
+)
+def test_sliding_layers_see_their_window(stated: Mapping[str, Any]) -> None:
+    model = read_configuration({**LLAMA, **stated, "sliding_window": 16}, "x")
     assert sorted((each.layers, each.window or 0) for each in model.attention) == [(2, 0), (2, 16)]
 
 
@@ -83,6 +90,8 @@ def test_an_unknown_model_type_is_noted() -> None:
         ),
         ({"layer_types": ["mystery"] * 4}, "found a layer of type 'mystery'"),
         ({"layer_types": ["full_attention"] * 2}, "found the types of 2 layers, expected those of 4"),
+        ({"intermediate_size": [96, "x"]}, "found 2 values of intermediate_size, expected 4 sizes"),
+        ({"num_kv_shared_layers": 5}, "num_kv_shared_layers = 5, expected a whole number from 0 to 4"),
         ({"num_experts": 4, "num_experts_per_tok": 8}, "found 8 experts for each token of 4"),
     ],
 )
@@ -107,6 +116,10 @@ def test_a_folder_of_other_things_is_no_language_model(tmp_path: Path) -> None:
     assert not is_language_model(str(tmp_path / "model.onnx"))
     with pytest.raises(ModelError, match="found no language model"):
         read_language_model(str(tmp_path / "model.onnx"))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2}))
+    assert not is_language_model(str(tmp_path))
+    assert not is_language_model("x" * 5000)
+    assert not is_language_model("\x00")
 
 
 @pytest.mark.parametrize(

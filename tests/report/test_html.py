@@ -127,6 +127,17 @@ def test_a_report_shows_platforms_hints_and_kernels() -> None:
     assert text.count("(90 %)") == 4  # of each platform in the summary and at its own place
 
 
+def test_the_fastest_platform_is_first_and_the_axis_has_numbers() -> None:
+    found = [Explanation(replace(prediction(kernel("", ms)), platform=f"p{ms:g}"), (), 0, build(model("resnet18")), MEMORY)
+             for ms in (30.0, 2.0, 7.0)]  # fmt: skip
+
+    text = rendered(found)
+
+    assert re.findall(r"<summary><h2>(p\d+)", text) == ["p2", "p7", "p30"]
+    ticks = text.partition('class="ticks"')[2].partition("</div>")[0]
+    assert re.findall(r">([^<]+)</span>", ticks) == ["2 ms", "3", "5", "7", "10", "15", "20", "30"]
+
+
 def test_names_in_a_report_are_escaped() -> None:
     evil = "<script>alert('x')</script>&\"'"
     found = replace(prediction(kernel(evil, 1.0, kernel_type=evil), name=evil), platform=evil, warnings=(evil,))

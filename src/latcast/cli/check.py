@@ -26,6 +26,11 @@ def check(
     max_memory_mb: Annotated[
         float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
     ] = None,
+    min_decode: options.MinDecode = None,
+    max_ttft: options.MaxFirstToken = "",
+    max_memory: options.MaxMemory = "",
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
     start: Annotated[bool, Option("--start", help="Let --max-ms limit the time until the first answer.")] = False,
     fail_above: Annotated[
         float | None,
@@ -61,7 +66,19 @@ def check(
       latcast check model.onnx --budget latcast.toml
       latcast check new.onnx --against old.onnx --max-growth 5% --on pixel4/tflite-2.10/gpu/fp16
       latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
+      latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
+    models, language = options.split_models(models)
+    if language:
+        if models or not on or not (min_decode or max_ttft or max_memory):
+            raise typer.BadParameter(
+                "language models need --on and --min-decode, --max-ttft or --max-memory, and no networks beside"
+            )
+        from latcast.cli import language_models
+
+        limits = language_models.limits_of(min_decode, max_ttft, max_memory)
+        language_models.check(language, on, limits, (prompt, generate), as_json=as_json or form == "json")
+        return
     from latcast.report.check import check as checked
 
     limited = any(each is not None for each in (max_ms, min_fps, max_memory_mb))

@@ -105,18 +105,18 @@ class _Decoder:
         values = configuration
         while part := next((each for each in _TEXT_PARTS if isinstance(values.get(each), dict)), None):
             values = {"tie_word_embeddings": values.get("tie_word_embeddings"), **values[part]}
-        self.facts = facts = Facts(values, name)
         family = values.get("model_type")
         if not isinstance(family, str):
             raise ModelError(f"{name}: found no model_type, expected the config.json of a decoder")
+        self.family = family = family.removesuffix("_text")
+        self.known = architectures().get(family, {})
+        self.facts = facts = Facts({**self.known.get("defaults", {}), **values}, name)
         classes = facts.items("architectures")
         generates = not classes or any(re.search("CausalLM|ConditionalGeneration|LMHead", str(each)) for each in classes)
         if facts.flag("is_encoder_decoder") or not (generates or family in architectures()):
             raise ModelError(f"{name}: found {classes[0] if classes else 'an encoder'}, expected the config.json of a decoder")
-        self.family = family = family.removesuffix("_text")
         self.layers = facts.size("num_hidden_layers", "n_layer", "num_layers", "n_layers", most=MOST_LAYERS)
         self.hidden = facts.size("hidden_size", "n_embd", "d_model", "dim")
-        self.known = architectures().get(family, {})
         self.gated = self.known.get("gated", True)
         self.notes = (
             []
@@ -127,7 +127,7 @@ class _Decoder:
         self.attention: list[AttentionLayers] = []
         self.recurrent: list[RecurrentLayers] = []
         self.kinds = self._layer_kinds()
-        self.sharing = facts.number("num_kv_shared_layers", default=0)
+        self.sharing = facts.number("num_kv_shared_layers", default=0, most=self.layers)
 
     def model(self) -> LanguageModel:
         facts, hidden = self.facts, self.hidden
@@ -178,11 +178,12 @@ class _Decoder:
             return [mixer] * layers
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
             stated: Sequence[Any] = ["mamba2" if sign == "M" else "full" if sign == "*" else "none" for sign in pattern]
+        elif isinstance(pattern := facts.values.get("sliding_window_pattern"), str) and pattern:  # EXAONE's "LLLG"
+            stated = ["full" if pattern[layer % len(pattern)] == "G" else "sliding" for layer in range(layers)]
         elif stated := facts.items("layer_types", "layers_block_type"):
             words = {**_LAYER_TYPES, "mamba": state}
-            unknown = next((each for each in stated if not isinstance(each, str) or each not in words), None)
-            if unknown is not None:
-                raise ModelError(f"{facts.name}: found a layer of type '{unknown}', expected one of {', '.join(words)}")
+            if unknown := [each for each in stated if not isinstance(each, str) or each not in words]:
+                raise ModelError(f"{facts.name}: found a layer of type '{unknown[0]}', expected one of {', '.join(words)}")
             stated = [words[each] for each in stated]
         elif full := facts.items("full_attn_idxs"):
             stated = ["full" if layer in full else "short_convolution" for layer in range(layers)]
@@ -301,7 +302,7 @@ class _Decoder:
 
     def _add_feed_forward(self) -> int:
         """Add the feed-forward parts; return in how many layers tokens are routed to experts."""
-        facts, hidden, family = self.facts, self.hidden, self.family
+        facts = self.facts
         if self.known.get("mixer", "").startswith("mamba"):
             return 0
         experts = facts.number("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", default=0)
@@ -309,33 +310,31 @@ class _Decoder:
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
             layers = pattern.count("-") + pattern.count("E")
         sparse = self._expert_layers(layers) if experts else 0
-        parallel = family == "gemma4" and bool(sparse)
-        if dense := layers if parallel else layers - sparse:
-            stated = facts.items("intermediate_size")
-            widths = (
-                Counter(each for each in stated if type(each) is int and 0 < each <= MOST_SIZE)
-                if stated
-                else Counter(
-                    {
-                        facts.size(
-                            "intermediate_size_mlp",
-                            "intermediate_size",
-                            "n_inner",
-                            "ffn_hidden_size",
-                            "ffn_dim",
-                            default=4 * hidden if not self.gated else None,
-                        ): dense
-                    }
-                )
-            )
-            if facts.flag("use_double_wide_mlp") and self.sharing:
-                (width, _), *_ = widths.items()
-                widths = Counter({width: dense - self.sharing, 2 * width: self.sharing})
-            for width, count in widths.items():
+        if not 0 <= sparse <= layers:
+            raise ModelError(f"{facts.name}: found {sparse} layers with experts, expected at most the {layers} that there are")
+        if dense := layers if self.family == "gemma4" else layers - sparse:  # Gemma 4 has both, side by side
+            for width, count in self._widths(dense).items():
                 self._add_dense(width, count)
         if sparse:
             self._add_experts(experts, sparse)
         return sparse
+
+    def _widths(self, layers: int) -> Mapping[int, int]:
+        """Return how many of the dense layers have which width.
+
+        Raises:
+            ModelError: A list of widths is not one of a size for each layer.
+        """
+        facts = self.facts
+        if stated := facts.items("intermediate_size"):
+            if len(stated) != self.layers or not all(type(each) is int and 0 < each <= MOST_SIZE for each in stated):
+                raise ModelError(f"{facts.name}: found {len(stated)} values of intermediate_size, expected {self.layers} sizes")
+            return Counter(stated)
+        keys = ("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
+        width = facts.size(*keys, default=None if self.gated else 4 * self.hidden)
+        if facts.flag("use_double_wide_mlp") and self.sharing:
+            return {width: layers - self.sharing, 2 * width: self.sharing}
+        return {width: layers}
 
     def _add_prediction_layers(self, layers: int) -> None:
         """Add layers that predict further tokens: stored as the last layer is, and not used by a token."""

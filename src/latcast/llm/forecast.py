@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class LanguagePrediction:
         first_token_ms: From the prompt to the first token of the answer.
         answer_ms: From the prompt to the last token.
         memory_mb: Weights, cache and buffers at the end of the answer, in 10^6 bytes.
-        grade: Mean error of such predictions of the decode speed, and what decides it.
+        grade: The error to expect of the decode speed, and why.
         warnings: What the user should know, a sentence each.
         breakdown: Phase to milliseconds by quantity, of one token for ``decode`` and of the whole prompt for ``prefill``.
     """
@@ -67,7 +67,8 @@ class LanguagePrediction:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
         found = {name: value for name, value in vars(self).items() if name != "breakdown"}
-        found |= {"warnings": list(self.warnings), "grade": vars(self.grade)}
+        found["warnings"] = list(self.warnings)
+        found["grade"] = asdict(self.grade)
         if self.breakdown is not None:
             found["breakdown"] = {phase: dict(parts) for phase, parts in self.breakdown.items()}
         return found

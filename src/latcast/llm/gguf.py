@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from latcast.errors import ModelError
 from latcast.llm.configuration import MOST_LAYERS, architectures
-from latcast.llm.decoder import AttentionLayers, LanguageModel, Matrix, RecurrentLayers, Role
-from latcast.llm.tensor_types import GGML_TYPES
+from latcast.llm.decoder import LOOKED_UP, AttentionLayers, LanguageModel, Matrix, RecurrentLayers, Role
+from latcast.llm.tensor_types import FILE_TYPES, GGML_TYPES
 from latcast.reading import require_regular
 
 MOST_HEADER_BYTES = 96_000_000
@@ -28,32 +28,11 @@ MOST_KEYS, MOST_TENSORS, MOST_ITEMS, MOST_KEPT_ITEMS, MOST_FILES = 4_096, 65_536
 
 MOST_TEXT_BYTES, MOST_WEIGHTS = 65_536, 2**48
 
-_NUMBERS: Mapping[int, str] = {
-    0: "<B",
-    1: "<b",
-    2: "<H",
-    3: "<h",
-    4: "<I",
-    5: "<i",
-    6: "<f",
-    7: "<?",
-    10: "<Q",
-    11: "<q",
-    12: "<d",
-}
+_NUMBERS: Mapping[int, str] = dict(zip((*range(8), 10, 11, 12), (f"<{code}" for code in "BbHhIif?Qqd"), strict=True))
+"""Codes of :mod:`struct` by type of value."""
+
 _TEXT, _LIST = 8, 9
 _LENGTH = struct.Struct("<Q")
-
-_FILE_TYPES: Mapping[int, str] = dict(
-    enumerate(
-        re.findall(
-            r"\S+",
-            """f32 f16 q4_0 q4_1 - - - q8_0 q5_0 q5_1 q2_k q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m q6_k iq2_xxs iq2_xs
-            q2_k_s iq3_xs iq3_xxs iq1_s iq4_nl iq3_s iq3_m iq2_s iq2_m iq4_xs iq1_m bf16 - - - tq1_0 tq2_0 mxfp4""",
-        )
-    )
-)
-"""Recipes by ``general.file_type`` (``llama_ftype``)."""
 
 _ROLES: tuple[tuple[str, Role], ...] = (
     (r"token_embd", "embedding"), (r"per_layer_token_embd", "layer_embedding"), (r"output", "output"),
@@ -66,6 +45,8 @@ _ROLES: tuple[tuple[str, Role], ...] = (
     (r"channel_mix_(key|receptance)", "up"), (r"channel_mix_value", "down"), (r"inp_gate|proj|nextn\.eh_proj", "projection"),
 )  # fmt: skip
 """Roles by the name of a tensor without its layer and ``.weight``; experts have a copy each in a third dimension."""
+
+_TABLES = ("rope_", "position_embd", "token_types")
 
 
 class _Tensor(NamedTuple):
@@ -227,9 +208,8 @@ class _Decoder:
             raise ModelError(f"{name}: found no 'general.architecture', expected the name of a decoder's")
         self.architecture = architecture
         self.hidden = self.number("embedding_length", least=1)
-        self.layers = self.number("block_count", least=1, most=MOST_LAYERS) - self.number(
-            "nextn_predict_layers", 0, most=MOST_LAYERS
-        )
+        blocks = self.number("block_count", least=1, most=MOST_LAYERS)
+        self.layers = blocks - self.number("nextn_predict_layers", 0, most=blocks - 1)
         self.notes: list[str] = []
         self.by_layer: dict[int, set[str]] = defaultdict(set)
         self.matrices: dict[tuple[Role, int, int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -278,12 +258,12 @@ class _Decoder:
         role: Role = next((role for pattern, role in _ROLES if re.fullmatch(pattern, stem)), "other")
         copies = rest[1] if role.startswith("expert_") and len(rest) > 1 else 1
         rows = prod(rest) // copies
-        used = 1.0 if layer >= 0 or role == "output" else 0.0
+        used = float(role not in LOOKED_UP and not stem.startswith(_TABLES))
         if role.startswith("expert_"):
             used = float(self.number("expert_used_count", least=1))
             if used > copies:
                 raise ModelError(f"{self.name}: found {used:g} experts for each token of {copies}, expected at most all")
-        if layer >= self.layers or stem.startswith("rope_"):
+        if layer >= self.layers:  # which predict further tokens
             used = 0.0
         counted = self.matrices[role, rows, columns, kind]
         counted[0] += copies
@@ -297,7 +277,7 @@ class _Decoder:
         known = {entry.get("gguf", kind.replace("_", "")): entry for kind, entry in architectures().items()}
         if self.architecture not in known:
             self._note(f"the architecture '{self.architecture}' is not known: what a token reads is counted from the tensors")
-        facts = known.get(self.architecture, {})
+        facts, file_type = known.get(self.architecture, {}), self.values.get("general.file_type")
         embeddings = [key for key in self.matrices if key[0] == "embedding"]
         if not embeddings:
             raise ModelError(
@@ -322,7 +302,7 @@ class _Decoder:
             expert_layers=sum("ffn_gate_inp" in names for layer, names in self.by_layer.items() if layer < self.layers),
             vectors=self.vectors,
             vector_parameters=self.vector_parameters,
-            quantisation=_FILE_TYPES.get(self.values.get("general.file_type", -1), "-").replace("-", ""),
+            quantisation=FILE_TYPES.get(file_type, "") if type(file_type) is int else "",
             file_bytes=round(self.file_bytes),
             notes=tuple(self.notes),
         )
@@ -332,34 +312,29 @@ class _Decoder:
         with_attention = [layer for layer in range(self.layers) if "attn_output" in self.by_layer[layer]]
         if not with_attention:
             return ()
-        heads, size = self.number("attention.head_count", least=1), 0
+        heads = self.number("attention.head_count", least=1)
         if rank := self.number("attention.kv_lora_rank", 0):
             return (AttentionLayers(len(with_attention), heads, 1, rank + self.number("rope.dimension_count", 64), 0),)
         size = self.number("attention.key_length", max(1, self.hidden // heads), least=1)
-        value_size = self.number("attention.value_length", size, least=1)
+        sizes = {"key": size, "value": self.number("attention.value_length", size, least=1)}
         window = self.number("attention.sliding_window", 0) or None
         every, stated = facts.get("full_attention_every", 1 if facts else 0), self.value("attention.sliding_window_pattern")
         groups, sharing = self.value("attention.head_count_kv"), self.number("attention.shared_kv_layers", 0)
         found: dict[tuple[int, int, int, int | None], list[int]] = defaultdict(lambda: [0, 0])
         for layer in with_attention:
-            slides = window is not None and "mixer_between" not in facts
             if isinstance(stated, list) and layer < len(stated):
-                slides = slides and bool(stated[layer])
+                slides = bool(stated[layer])
             else:
                 period = stated if type(stated) is int else every
-                slides = slides and period > 1 and layer % period != period - 1
+                slides = period > 1 and layer % period != period - 1 and "mixer_between" not in facts
+            slides = slides and window is not None
             group = groups[layer] if isinstance(groups, list) and layer < len(groups) else groups
             if group is None:
                 group = heads
             if type(group) is not int or not 0 < group <= heads:
                 raise ModelError(f"{self.name}: found {str(group)[:60]} key and value heads of {heads}, expected at most all")
-            key_size = self.number("attention.key_length_swa", size) if slides else size
-            counted = found[
-                group,
-                key_size,
-                self.number("attention.value_length_swa", value_size) if slides else value_size,
-                window if slides else None,
-            ]
+            key, value = (self.number(f"attention.{part}_length_swa", own) if slides else own for part, own in sizes.items())
+            counted = found[group, key, value, window if slides else None]
             counted[0] += 1
             counted[1] += layer < self.layers - sharing
         return tuple(

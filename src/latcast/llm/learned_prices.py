@@ -44,8 +44,8 @@ class LearnedPrices:
         machines: Platform id to what is known of it.
         prices: Phase to its price list.
         pairs: Platform id to the (model, quantisation) pairs measured there.
-        widths: Phase, situation (``familiar``... or ``3 pairs``) and kind of platform to the half-width, of log speeds, that held
-            90 % of held-out predictions, and to their mean error in percent.
+        widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
+            speeds, that held 90 % of held-out predictions, and to their mean error in percent.
         memory_mb: Kind of platform to megabytes beside the model.
         card: Sources, licences and held-out figures.
     """
@@ -92,6 +92,8 @@ class LearnedPrices:
         def of(row: str) -> tuple[float, float]:
             return table[row].get(kind, table[row][ALL_KINDS])
 
+        if platform in table.get(situation, {}):
+            return table[situation][platform]
         found, pairs = of(situation), self.pairs.get(platform, 0)
         counts = sorted(int(row.split()[0]) for row in table if row.endswith(" pairs"))
         if pairs >= _MANY_PAIRS or not counts:
@@ -229,7 +231,11 @@ def with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
         )
         for phase in PHASES
     }
-    return replace(known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs})
+    widths = {
+        phase: {row: {**kinds, **added.widths[phase].get(row, {})} for row, kinds in known.widths[phase].items()}
+        for phase in PHASES
+    }
+    return replace(known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs}, widths=widths)
 
 
 def written(prices: LearnedPrices) -> str:
@@ -254,7 +260,10 @@ def save_added(prices: LearnedPrices, platform: str, file: Path | None = None) -
         machines={platform: prices.machines[platform]},
         prices=own,
         pairs={platform: prices.pairs[platform]},
-        widths={},
+        widths={
+            phase: {row: {platform: kinds[platform]} for row, kinds in rows.items() if platform in kinds}
+            for phase, rows in prices.widths.items()
+        },
         card={},
     )
     file = file or made(added_folder()) / f"{device_name(platform.replace('/', '-'))}.json"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,13 @@ def is_language_model(text: str) -> bool:
     """Return whether a text means a language model: a file or folder of one, or the name of one."""
     path, _ = _path_and_quantisation(text)
     if path is not None:
-        return _kind_of(path) != ""
+        kind = _kind_of(path)
+        if kind != "config.json" or path.is_file():
+            return kind != ""
+        try:  # the folder of another network may have a config.json too
+            return bool(_read_path(path, ""))
+        except ModelError:
+            return False
     return text.lower().endswith(".gguf") or _named(text) is not None
 
 
@@ -67,12 +74,10 @@ def named_models() -> tuple[str, ...]:
 
 def _path_and_quantisation(text: str) -> tuple[Path | None, str]:
     """Return the existing path that a text begins with, and the quantisation behind its colon; None for no path."""
-    if "\x00" in text or len(text) > 4000:
-        return None, ""
-    if Path(text).exists():
+    if os.path.exists(text):  # of which an impossible path is none
         return Path(text), ""
-    front, colon, suffix = text.rpartition(":")
-    return (Path(front), suffix) if colon and Path(front).exists() else (None, "")
+    front, _, suffix = text.rpartition(":")
+    return (Path(front), suffix) if front and os.path.exists(front) else (None, "")
 
 
 def _kind_of(path: Path) -> str:
@@ -124,7 +129,7 @@ def _named_model(name: str) -> LanguageModel:
     return read_configuration(facts, name)
 
 
-@cache
+@lru_cache(4096)
 def _named(text: str) -> tuple[str, str] | None:
     """Return the named model and the quantisation that a text means; None where it names no model."""
     front, colon, suffix = text.rpartition(":")

@@ -10,108 +10,39 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from types import MappingProxyType
+from importlib.resources import files
+from typing import Any
 
 from latcast.errors import ModelError
 from latcast.llm.decoder import EXPERTS, LanguageModel, Matrix, Role
+from latcast.reading import parse_json
 from latcast.registry import nearest_names
 
-GGML_TYPES: Mapping[int, tuple[str, int, int]] = MappingProxyType({
-    0: ("f32", 1, 4), 1: ("f16", 1, 2), 2: ("q4_0", 32, 18), 3: ("q4_1", 32, 20), 6: ("q5_0", 32, 22), 7: ("q5_1", 32, 24),
-    8: ("q8_0", 32, 34), 9: ("q8_1", 32, 36), 10: ("q2_k", 256, 84), 11: ("q3_k", 256, 110), 12: ("q4_k", 256, 144),
-    13: ("q5_k", 256, 176), 14: ("q6_k", 256, 210), 15: ("q8_k", 256, 292), 16: ("iq2_xxs", 256, 66), 17: ("iq2_xs", 256, 74),
-    18: ("iq3_xxs", 256, 98), 19: ("iq1_s", 256, 50), 20: ("iq4_nl", 32, 18), 21: ("iq3_s", 256, 110), 22: ("iq2_s", 256, 82),
-    23: ("iq4_xs", 256, 136), 24: ("i8", 1, 1), 25: ("i16", 1, 2), 26: ("i32", 1, 4), 27: ("i64", 1, 8), 28: ("f64", 1, 8),
-    29: ("iq1_m", 256, 56), 30: ("bf16", 1, 2), 34: ("tq1_0", 256, 54), 35: ("tq2_0", 256, 66), 39: ("mxfp4", 32, 17),
-    40: ("nvfp4", 64, 36),
-})  # fmt: skip
-"""By number: name, weights in a block, bytes of a block (``ggml.h``)."""
+_FACTS: Mapping[str, Any] = parse_json(
+    files("latcast.llm").joinpath("tensor_types.json").read_text(encoding="utf-8"), "tensor_types.json", error=ModelError
+)
+"""Types, recipes and spellings; see the file's note."""
+
+GGML_TYPES: Mapping[int, tuple[str, int, int]] = {int(number): tuple(facts) for number, facts in _FACTS["types"].items()}
+"""By number: name, weights in a block, bytes of a block."""
+
+FILE_TYPES: Mapping[int, str] = {int(number): recipe for number, recipe in _FACTS["file_types"].items()}
+"""Recipes by GGUF's ``general.file_type``."""
 
 _BLOCKS: Mapping[str, tuple[int, int]] = {name: (weights, size) for name, weights, size in GGML_TYPES.values()}
 
-_FALLBACKS: Mapping[str, str] = MappingProxyType({
-    **dict.fromkeys(("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs", "q2_k", "q3_k"), "iq4_nl"),
-    "tq1_0": "q4_0", "tq2_0": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
-})  # fmt: skip
-"""Types of 32 weights a block, taken where a row is no multiple of 256."""
-
-_RECIPES_TEXT = """
-    q2_k      q2_k     value=grouped:q4_k,q3_k down=q3_k attention_output=q3_k recurrent_output=q4_k
-    q2_k_s    q2_k     value=grouped:q4_k down=eighth:q4_k
-    q3_k_s    q3_k
-    q3_k_m    q3_k     value=two:q5_k,q4_k down=sixteenth:q5_k,q4_k attention_output=q4_k recurrent_output=q4_k
-    q3_k_l    q3_k     value=q5_k down=q5_k attention_output=q5_k recurrent_output=q5_k
-    q4_0      q4_0
-    q4_1      q4_1
-    q5_0      q5_0
-    q5_1      q5_1
-    q4_k_s    q4_k     value=four:q5_k down=eighth:q5_k recurrent_output=q5_k
-    q4_k_m    q4_k     value=more:q6_k down=more:q6_k query_key_value=q5_k recurrent_output=q5_k
-    q5_k_s    q5_k
-    q5_k_m    q5_k     value=more:q6_k down=more:q6_k query_key_value=q6_k recurrent_output=q6_k
-    q6_k      q6_k     recurrent_output=q8_0
-    q8_0      q8_0     output=q8_0
-    iq1_s     iq1_s    value=grouped:q4_k,q2_k down=eighth:q2_k attention_output=iq2_xxs output=q5_k embedding=q2_k
-    iq1_m     iq1_m    value=grouped:q4_k,q2_k down=eighth:q2_k attention_output=iq2_xxs output=q5_k embedding=q2_k
-    iq2_xxs   iq2_xxs  value=grouped:q4_k,q2_k down=eighth:q2_k output=q5_k embedding=q2_k
-    iq2_xs    iq2_xs   value=grouped:q4_k,q2_k down=eighth:q2_k output=q5_k embedding=q2_k
-    iq2_s     iq2_xs   value=grouped:q4_k,iq3_s down=eighth:iq3_s attention_output=iq3_s output=q5_k embedding=iq3_s
-    iq2_m     iq2_s    value=grouped:q4_k,iq3_s down=eighth:iq3_s attention_output=iq3_s output=q5_k embedding=iq3_s
-    iq3_xxs   iq3_xxs  value=grouped:q4_k query=iq2_s key=iq2_s attention_output=iq3_s output=q5_k embedding=iq3_s
-    iq3_xs    iq3_s    value=grouped:q4_k query=iq3_xxs key=iq3_xxs gate=middle:iq3_xxs up=middle:iq3_xxs
-    iq3_s     iq3_s    value=grouped:q4_k
-    iq3_m     iq3_s    value=q4_k query_key_value=q4_k down=eighth:q4_k attention_output=q4_k
-    iq4_xs    iq4_xs   value=grouped:q5_k
-    iq4_nl    iq4_nl   value=grouped:q5_k
-    tq1_0     tq1_0    embedding=q4_k
-    tq2_0     tq2_0    embedding=q4_k
-    mxfp4     q8_0     expert_gate=mxfp4 expert_up=mxfp4 expert_down=mxfp4 output=q8_0
-    f32       f32      output=f32
-    f16       f16      output=f16
-    bf16      bf16     output=bf16
-    q2_k_l    @q2_k    output=q8_0 embedding=q8_0
-    q3_k_xl   @q3_k_l  output=q8_0 embedding=q8_0
-    q4_k_l    @q4_k_m  output=q8_0 embedding=q8_0
-    q5_k_l    @q5_k_m  output=q8_0 embedding=q8_0
-    q6_k_l    @q6_k    output=q8_0 embedding=q8_0
-    q4_k_xl   @q4_k_m
-    q5_k_xl   @q5_k_m
-    q6_k_xl   @q6_k    output=q8_0 embedding=q8_0 value=q8_0 query_key_value=q8_0 down=more:q8_0
-    q8_k_xl   q8_0     output=f16 embedding=f16 layer_embedding=q8_0 value=f16 recurrent=f16 recurrent_output=f16
-    mlx-3bit  mlx3     output=mlx3
-    mlx-4bit  mlx4     output=mlx4
-    mlx-5bit  mlx5     output=mlx5
-    mlx-6bit  mlx6     output=mlx6
-    mlx-8bit  mlx8     output=mlx8
-    int4      int4_g128  output=int8 embedding=int8
-    int8      int8       output=int8
-    w4a16     int4       output=int8 embedding=f16
-    w8a16     int8       output=int8 embedding=f16
-    w8a8      int8       output=int8 embedding=f16
-    gptq      int4_g128  output=f16 embedding=f16
-    awq       int4_g128  output=f16 embedding=f16
-    onnx-int4 int4_g32   output=int4_g32 embedding=f16
-"""
-"""Name, type of most matrices, and rules by role: a type, or conditions on the layer with a type each, of which the first that
-holds counts. The head is Q6_K where nothing is said, and a tied embedding has its type. With ``@`` a recipe adds to another."""
-
 
 def _parsed_recipes() -> Mapping[str, tuple[str, Mapping[str, str]]]:
+    """Return, by name, the type of most matrices and the rules by role."""
     found: dict[str, tuple[str, Mapping[str, str]]] = {}
-    for line in _RECIPES_TEXT.strip().split("\n"):
-        name, base, *rules = line.split()
+    for name, text in _FACTS["recipes"].items():
+        base, *rules = text.split()
         base, inherited = found[base[1:]] if base.startswith("@") else (base, {})
         found[name] = (base, {**inherited, **dict(rule.split("=") for rule in rules)})
     return found
 
 
 _RECIPES = _parsed_recipes()
-
-_SPELLINGS: Mapping[str, str] = MappingProxyType({
-    "fp16": "f16", "fp32": "f32", "4bit": "mlx-4bit", "8bit": "mlx-8bit", "mlx4": "mlx-4bit", "mlx8": "mlx-8bit", "w4": "w4a16",
-    "int4_mixed": "int4", "int4_sym": "int4", "int8_cw": "int8", "mxfp4_moe": "mxfp4", "q3_k": "q3_k_m", "q4_k": "q4_k_m",
-    "q5_k": "q5_k_m",
-})  # fmt: skip
 
 _GROUPED = re.compile(r"(w4a16|w8a8|int4|int8)_g(\d{2,4})")
 _LADDER = ("iq1_s", "iq2_xxs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs", "q5_k", "q6_k", "q8_0")
@@ -157,13 +88,13 @@ def recipe_named(quantisation: str) -> str:
     text = re.sub(r"_(small|medium|large)$", lambda found: f"_{found[1][0]}", re.sub(r"[\s_-]+", "_", text))
     size = _SIZED.search(text)
     text = _SIZED.sub("", text.removeprefix("ud_"))
-    for name in (text, text.replace("_", "-"), _SPELLINGS.get(text, "")):
+    for name in (text, text.replace("_", "-"), _FACTS["spellings"].get(text, "")):
         if name in _RECIPES or _GROUPED.fullmatch(name):
             return f"{name}-{size[1]}bpw" if size else name
-    near = nearest_names(text, [*_RECIPES, *_SPELLINGS])
+    near = nearest_names(text, [*_RECIPES, *_FACTS["spellings"]])
     raise ModelError(
-        f"'{quantisation}' is not a quantisation that is known; nearest: {', '.join(near) or 'none'}; "
-        f"there are {', '.join(_RECIPES)}, and int4_g128 or the like for groups"
+        f"'{quantisation[:40]}' is not a quantisation that is known; nearest: {', '.join(near) or 'none'}; there are "
+        f"{' '.join(_RECIPES)}, and groups as in int4_g128"
     )
 
 
@@ -265,7 +196,7 @@ def _share(condition: str, model: LanguageModel) -> float:
 
 def _fitting(tensor_type: str, columns: int) -> str:
     """Return a type, or the one that takes its place where a row is no multiple of its block."""
-    for candidate in (tensor_type, _FALLBACKS.get(tensor_type, "f16")):
+    for candidate in (tensor_type, _FACTS["fallbacks"].get(tensor_type, "f16")):
         if columns % _BLOCKS.get(candidate, (1, 0))[0] == 0:
             return candidate
     return "f16"

@@ -9,19 +9,22 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import cycle, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from latcast.environment import cpu_description
-from latcast.errors import MeasurementError, RuntimeFailure
+from latcast.errors import MeasurementError, ModelError, RuntimeFailure
 from latcast.llm.configuration import read_configuration
 from latcast.llm.decoder import LanguageModel
+from latcast.llm.reading import read_language_model
 from latcast.llm.tensor_types import bytes_of, quantise
 from latcast.reading import parse_json
 from latcast.runtimes.llama_cpp import PhaseTimes, Reference, Session, time_phases, version, write_made_up
@@ -34,10 +37,11 @@ SHAPES = (
 """Layers that prices are learned from: none is a published model's."""
 
 QUANTISATIONS = (
-    "q4_0", "q8_0", "q4_k_m", "q6_k", "f16", "q5_k_m", "q4_0", "q8_0", "q4_k_m", "q3_k_m", "q5_0", "iq4_nl", "q4_1", "q2_k",
-    "iq4_xs",
+    "q4_0", "q8_0", "q4_k_m", "q6_k", "q5_k_m", "f16", "q5_1", "q5_0", "iq4_nl", "q4_0", "q8_0", "q4_k_m", "q6_k", "q3_k_m",
+    "q4_1", "q2_k", "iq4_xs",
 )  # fmt: skip
-"""Recipes in the order of measuring, those that people use most first and often."""
+"""Recipes in the order of measuring, those that people use most first and often; Q5_0, Q5_1 and IQ4_NL are what rows become that
+are no multiple of 256."""
 
 PROMPTS = (32, 128)
 """Tokens of the prompts timed: one length alone could not tell reading weights from computing."""
@@ -85,12 +89,12 @@ def platform_here(threads: int, device: str = "local") -> str:
 
 def stacks(count: int, least_bytes: float) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield stacks of layers to time: configuration and quantisation, each of at least ``least_bytes`` of weights."""
-    for index in range(count):
-        quantisation = QUANTISATIONS[index % len(QUANTISATIONS)]
-        # One further shape each time that the recipes begin again, so that each recipe meets all shapes.
-        hidden, heads, key_value_heads, head, feed_forward, vocabulary = SHAPES[
-            (index + index // len(QUANTISATIONS)) % len(SHAPES)
-        ]
+    times = Counter[str]()
+    for index, quantisation in enumerate(islice(cycle(QUANTISATIONS), count)):
+        # Another shape each time that a recipe comes: it meets them all.
+        place = QUANTISATIONS.index(quantisation) + times[quantisation]
+        times[quantisation] += 1
+        hidden, heads, key_value_heads, head, feed_forward, vocabulary = SHAPES[place % len(SHAPES)]
         sizes = {
             "model_type": "llama", "hidden_size": hidden, "num_attention_heads": heads, "num_key_value_heads": key_value_heads,
             "head_dim": head, "intermediate_size": feed_forward, "vocab_size": vocabulary, "tie_word_embeddings": True,
@@ -165,18 +169,37 @@ def read_store(store: Path) -> list[TimedModel]:
     return found
 
 
-def measure_file(path: Path, prompt_tokens: int, generated_tokens: int, threads: int, repeats: int = 3) -> PhaseTimes:
-    """Time a GGUF file with its own weights: prompts of ``prompt_tokens``, and tokens halfway through the answer after them.
+def measure_language_model(
+    text: str, prompt_tokens: int, generated_tokens: int, threads: int, repeats: int = 3
+) -> dict[str, Any]:
+    """Return the speeds of a language model under llama.cpp: of a prompt, and of tokens halfway through the answer to it.
+
+    Args:
+        text: A GGUF file, which runs with its own weights, or ``NAME:QUANTISATION`` and config.json files of dense models, which
+            are written with made-up weights.
+        prompt_tokens: Tokens of the prompt.
+        generated_tokens: Tokens of the answer.
+        threads: Threads, pinned to the last CPUs.
+        repeats: Rounds, of which the median counts.
 
     Raises:
         MeasurementError: llama.cpp does not run the file.
         MissingExtraError: llama.cpp is not installed.
+        ModelError: There is no such model, or it cannot be written with made-up weights.
     """
-    halfway = prompt_tokens + generated_tokens // 2
+    model: LanguageModel | Path = Path(text) if text.lower().endswith(".gguf") else read_language_model(text)
+    if isinstance(model, LanguageModel) and not all(matrix.tensor_type for matrix in model.matrices):
+        raise ModelError(f"{text}: found no quantisation; name one, as in '{text}:q4_0'")
+    halfway = prompt_tokens + max(generated_tokens // 2, 1)
     with _apart(threads) as pool:
-        return _result(
-            pool, _time_file, path, (prompt_tokens, halfway) if generated_tokens > 1 else (prompt_tokens,), threads, repeats
-        )
+        times = _result(pool, _time_model, model, (prompt_tokens, halfway), threads, repeats)
+    return {
+        "platform": platform_here(threads), "prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens,
+        "prefill_tokens_per_s": prompt_tokens / times.prefill_s[prompt_tokens],
+        "decode_tokens_per_s": 1 / times.decode_s[halfway],
+        "first_token_ms": 1e3 * (times.prefill_s[prompt_tokens] + times.decode_s[prompt_tokens]),
+        "variation_pct": 100 * times.spread,
+    }  # fmt: skip
 
 
 # In the process apart
@@ -203,7 +226,7 @@ def _time_stack(configuration: Mapping[str, Any], quantisation: str, threads: in
     model = quantise(read_configuration(configuration, "stack"), quantisation)
     reference = _reference(threads)
     with _written(model, max(PROMPTS) + 32, threads) as session:
-        return time_phases(session, PROMPTS, repeats=2, reference=reference)
+        return time_phases(session, PROMPTS, repeats=1, reference=reference)
 
 
 @cache
@@ -219,6 +242,7 @@ def _written(model: LanguageModel, context_tokens: int, threads: int) -> Session
         return Session(path, context_tokens, threads)
 
 
-def _time_file(path: Path, prompts: Sequence[int], threads: int, repeats: int) -> PhaseTimes:
-    with Session(path, max(prompts) + 32, threads) as session:
+def _time_model(model: LanguageModel | Path, prompts: Sequence[int], threads: int, repeats: int) -> PhaseTimes:
+    tokens = max(prompts) + 32
+    with _written(model, tokens, threads) if isinstance(model, LanguageModel) else Session(model, tokens, threads) as session:
         return time_phases(session, prompts, repeats=repeats)

@@ -238,6 +238,7 @@ def card_text(predictor: PlatformPredictor) -> str:
     if correction.exponents:
         factor, shortest = f"{correction.least_factor:.2f}", f"{correction.shortest_ms:.3g}"
         overhead += f" Short networks take less than that: {factor} times at {shortest} ms."
+    lines += ["", f"Starts: {predictor.start.basis}."] if predictor.start is not None else []
     lines += [
         "",
         f"The {interval.kind} interval is {interval.in_words()}, {calibration}; {overhead}",

@@ -6,19 +6,18 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 @dataclass(frozen=True)
-class KernelLatency:
+class KernelLatency(Tabular):
     """Predicted latency of one kernel of a network.
 
     Attributes:
@@ -42,6 +41,13 @@ class KernelLatency:
     module: str = ""
     limit: str = ""
     nodes: tuple[str, ...] = ()
+
+    def _row(self) -> dict[str, Any]:
+        plain = {name: value for name, value in plain_fields(self).items() if name != "nodes"}
+        return {**plain, "operators": "+".join(self.operators), **self.configuration}
+
+    def _rows(self) -> Rows:
+        return [self._row()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
@@ -142,8 +148,27 @@ class Start:
         return load_ms + first_ms, load_ms + first_ms - below_ms, load_ms + first_ms + above_ms
 
 
+@dataclass(frozen=True)
+class Sustained:
+    """The latency after some minutes of running, in milliseconds; None is what is not known.
+
+    Attributes:
+        minutes: Since the device was cool.
+        fps: Inferences a second; None without a pause.
+        basis: What it was learned from, or why nothing is known.
+        latency_ms, low_ms, high_ms: With its interval; of a paced network that alone.
+    """
+
+    minutes: float
+    fps: float | None
+    basis: str
+    latency_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(Tabular):
     """Latency of one network on one platform, in milliseconds, with its interval and its reason.
 
     Attributes:
@@ -161,6 +186,7 @@ class Prediction:
             known.
         notes: Which small parts lie outside the training data or its range, a sentence each.
         start: Loading and the first inference, where they were asked for (``start=True``).
+        sustained: The latency after minutes of running, where it was asked for.
 
     Example:
         >>> import latcast
@@ -187,6 +213,7 @@ class Prediction:
     fallback: Fallback | None = None
     notes: tuple[str, ...] = ()
     start: Start | None = None
+    sustained: Sustained | None = None
 
     def __post_init__(self) -> None:
         # They repeat names from files.
@@ -197,20 +224,23 @@ class Prediction:
         found = f"{milliseconds(self.latency_ms)} ms, {self._interval()} ms, {self.grade}"
         return f"<Prediction {self.model} on {self.platform}: {found}>"
 
-    def _repr_html_(self) -> str:
-        """Return a small table, which notebooks show."""
+    def _shown(self) -> Rows:
         kind, _, bounds = self._interval().partition(" interval ")
-        row = {
-            "model": self.model,
-            "platform": self.platform,
-            "latency ms": milliseconds(self.latency_ms),
-            f"{kind} interval ms": bounds,
-            "grade": self.grade.in_words(),
-        }
-        heading = "".join(f"<th>{escape(name)}</th>" for name in row)
-        cells = "".join(f"<td>{escape(text)}</td>" for text in row.values())
-        notes = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)
-        return f"<table><thead><tr>{heading}</tr></thead><tbody><tr>{cells}</tr></tbody></table>{notes}"
+        return [
+            {
+                "model": self.model,
+                "platform": self.platform,
+                "latency ms": milliseconds(self.latency_ms),
+                f"{kind} interval ms": bounds,
+                "grade": self.grade.in_words(),
+            }
+        ]
+
+    def _notes(self) -> Sequence[str]:
+        return self.warnings
+
+    def _caption(self) -> str:
+        return ""
 
     def _interval(self) -> str:
         kind = "uncalibrated" if self.level is None else f"{self.level:g} %"
@@ -223,6 +253,19 @@ class Prediction:
             LatcastError: The kernels were not asked for.
         """
         return tuple(sorted(self._listed(), key=lambda kernel: -kernel.latency_ms)[:count])
+
+    def after(self, minutes: float, *, fps: float | None = None) -> Prediction:
+        """Return it with :attr:`sustained`, the latency after some minutes of running, without a pause or so often a second.
+
+        Example:
+            >>> import latcast
+            >>> hot = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16").after(30).sustained
+            >>> hot.low_ms < hot.latency_ms < hot.high_ms
+            True
+        """
+        from latcast.predictors.sustained import sustained
+
+        return sustained(self, minutes, fps)
 
     def by_type(self) -> dict[str, float]:
         """Return milliseconds by kernel type, longest first; the overhead belongs to none.
@@ -292,35 +335,8 @@ class Prediction:
         bounds_ms = [(each.low_ms, each.high_ms) for each in found]
         return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a row a kernel, in execution order, with a column for each number of a configuration.
-
-        Raises:
-            LatcastError: The kernels were not asked for.
-            MissingExtraError: pandas is not installed.
-        """
-        kernels = self._listed()
-        from latcast.extras import require
-
-        require("a data frame", "pandas")
-        import pandas
-
-        return pandas.DataFrame(
-            [
-                {
-                    "name": kernel.name,
-                    "kernel_type": kernel.kernel_type,
-                    "operators": "+".join(kernel.operators),
-                    "latency_ms": kernel.latency_ms,
-                    "covered": kernel.covered,
-                    "unknown": kernel.unknown,
-                    "module": kernel.module,
-                    "limit": kernel.limit,
-                    **kernel.configuration,
-                }
-                for kernel in kernels
-            ]
-        )
+    def _rows(self) -> Rows:
+        return [kernel._row() for kernel in self._listed()]
 
     def _listed(self) -> tuple[KernelLatency, ...]:
         if not self.kernels and self.latency_ms > self.overhead_ms:
@@ -349,6 +365,8 @@ class Prediction:
             data["delegate"] = self.fallback.to_json()
         if self.start is not None:
             data |= {("start_basis" if name == "basis" else name): value for name, value in asdict(self.start).items()}
+        if self.sustained is not None:
+            data["sustained"] = asdict(self.sustained)
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
             data["kernels"] = [kernel.to_json() for kernel in self.kernels]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import BundleError
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import graph_macs
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.memory import memory_of
@@ -24,31 +24,46 @@ from latcast.kernels.rules import FusionRules
 from latcast.predictors.platform_predictor import PlatformPredictor, Workload
 from latcast.predictors.prediction import Prediction, Start
 from latcast.reading import parse_json
-from latcast.records import Platform, Unit
+from latcast.records import WEIGHT_BYTES, Platform, Unit
 
 SHIPPED = Path(__file__).with_name("starts.json")
 """Models of platforms whose bundles have none, by runtime, unit and precision."""
 
-LOAD_TERMS = ("constant", "kernels", "distinct", "weights_mb", "activations_mb", "nodes")
-"""What loading may depend on: a network, a kernel, a kernel of its own shape, a megabyte, an operator of the file."""
+LOAD_TERMS = ("constant", "nodes", "distinct", "weights_mb", "weights_3x3_mb", "activations_mb")
+"""What loading depends on: a network, an operator of the file, a kernel of its own shape, a megabyte, one of weights that a
+runtime may transform for 3x3 windows (Winograd)."""
 
-FIRST_TERMS = ("constant", "kernels", "weights_mb", "activations_mb", "latency", "latency_per_mmac")
-"""What a first inference may depend on; ``latency`` is that of the steady one."""
+FIRST_TERMS = ("constant", "kernels", "activations_mb", "latency", "latency_per_mmac")
+"""What a first inference depends on; ``latency`` is that of the steady one. The last is of phones alone."""
+
+
+LEAST_MMACS = 37.0
+"""Millions of multiply-accumulates of the smallest network that the phones ran: a smaller one is taken for as large."""
+
+LEAST_FACTOR = 1e-3
+"""Least lower bound as a factor, where a steady latency may be next to nothing."""
 
 
 def features_of(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules, precision: str) -> dict[str, float]:
     """Return what decides a start, but for the latency, in the units of the terms' names."""
     busy = [kernel for kernel in kernels if not kernel.free]
     memory = memory_of(graph, rules, precision, kernels)
+    filters = [node.inputs[1] for node in graph.nodes if node.op_type == "Conv" and _is_dense_3x3(node)]
     return {
         "constant": 1.0,
         "kernels": float(len(busy)),
         "distinct": float(len({kernel.key for kernel in busy})),
         "nodes": float(len(graph.nodes)),
         "weights_mb": memory.weights_bytes / 1e6,
+        "weights_3x3_mb": sum(graph.tensors[name].elements for name in filters) * WEIGHT_BYTES.get(precision, 4) / 1e6,
         "activations_mb": memory.peak_activations_bytes / 1e6,
         "mmacs": graph_macs(graph) / 1e6,
     }
+
+
+def _is_dense_3x3(node: Node) -> bool:
+    found = node.attributes
+    return found.get("kernel_shape") == (3, 3) and found.get("strides", (1, 1)) == (1, 1) and found.get("group", 1) == 1
 
 
 @dataclass(frozen=True)
@@ -104,14 +119,15 @@ class StartModel:
 
     def start(self, features: Mapping[str, float], found: Prediction) -> Start:
         """Return the start of a network whose steady latency is predicted."""
-        mmacs = max(features["mmacs"], 1e-3)
-        given = {**features, "latency": found.latency_ms, "latency_per_mmac": found.latency_ms / mmacs}
+        per_mmac = found.latency_ms / max(features["mmacs"], LEAST_MMACS)
+        given = {**features, "latency": found.latency_ms, "latency_per_mmac": per_mmac}
         first_ms = self.first.latency_ms(given)
         # What the steady latency may be off by counts as far as the first one rests on it.
         at_none = self.first.latency_ms({**given, "latency": 0.0, "latency_per_mmac": 0.0})
         share = 1 - at_none / first_ms if first_ms > 0 else 0.0
+        whole_ms = found.latency_ms or 1.0
         low, high = (
-            math.exp(sign * math.hypot(math.log(own), math.log(1 + share * (bound_ms / (found.latency_ms or 1.0) - 1))))
+            math.exp(sign * math.hypot(math.log(own), math.log(max(1 + share * (bound_ms / whole_ms - 1), LEAST_FACTOR))))
             for sign, own, bound_ms in ((-1, self.first.low, found.low_ms), (1, self.first.high, found.high_ms))
         )
         start = Start(self.basis, first_ms=first_ms, first_low_ms=first_ms * low, first_high_ms=first_ms * high)

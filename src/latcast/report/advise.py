@@ -13,7 +13,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Grade, Prediction
-from latcast.records import Platform, milliseconds
+from latcast.records import Platform, Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -120,7 +120,7 @@ class Decision:
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(Tabular):
     """A network on the platforms of a device.
 
     Attributes:
@@ -136,6 +136,9 @@ class Advice:
     sure_percent: float
     choices: tuple[RankedPlatform, ...]
     decisions: tuple[Decision, ...]
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.choices]
 
     def __repr__(self) -> str:
         first = self.choices[0]
@@ -312,6 +315,8 @@ def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Itera
     for found in (a, b):
         if found.level is None:
             yield f"the interval of {found.platform} is not calibrated"
+        elif found.grade.rough:
+            yield f"the prediction on {found.platform} is {found.grade.in_words()}"
         part = found.fallback
         if part is not None and part.operators_on_cpu:
             yield (

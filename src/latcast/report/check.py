@@ -23,7 +23,7 @@ from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.reading import read_toml
-from latcast.records import Reference, milliseconds, signed
+from latcast.records import Reference, Rows, Tabular, milliseconds, plain_fields, signed
 from latcast.version import VERSION
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(Tabular):
     """The results of all checks.
 
     Attributes:
@@ -140,6 +140,12 @@ class CheckReport:
     fail_above: float
     version: str
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.checks]
+
+    def _notes(self) -> Sequence[str]:
+        return [f"{model}: {reason}" for model, reason in self.refused.items()]
 
     @property
     def passed(self) -> bool:

@@ -16,7 +16,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import KernelLatency, Prediction
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.sweep import Resizing
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Hint:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(Tabular):
     """A prediction with its reasons.
 
     Attributes:
@@ -84,6 +84,12 @@ class Explanation:
     memory: Memory
     hidden: tuple[Hint, ...] = ()
     rough: str = ""
+
+    def _rows(self) -> Rows:
+        return [{**plain_fields(hint), "hidden": hint in self.hidden} for hint in (*self.hints, *self.hidden)]
+
+    def _notes(self) -> Sequence[str]:
+        return [line for line in (self.heaviest_line(), self.memory_line(), self.rough) if line]
 
     def __repr__(self) -> str:
         found = self.prediction

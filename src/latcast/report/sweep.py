@@ -19,7 +19,7 @@ from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
 from latcast.predictors.prediction import Prediction
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,7 +47,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(Tabular):
     """Latencies of one network on one platform over a size.
 
     Attributes:
@@ -63,6 +63,12 @@ class Sweep:
     varies: str
     points: tuple[SweepPoint, ...]
     refused: tuple[tuple[int, str], ...] = ()
+
+    def _rows(self) -> Rows:
+        return [{self.varies: each.size, **plain_fields(each.prediction)} for each in self.points]
+
+    def _notes(self) -> Sequence[str]:
+        return [f"{self.varies} {size}: {reason}" for size, reason in self.refused]
 
     def __repr__(self) -> str:
         first, last = self.points[0], self.points[-1]

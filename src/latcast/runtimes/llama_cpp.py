@@ -284,7 +284,7 @@ class PhaseTimes:
     Attributes:
         prefill_s: Tokens of a prompt to the time it took.
         decode_s: Tokens before it to the time of one further token.
-        spread: Standard deviation of the logarithm of repeats, the mean over what was timed.
+        spread: Standard deviation of logarithms: of repeats, the mean over what was timed, or of the reference's slowdown.
     """
 
     prefill_s: dict[int, float]
@@ -325,18 +325,20 @@ def time_phases(session: Session, prompts: Sequence[int], *, repeats: int = 3, r
     decode: dict[int, list[float]] = {tokens: [] for tokens in (0, *prompts)}
     session.run(8)
     before = reference.slowdown() if reference else np.ones(2)
+    slowdowns = [before]
     for _ in range(repeats):
         for prompt in (0, *prompts):
             session.clear()
             prompt_s = session.run(prompt) if prompt else 0.0
             token_s = float(np.median([session.run(1) for _ in range(_TOKENS_TIMED)]))
             after = reference.slowdown() if reference else before
+            slowdowns.append(after)
             slowdown = np.sqrt(before * after)
             if prompt:
                 prefill[prompt].append(prompt_s / float(slowdown[0]))
             decode[prompt].append(token_s / float(slowdown[1]))
             before = after
-    repeated = (*prefill.values(), *decode.values())
+    repeated = [*prefill.values(), *decode.values()] if reference is None else np.array(slowdowns).T
     return PhaseTimes(
         {tokens: float(np.median(each)) for tokens, each in prefill.items()},
         {tokens: float(np.median(each)) for tokens, each in decode.items()},

@@ -84,12 +84,6 @@ class FileRuntime(Runtime, Protocol):
     endings: tuple[str, ...]
     """Suffixes of these files."""
 
-    library: str
-    """Module of the library: importing it is no part of a network's start."""
-
-    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
-        """Write a network, with made-up weights, as a file of one of these formats; raises what ``load`` raises."""
-
     def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
         """Load a file with the weights in it and run it once; inputs without a value are random, seeded.
 
@@ -98,6 +92,17 @@ class FileRuntime(Runtime, Protocol):
             RuntimeFailure: The runtime refused the file, or runs with none of the inputs that were tried.
             MissingExtraError: The library is not installed.
         """
+
+
+@runtime_checkable
+class StartRuntime(FileRuntime, Protocol):
+    """A runtime whose start can be timed: it loads files with a library of this machine."""
+
+    library: str
+    """Module of the library: importing it is no part of a network's start."""
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        """Write a network, with made-up weights, as a file of one of its formats; raises what ``load`` raises."""
 
 
 @runtime_checkable

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latcast.environment import MOMENT
 from latcast.extras import require
-from latcast.predictors.intervals import conformal_quantile
-from latcast.predictors.starts import StartLaw
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import find_kernels
+from latcast.measure.record import loading_ms
+from latcast.predictors.intervals import FOLDS, group_folds
+from latcast.predictors.starts import FIRST_TERMS, LOAD_TERMS, StartLaw, StartModel, features_of
+from latcast.records import Measurement, Platform
+from latcast.spaces.catalogue import build
+from latcast.spaces.lineages import lineage_of
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 ROUNDS, LEAST_ERROR = 30, 0.01
 """Rounds of reweighting from squared to absolute relative errors, and the error below which a weight grows no further."""
@@ -17,9 +29,11 @@ LEAST_PART = 1e-4
 """Part that a term takes at most of a sample, up to which it is left out."""
 
 TAIL = 0.05
-"""Part of the networks beyond each bound."""
+"""Part of the samples beyond each bound. It is not widened where they are few: small random networks, of which a profile times
+starts, are missed by more than real ones."""
 
-FOLDS = 5
+FEWEST_STARTS = 12
+"""Networks from which a start is learned."""
 
 
 def fit_terms(terms: Sequence[str], features: Sequence[Mapping[str, float]], actual_ms: np.ndarray) -> dict[str, float]:
@@ -56,7 +70,40 @@ def fit_law(
         own = folds == fold
         law = StartLaw(fit_terms(terms, [features[place] for place in np.flatnonzero(~own).tolist()], actual_ms[~own]), 1.0, 1.0)
         held_out[own] = [law.latency_ms(features[place]) for place in np.flatnonzero(own).tolist()]
-    errors = np.log(actual_ms / held_out)
-    low, high = -conformal_quantile(-errors, 1 - TAIL), conformal_quantile(errors, 1 - TAIL)
+    low, high = np.quantile(np.log(actual_ms / held_out), (TAIL, 1 - TAIL)).tolist()
     terms_ms = fit_terms(terms, features, actual_ms)
-    return StartLaw(terms_ms, float(np.exp(min(low, 0.0))), float(np.exp(max(high, 0.0)))), held_out
+    return StartLaw(terms_ms, math.exp(min(low, 0.0)), math.exp(max(high, 0.0))), held_out
+
+
+def learned_starts(store: Store, platform: Platform, rules: FusionRules, among: Collection[str]) -> StartModel | None:
+    """Learn from the starts that a store holds, with the file in the system's memory; None where these are too few.
+
+    Args:
+        store: Holds the networks' steady latencies too.
+        platform, rules: Of the measurements.
+        among: Keys of the networks that may be learned from.
+    """
+    steady_ms = {label.reference.key: label.latency_ms for label in store.labels(platform=platform.id, role="network")}
+    samples: dict[str, list[Measurement]] = {}
+    for each in store.measurements(platform=platform.id, role="start", keys=steady_ms.keys() & among):
+        if each.environment[MOMENT].get("page_cache") == "warm":
+            samples.setdefault(each.reference.key, []).append(each)
+    if len(samples) < FEWEST_STARTS:
+        return None
+    rows, lineages = [], []
+    for key, found in samples.items():
+        graph = build(found[0].reference)
+        kernels = find_kernels(graph, rules)
+        rows.append({**features_of(graph, kernels, rules, platform.precision), "latency": steady_ms[key]})
+        lineages.append(lineage_of(found[0].reference))
+    folds = group_folds(lineages, FOLDS, seed=0)
+    load_ms = np.array([np.median([loading_ms(each) for each in found]) for found in samples.values()])
+    first_ms = np.array([np.median([each.latency_ms or 0.0 for each in found]) for found in samples.values()])
+    load, load_held_out = fit_law(LOAD_TERMS, rows, load_ms, folds)
+    first, first_held_out = fit_law(FIRST_TERMS[:-1], rows, first_ms, folds)
+    errors = [100 * np.mean(np.abs(held / actual - 1)) for held, actual in ((load_held_out, load_ms), (first_held_out, first_ms))]
+    basis = (
+        f"{len(samples)} networks started here in fresh processes, the file in the system's memory; held out, loading was "
+        f"missed by {errors[0]:.0f} %, the first inference by {errors[1]:.0f} %"
+    )
+    return StartModel(load, first, basis)
