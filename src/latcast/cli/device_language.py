@@ -53,7 +53,7 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
     """Learn a platform's prices from measured speeds, and keep them."""
     from latcast.datasets.importers.measured_speeds import read_measured_speeds
     from latcast.errors import DatasetError
-    from latcast.llm.learned_prices import known_prices, pair_of, save_added
+    from latcast.llm.learned_prices import FAMILIAR, PHASES, known_prices, pair_of, save_added
     from latcast.llm.speeds import machine_of
     from latcast.records import Platform
 
@@ -68,13 +68,14 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
     learned = known_prices().adapted(machine_of(platform, chip), measured)
     written = save_added(learned, platform, output)
     machine, pairs = learned.machines[platform], sorted({pair_of(each) for each in measured})
+    expected = {phase: learned.width(phase, platform, FAMILIAR)[1] for phase in PHASES}
     document = {
         "platform": platform,
         "file": str(written),
         "chip": machine.chip,
         "pairs": [":".join(pair) for pair in pairs],
         "left_out": unknown,
-        "expected_error_pct": {phase: learned.width(phase, platform, "familiar")[1] for phase in learned.prices},
+        "expected_error_pct": expected,
     }
     if as_json:
         print_json(document)
@@ -82,7 +83,7 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
     if not machine.chip:
         warn(f"nothing is known of the chip of {name}; --chip names it")
     print_table(f"{platform}: learned from {len(pairs)} pairs", ("model", "quantisation"), pairs)
-    errors = ", ".join(f"{phase} ±{error:.0f} %" for phase, error in document["expected_error_pct"].items())
+    errors = ", ".join(f"{phase} ±{error:.0f} %" for phase, error in expected.items())
     print(f"expected error of other models: {errors}; {'written: ' + str(written) if output else 'known by its name now'}")
 
 
