@@ -76,7 +76,8 @@ def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[lis
 def holds_speeds(file: Path) -> bool:
     """Return whether a file looks like speeds of language models, by words of its beginning."""
     try:
-        beginning = file.open(encoding="utf-8", errors="replace").read(4000).lower()
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            beginning = opened.read(4000).lower()
     except OSError:
         return False
     words = re.sub(r"[^a-z0-9/]", "", beginning)
