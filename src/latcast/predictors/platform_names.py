@@ -199,8 +199,8 @@ def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple
     """Return the best-founded platform of each kind of unit, CPU first.
 
     Of those with the precision that is natural there and the fastest cores, unless others are said, it is the one with the lowest
-    held-out error among those that learned from at least half as many networks as any; where several are known well, the one of the
-    most usual runtime.
+    held-out error among those that learned from at least half as many networks as any; where several are known well, the one of
+    the most usual runtime.
 
     Args:
         named: What the user named.
