@@ -21,8 +21,9 @@ def html_table(caption: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[
     more = len(rows) - MOST_SHOWN_ROWS
     shown_notes = [*notes, *([f"{more} more rows: to_frame() has all"] if more > 0 else [])]
     return (
-        f"<table style='{_STYLE}'><caption style='{_CAPTION_STYLE}'>{escape(caption)}</caption>"
-        f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
+        f"<table style='{_STYLE}'>"
+        + (f"<caption style='{_CAPTION_STYLE}'>{escape(caption)}</caption>" if caption else "")
+        + f"<thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
         + "".join(f"<p>{escape(text)}</p>" for text in shown_notes)
     )
 

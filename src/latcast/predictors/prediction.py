@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
@@ -225,20 +224,23 @@ class Prediction(Tabular):
         found = f"{milliseconds(self.latency_ms)} ms, {self._interval()} ms, {self.grade}"
         return f"<Prediction {self.model} on {self.platform}: {found}>"
 
-    def _repr_html_(self) -> str:
-        """Return a small table, which notebooks show."""
+    def _shown(self) -> Rows:
         kind, _, bounds = self._interval().partition(" interval ")
-        row = {
-            "model": self.model,
-            "platform": self.platform,
-            "latency ms": milliseconds(self.latency_ms),
-            f"{kind} interval ms": bounds,
-            "grade": self.grade.in_words(),
-        }
-        heading = "".join(f"<th>{escape(name)}</th>" for name in row)
-        cells = "".join(f"<td>{escape(text)}</td>" for text in row.values())
-        notes = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)
-        return f"<table><thead><tr>{heading}</tr></thead><tbody><tr>{cells}</tr></tbody></table>{notes}"
+        return [
+            {
+                "model": self.model,
+                "platform": self.platform,
+                "latency ms": milliseconds(self.latency_ms),
+                f"{kind} interval ms": bounds,
+                "grade": self.grade.in_words(),
+            }
+        ]
+
+    def _notes(self) -> Sequence[str]:
+        return self.warnings
+
+    def _caption(self) -> str:
+        return ""
 
     def _interval(self) -> str:
         kind = "uncalibrated" if self.level is None else f"{self.level:g} %"

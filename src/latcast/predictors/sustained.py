@@ -33,7 +33,7 @@ PHONE_CHIPS = r"Snapdragon (?!X)|Exynos|Kirin|Dimensity|Helio|Tensor G|Apple A\d
 LEAST_RISE = 0.05
 """Smallest rise that is taken for heat: other programs and the host cause less."""
 
-LAST_SHARE, LEAST_CONSTANT_S = 0.1, 5.0
+LAST_SHARE, LEAST_CONSTANT_S = 0.25, 5.0
 """Part of a curve that shows how well its end is met, and the shortest time constant that is looked for."""
 
 

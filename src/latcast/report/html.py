@@ -268,6 +268,7 @@ def _platform(explanation: Explanation, axis: LogAxis) -> dict[str, Any]:
         "covers_all": all(kernel.covered for kernel in found.kernels),
         "hints": [(hint, 100 * -hint.difference_ms / largest_ms) for hint in explanation.hints],
         "tried": explanation.tried,
+        "rough": explanation.rough,
         "kernels": [
             {
                 "place": place,

@@ -185,7 +185,7 @@ function show() {
   $("count").classList.toggle("warning", Boolean(meant?.wrong));
   $("widen").hidden = more <= 0;
   $("widen").textContent = `Show all ${meant?.platforms.length}`;
-  $("plotted").hidden = !rows.length;
+  $("plotted").hidden = $("axis").parentElement.hidden = !rows.length;
   const axis = new Axis(rows);
   $("axis").replaceChildren(axis.labels());
   $("rows").replaceChildren(...rows.map((row) => item(row, axis)));
