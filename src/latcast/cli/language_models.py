@@ -268,18 +268,17 @@ def print_platforms(pattern: str, *, as_json: bool) -> None:
 
     prices = known_prices()
     names = matching(pattern, prices.machines) or language_platforms_meant(pattern, prices)[0]
-    found = [
-        {"id": name, "chip": prices.machines[name].chip, "pairs": prices.pairs[name],
-         **{f"{phase}_mape": prices.width(phase, name, FAMILIAR)[1] for phase in PHASES}}
-        for name in names if name in prices.machines
-    ]  # fmt: skip
+    errors = {name: [prices.width(phase, name, FAMILIAR)[1] for phase in PHASES] for name in names if name in prices.machines}
     if as_json:
-        print_json(found)
+        print_json([
+            {"id": name, "chip": prices.machines[name].chip, "pairs": prices.pairs[name], "prefill_mape": prefill, "decode_mape": decode}
+            for name, (prefill, decode) in errors.items()
+        ])  # fmt: skip
         return
-    if not found:
+    if not errors:
         raise LatcastError(f"no language model was measured on '{pattern}'; latcast predict answers for it from its chip")
     print_table("", ("platform", "pairs measured", "prefill MAPE %", "decode MAPE %"), [
-        (row["id"], str(row["pairs"]), percent(row["prefill_mape"]), percent(row["decode_mape"])) for row in found
+        (name, str(prices.pairs[name]), *map(percent, both)) for name, both in errors.items()
     ])  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from latcast.llm.decoder import EXPERTS, LanguageModel
@@ -120,8 +121,8 @@ def explain_language_model(
         UnknownPlatformError: A name means no platform.
     """
     model = replace(read_language_model(text, quantisation), name=text)
-    tokens = {"prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens}
-    predictions = predict_language_model(model, on, breakdown=True, **tokens)
+    predict = partial(predict_language_model, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens)
+    predictions = predict(model, on, breakdown=True)
     machines, quantities = known_prices().machines, decode_quantities(model, prompt_tokens + generated_tokens / 2)
     read_gb = sum(count for term, count in quantities.items() if term[0] in ("weights", "cache"))
     found = []
@@ -131,7 +132,7 @@ def explain_language_model(
         tried = next((names for start, names in _TRIED.items() if runtime.startswith(start)), _TRIED_ELSEWHERE)
         others = [quantise(replace(model, name=name), name) for name in tried if name != model.quantisation]
         costs: dict[Phase, Sequence[Cost]] = {phase: _costs(phase, prediction, model) for phase in PHASES}
-        alternatives = predict_language_model(others, prediction.platform, **tokens)
+        alternatives = predict(others, prediction.platform)
         found.append(LanguageExplanation(prediction, costs, read_gb, machine.bandwidth_gb_s, alternatives))
     return found
 
