@@ -271,7 +271,8 @@ def print_platforms(pattern: str, *, as_json: bool) -> None:
     errors = {name: [prices.width(phase, name, FAMILIAR)[1] for phase in PHASES] for name in names if name in prices.machines}
     if as_json:
         print_json([
-            {"id": name, "chip": prices.machines[name].chip, "pairs": prices.pairs[name], "prefill_mape": prefill, "decode_mape": decode}
+            {"id": name, "chip": prices.machines[name].chip, "pairs": prices.pairs[name],
+             "prefill_mape": prefill, "decode_mape": decode}
             for name, (prefill, decode) in errors.items()
         ])  # fmt: skip
         return
