@@ -112,8 +112,8 @@ SHOWN = 10
 
 def devices(
     data: Data = PUBLISHED,
-    seeds: Annotated[int, typer.Option(help="Seeds of folds and draws; figures are means over them.", min=1)] = 3,
-    draws: Annotated[int, typer.Option(help="Draws of the measured networks for each platform, number and seed.", min=1)] = 2,
+    seeds: Annotated[int, typer.Option(help="Seeds of folds and draws; figures are means over them.", min=1)] = 2,
+    draws: Annotated[int, typer.Option(help="Draws of the measured networks for each platform, number and seed.", min=1)] = 5,
     parts: Annotated[
         Path, typer.Option(help="Folder in which each seed and fold is kept, to go on after an interruption.")
     ] = PARTS,
@@ -166,7 +166,7 @@ def tried_fold(pool: KnownPlatforms, fold: int, *, draws: int = 2, seed: int = 0
     """
     of_fold = partial(try_fold, pool.platforms, pool.features, fold=fold, folds=FOLDS, seed=seed)
     # How networks are drawn decides more where they are drawn from all: there are more draws of these.
-    found = [one for one in of_fold(lineages=pool.lineages, draws=1)[2] if one.trial.held_out != NOTHING]
+    found = [one for one in of_fold(lineages=pool.lineages, draws=max(1, draws // 2))[2] if one.trial.held_out != NOTHING]
     model, _, trials = of_fold(lineages=[""] * len(pool.lineages), draws=draws)
     for one in trials:
         if one.trial.held_out == NOTHING:
