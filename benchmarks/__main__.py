@@ -19,6 +19,8 @@ from benchmarks import (
     differences,
     documents,
     files,
+    grades,
+    language_models_here,
     lineages,
     memory,
     outsiders,
@@ -27,6 +29,8 @@ from benchmarks import (
     pool,
     rule_agreement,
     speed,
+    start,
+    sustained,
 )
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -37,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,
     "agreement": rule_agreement.agreement,
+    "language-models-here": language_models_here.language_models_here,
     "lineages": lineages.lineages,
     "speed": speed.speed,
     "memory": memory.memory,
@@ -48,6 +53,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decisions": decisions.decisions,
     "delegates": delegates.delegates,
     "files": files.files,
+    "grades": grades.grades,
+    "start": start.start,
+    "sustained": sustained.sustained,
     "documents": documents.documents,
 }
 

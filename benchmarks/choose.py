@@ -206,10 +206,18 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
     return rows
 
 
-def choose_table() -> str:
-    """Return both ways to pick over all platforms, and the picks of ``latcast choose`` by kind of unit."""
+def choose_table(*, whole: bool = True) -> str:
+    """Return both ways to pick over all platforms, and the picks of ``latcast choose`` by kind of unit.
+
+    Args:
+        whole: Whether the few platforms with published accuracies stand by kind of unit, too.
+    """
     return table(
-        [row for row in kept("choose")["rows"] if row["kind"] == "all" or row["method"] == PICKED],
+        [
+            row
+            for row in kept("choose")["rows"]
+            if row["kind"] == "all" or (row["method"] == PICKED and (whole or row["quality"] == "multiply-accumulates"))
+        ],
         {
             "by": "{quality}", "held out besides chips": "{held_out}", "unit": "{kind}", "picked": "{method}",
             "platforms": "{platforms}", "budgets": "{budgets}", "a pick %": "{picked:.0f}", "fits %": "{within:.0f}",

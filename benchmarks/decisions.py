@@ -554,24 +554,31 @@ _ABOUT: Columns = {
 }  # fmt: skip
 
 
-def _table(columns: Columns) -> str:
+def _table(columns: Columns, *, whole: bool = True) -> str:
     rows = [
         row
         for row in (*kept("decisions")["rows"], *kept("decisions_phones"))
-        if row["dataset"] in SCORED or row["question"] == ALL or row["setting"] == SHIPPED
+        if row["question"] == ALL
+        or (row["dataset"] in SCORED and (whole or row["setting"] == KNOWN))
+        or (row["setting"] == SHIPPED and whole)
     ]
     return table(rows, {**_ABOUT, **columns})
 
 
-def decisions_table() -> str:
-    """Return how often the faster platform is chosen and how surely, what a wrong choice costs, and the baselines."""
+def decisions_table(*, whole: bool = True) -> str:
+    """Return how often the faster platform is chosen and how surely, what a wrong choice costs, and the baselines.
+
+    Args:
+        whole: Whether new devices and shipped phones stand by question, too.
+    """
     return _table(
         {
             "right %": "{right:.1f}", "sure %": "{sure:.1f}", "right when sure %": "{right_when_sure:.1f}",
             "regret %: median": "{regret_median:.1f}", "regret %: mean": "{regret_mean:.1f}",
             "FLOPs+MAC right %": "{flops_and_memory:.1f}", "the second right %": "{always_second:.1f}",
             "mean ratio right %": "{mean_ratio:.1f}", "ratio in the 90 % interval %": "{coverage:.1f}",
-        }
+        },
+        whole=whole,
     )  # fmt: skip
 
 
@@ -587,10 +594,9 @@ def ratios_table() -> str:
 
 
 def reliability_table() -> str:
-    """Return stated probabilities beside how often they were right."""
-    rows = [{"name": name, **each} for name, listed in kept("decisions")["reliability"].items() for each in listed]
-    columns: Columns = {
-        "device, data": "{name}", "stated %": lambda row: f"{100 * row['from']:.0f} to {100 * row['to']:.0f}",
-        "mean stated %": "{stated:.1f}", "right %": "{right:.1f}", "decisions": "{decisions}",
-    }  # fmt: skip
-    return table(rows, columns)
+    """Return how often decisions were right, a line for each range of stated probabilities, a column for each kind of device."""
+    columns: dict[str, list[dict[str, float]]] = kept("decisions")["reliability"]
+    rows = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
+    first = next(iter(columns))
+    stated: Columns = {"stated %": lambda row: f"{100 * row[first]['from']:.0f} to {100 * row[first]['to']:.0f}"}
+    return table(rows, {**stated, **{name: f"{{{name}[right]:.1f}} of {{{name}[decisions]}}" for name in columns}})

@@ -26,7 +26,7 @@ from latcast.folders import cache_folder
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, HeldOut, Interval, conformal_interval
 from latcast.predictors.joint import SHARED, SharedErrors, joint_of, shared_parts
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.records import Platform
 from latcast.training.fitting import cross_predict, fit_predictor
 from papers.harness import ResultFolder, files_digest, source_digest
@@ -272,7 +272,7 @@ def _judged(
         interval = _interval(errors, rest[index])
         low_ms, high_ms = interval.bounds_ms(np.array(errors.predicted_ms), np.array(errors.outside_share))
         found = [
-            Prediction("", "", *numbers, Coverage(1.0, ()), level=interval.level)
+            Prediction("", "", *numbers, Coverage(1.0, ()), Grade.of(5.0, ""), level=interval.level)
             for numbers in zip(errors.predicted_ms, low_ms.tolist(), high_ms.tolist(), strict=True)
         ]
         for place in np.flatnonzero(pairs.platform == index):

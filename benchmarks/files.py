@@ -25,9 +25,10 @@ from benchmarks.judge import Row, table
 from benchmarks.result_files import keep, kept_parts
 from benchmarks.running_files import Asked, inputs_beside, serve
 from latcast.cli.output import print_json
-from latcast.errors import DynamicShapeError, LatcastError
+from latcast.errors import DynamicShapeError, LatcastError, ModelError
 from latcast.forecast import load
 from latcast.graph.importers import MODEL_SUFFIXES
+from latcast.graph.input_values import parse_values
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.networks import ModelOptions, parse_shapes, read_model
@@ -38,6 +39,9 @@ RUNS_WITHIN_S = 30.0
 
 SAY_EVERY = 200
 """Files."""
+
+MOST_PASTES = 8
+"""Suggestions of refusals that are followed for one file: people give up earlier."""
 
 NODE_TESTS = "onnx-node-tests"
 """Folder that is filled with onnx's own tests of operators."""
@@ -123,10 +127,10 @@ def _judge_file(path: Path, predictor: PlatformPredictor, running: RunningFiles)
     start = time.perf_counter()
     row: dict[str, Any] = {"file": path.name, "format": path.suffix[1:], "refusal": None, "sizes": None, "wrong": []}
     graph: Graph | None = None
-    sizes: dict[str, tuple[int, ...]] = {}
+    given = ModelOptions()
     assumed = False
     try:
-        graph, sizes, row["sizes"] = _read_sized(path)
+        graph, given, row["sizes"] = _read_as_suggested(path)
         found = predictor.predict(graph, breakdown=False)
         assumed = "assumed" in " ".join(found.warnings)
         outputs = {name: list(graph.shape(name)) for name in graph.outputs}
@@ -134,45 +138,55 @@ def _judge_file(path: Path, predictor: PlatformPredictor, running: RunningFiles)
     except LatcastError as problem:
         row["refusal"] = str(problem).removeprefix(f"{path}: ")
     row["seconds"] = time.perf_counter() - start
+    sizes = given.shapes or {}
     if graph is not None and path.suffix == ".param":  # which does not always say what its inputs are
         sizes = {name: graph.shape(name) for name in graph.inputs}
-    ran = running.run(Asked(str(path), sizes))
+    ran = running.run(Asked(str(path), sizes, given.values or {}))
     row |= {"runs": ran.get("outputs") is not None, "why_not_run": ran.get("error")}
     if graph is not None and row["runs"]:
         row["wrong"] = list(differences(row, ran, assumed=assumed))
     return row
 
 
-def _read_sized(path: Path) -> tuple[Graph, dict[str, tuple[int, ...]], str | None]:
-    """Read a file; where sizes are missing, with those of the inputs beside it, else with those that the refusal suggests.
+def _read_as_suggested(path: Path) -> tuple[Graph, ModelOptions, str | None]:
+    """Read a file as it is, else with the sizes and values that refusals ask for: those of the inputs beside it, or as suggested.
 
     Returns:
-        The graph, the sizes that were given, and the options that were suggested.
+        The graph, what it was read with, and the options that were suggested.
     """
-    try:
-        return read_model(path), {}, None
-    except DynamicShapeError as problem:
-        beside = {name: value.shape for name, value in inputs_beside(path).items()}
-        if beside:
-            return read_model(path, ModelOptions(beside)), beside, None
-        options = suggested_options(str(problem))
-        if not options:
-            raise
-        sizes = parse_shapes(options[1::2])
-        return read_model(path, ModelOptions(sizes)), sizes, shlex.join(options)
+    shapes: dict[str, tuple[int, ...]] = {}
+    values: dict[str, Any] = {}
+    pasted: list[str] = []
+    beside = inputs_beside(path)
+    for _ in range(MOST_PASTES):
+        given = ModelOptions(shapes or None, values=values or None)
+        try:
+            return read_model(path, given), given, shlex.join(pasted) or None
+        except ModelError as problem:
+            options = suggested_options(str(problem))
+            asked = [text for name, text in zip(options[::2], options[1::2], strict=True) if name == "--value"]
+            if isinstance(problem, DynamicShapeError) and beside and not shapes:
+                shapes = {name: value.shape for name, value in beside.items()}
+            elif not options or set(options) <= set(pasted):
+                raise
+            else:
+                pasted += options
+                shapes |= parse_shapes([text for text in options[1::2] if text not in asked])
+                values |= {name: beside.get(name, value) for name, value in parse_values(asked).items()}
+    raise ModelError(f"{path}: refused after {MOST_PASTES} suggestions: {shlex.join(pasted)}")
 
 
 def suggested_options(message: str) -> list[str]:
-    """Return the ``--shape`` options that a message asks for, as a shell takes them."""
-    _, option, after = message.partition("--shape ")
-    words = shlex.shlex(option + after, posix=True, punctuation_chars=True)
+    """Return the ``--shape`` and ``--value`` options that a message asks for, as a shell takes them."""
+    found = re.search("--(shape|value) .*", message, re.DOTALL)
+    words = shlex.shlex(found[0] if found else "", posix=True, punctuation_chars=True)
     words.whitespace_split = True
-    found = []
+    options = []
     for word in words:
-        if word != "--shape":
+        if word not in ("--shape", "--value"):
             break
-        found += [word, next(words)]
-    return found
+        options += [word, next(words)]
+    return options
 
 
 def differences(row: Row, ran: Row, *, assumed: bool) -> Iterator[str]:

@@ -254,6 +254,10 @@ FIGURES: Columns = {
     "label error %": "{label_error:.1f}", "MAPE %": with_interval("mape"), "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
 }  # fmt: skip
 
+MEANS = (
+    "label_error", "mape", "within_5", "within_10", "rmspe", "spearman", "interval_coverage", "median_high_over_low",
+)  # fmt: skip
+
 INTERVAL: Columns = {"interval coverage %": "{interval_coverage:.0f}", "high/low": "{median_high_over_low:.2f}"}
 
 
@@ -273,6 +277,44 @@ def outsiders_table(documents: Mapping[str, Row] | None = None, halves: Sequence
     missed = Counter(name for row in rows if row["half"] == HALVES[1] for name in row["missed"])
     counts = ", ".join(f"{missed[name]} the target for {name}" for name in TARGETS)
     return f"{table(rows, columns)}\n\nOf {len(documents)} rows of the {HALVES[1]} half miss: {counts}."
+
+
+def mean_table(documents: Mapping[str, Row] | None = None) -> str:
+    """Return a line for each platform: means over its profiles of what the reported half shows, and which targets they miss.
+
+    Networks made of blocks that profiles hold, from other designs, are left out of a column of their own.
+    """
+    profiles: dict[str, list[Row]] = {}
+    for found in (kept_parts("outsiders") if documents is None else documents).values():
+        profiles.setdefault(found["platform"], []).append(found)
+    rows = []
+    for platform, each in profiles.items():
+        parts = [found[HALVES[1]] for found in each]
+        means = {name: float(np.mean([part[name] for part in parts])) for name in MEANS}
+        errors = [
+            100 * abs(row["latency_ms"] / row["measured_ms"] - 1)
+            for found in each for row in found["per_network"]
+            if half_of(row["model"]) == HALVES[1] and row["model"] not in OF_KNOWN_BLOCKS
+        ]  # fmt: skip
+        simple = {name: float(np.mean([found["baselines"][name]["mape"] for found in each])) for name in ("flops", "flops_mac")}
+        mapes = sorted(part["mape"] for part in parts)
+        rows.append(
+            {
+                **means, "platform": platform, "networks": parts[0]["networks"], "profiles": len(each), "simple": simple,
+                "others": float(np.mean(errors)) if errors else None, "least": mapes[0], "most": mapes[-1],
+                "missed": ", ".join(dict.fromkeys(name for part in parts for name in platform_misses(platform, part))) or "none",
+            }
+        )  # fmt: skip
+    return table(
+        rows,
+        {
+            "platform": "{platform}", "networks": "{networks}", "profiles": "{profiles}", "label error %": "{label_error:.1f}",
+            "MAPE %": "{mape:.1f}", "of profiles": "{least:.1f} to {most:.1f}", "without known blocks": "{others:.1f}",
+            "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}", "RMSPE %": "{rmspe:.1f}", "Spearman": "{spearman:.3f}",
+            **INTERVAL, "FLOPs MAPE %": "{simple[flops]:.0f}", "FLOPs+MAC MAPE %": "{simple[flops_mac]:.0f}",
+            "missed by a profile": "{missed}",
+        },
+    )  # fmt: skip
 
 
 def third_table() -> str:
@@ -314,17 +356,3 @@ OF_KNOWN_BLOCKS = (
 )  # fmt: skip
 """Networks made of blocks that something in the training mix has (:func:`benchmarks.lineages.blocks_by_operators`): 99 % of the
 multiply-accumulates in their blocks, which are half of all or more. Their designs were held out, and their blocks were not."""
-
-
-def known_blocks_table(documents: Mapping[str, Row] | None = None) -> str:
-    """Return the reported networks made of blocks that profiles hold, and the others: a line for each profile."""
-    rows = []
-    for name, found in (kept_parts("outsiders") if documents is None else documents).items():
-        errors: dict[bool, list[float]] = {True: [], False: []}
-        for row in found["per_network"]:
-            if half_of(row["model"]) == "reported":
-                errors[row["model"] in OF_KNOWN_BLOCKS].append(100 * abs(row["latency_ms"] / row["measured_ms"] - 1))
-        cells = {known: f"{np.mean(each):.1f} ({len(each)})" for known, each in errors.items()}
-        rows.append({"profile": profile_title(name, found), "known": cells[True], "others": cells[False]})
-    head = {"platform": "{profile}", "made of blocks that profiles hold: MAPE % (networks)": "{known}", "the others": "{others}"}
-    return table(rows, head)

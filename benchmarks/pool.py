@@ -219,10 +219,14 @@ def ship_pool(
 # Tables
 
 
-def pool_table() -> str:
-    """Return a line for each row of results, FLOPs and memory beside."""
+def pool_table(*, whole: bool = True) -> str:
+    """Return a line for each row of results, FLOPs and memory beside.
+
+    Args:
+        whole: Whether CNNs stand beside all networks, of which they are most.
+    """
     return table(
-        kept("pool")["rows"],
+        [row for row in kept("pool")["rows"] if whole or row["networks"] != "CNNs"],
         {
             "unit": lambda row: unit_title(row["kind"]), "tested networks": lambda row: CASES[row["held_out"]],
             "which": "{networks}", "platforms": "{platforms}", "predictions": "{predictions}",

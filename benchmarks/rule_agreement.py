@@ -125,7 +125,7 @@ def _judged(store: Store, platform: Platform) -> dict[str, Any]:
 
 
 def agreement_table(pairs: bool = True) -> str:
-    """Return a line for each platform, with the pairs of operators most often disagreed about unless these are left out."""
+    """Return a line for each platform; with ``pairs`` those of capped CPUs, too, and the pairs most often disagreed about."""
     columns: Columns = {
         "platform": "{platform}", "networks": "{networks}", "edges": "{edges}",
         "agree %": lambda row: f"{100 * row['agreed'] / row['edges']:.1f}",
@@ -134,7 +134,8 @@ def agreement_table(pairs: bool = True) -> str:
         "most often by the rules alone": lambda row: _pairs(row, "only_rules"),
         "by the runtime alone": lambda row: _pairs(row, "only_runtime"),
     }
-    return table([*kept_parts("rule_agreement").values()], {**columns, **(disagreed if pairs else {})})
+    rows = [row for row in kept_parts("rule_agreement").values() if pairs or "+" not in row["platform"]]
+    return table(rows, {**columns, **(disagreed if pairs else {})})
 
 
 def _pairs(row: Row, name: str) -> str:

@@ -14,10 +14,11 @@ Shape = Sequence[int]
 
 
 class Asked(NamedTuple):
-    """A file, and the sizes of its inputs where the file leaves them open."""
+    """A file, the sizes of its inputs where the file leaves them open, and values that decide sizes or branches."""
 
     path: str
     sizes: Mapping[str, Shape]
+    values: Mapping[str, Any] = {}
 
 
 def serve(pipe: Connection) -> None:
@@ -49,15 +50,15 @@ def inputs_beside(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         return {**kept}
 
 
-def _values(path: str, inputs: Mapping[str, tuple[Shape, Any]]) -> dict[str, Any]:
-    """Return values of inputs: those of the ``.npz`` beside a file; else standard normal ones, or 0 and 1 of integers."""
-    beside = inputs_beside(Path(path))
+def _values(asked: Asked, inputs: Mapping[str, tuple[Shape, Any]]) -> dict[str, Any]:
+    """Return values of inputs: those of the ``.npz`` beside a file; else those asked for, normal ones, or 0 and 1 of integers."""
+    beside = inputs_beside(Path(asked.path))
     if set(inputs) <= set(beside):
         return {name: beside[name] for name in inputs}
     draw = np.random.default_rng(0)
     return {
-        name: np.full(shape, "a", dtype=object)
-        if dtype is object
+        name: np.full(shape, asked.values.get(name, "a"), dtype=dtype)
+        if dtype is object or name in asked.values
         else (draw.standard_normal(shape) if np.dtype(dtype).kind in "fc" else draw.integers(0, 2, shape)).astype(dtype)
         for name, (shape, dtype) in inputs.items()
     }
@@ -94,7 +95,7 @@ def _run_onnx(asked: Asked) -> dict[str, Any]:
             raise ValueError(f"input '{each.name}' is a {each.type}")
         sizes = [size if isinstance(size, int) else 1 for size in each.shape]
         described[each.name] = (asked.sizes.get(each.name, sizes), dtype)
-    given = _values(asked.path, described)
+    given = _values(asked, described)
     names = [each.name for each in session.get_outputs()]
     found = zip(names, session.run(names, given), strict=True)
     outputs = {name: list(each.shape) for name, each in found if isinstance(each, np.ndarray)}
@@ -157,7 +158,7 @@ def _run_tflite(asked: Asked) -> dict[str, Any]:
         interpreter.resize_tensor_input(each["index"], asked.sizes.get(each["name"], each["shape"]))
     interpreter.allocate_tensors()
     for each in (details := interpreter.get_input_details()):
-        [value] = _values(asked.path, {each["name"]: (each["shape"], each["dtype"])}).values()
+        [value] = _values(asked, {each["name"]: (each["shape"], each["dtype"])}).values()
         interpreter.set_tensor(each["index"], value)
     interpreter.invoke()
     outputs = {each["name"]: [*interpreter.get_tensor(each["index"]).shape] for each in interpreter.get_output_details()}
@@ -195,7 +196,7 @@ def _run_ncnn(asked: Asked) -> dict[str, Any]:
     if network.load_param(asked.path) or network.load_model(ncnn.DataReaderFromEmpty()):
         raise ValueError("ncnn does not load it")
     extractor = network.create_extractor()
-    for name, value in _values(asked.path, {name: (shape[1:], np.float32) for name, shape in asked.sizes.items()}).items():
+    for name, value in _values(asked, {name: (shape[1:], np.float32) for name, shape in asked.sizes.items()}).items():
         extractor.input(name, ncnn.Mat(value))
     outputs = {}
     for name in network.output_names():

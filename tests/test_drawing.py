@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from latcast.drawing import bars, curves, pareto, plot, write
+from latcast.drawing import LogAxis, bars, curves, pareto, plot, write
 from latcast.errors import LatcastError
 from latcast.forecast import predict
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 
 pytest.importorskip("matplotlib")
 
@@ -18,7 +21,7 @@ PHONE = "pixel4/tflite-2.10/gpu/fp16"
 
 
 def prediction(model: str, platform: str, latency_ms: float) -> Prediction:
-    return Prediction(model, platform, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()))
+    return Prediction(model, platform, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), Grade.of(5.0, ""))
 
 
 def test_bars_have_their_lengths_and_the_first_is_on_top() -> None:
@@ -90,3 +93,23 @@ def test_an_object_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
         plot([{"latency_ms": 1.0}])
     with pytest.raises(LatcastError, match=r"figure\.nosuch"):
         write(bars(["a"], [1.0]), tmp_path / "figure.nosuch")
+
+
+def test_an_axis_is_logarithmic() -> None:
+    axis = LogAxis(1.0, 100.0)
+
+    assert [axis.x(value) for value in (0.5, 1.0, 10.0, 100.0, 200.0)] == [0.0, 0.0, 50.0, 100.0, 100.0]
+    assert [tick.label for tick in axis.ticks] == ["1 ms", "2", "5", "10", "20", "50", "100"]
+    assert [tick.label for tick in LogAxis(0.1, 10_000.0).ticks] == ["0.1 ms", "1", "10", "100", "1000", "10000"]
+    assert [tick.label for tick in LogAxis(0.001, 1e7).ticks] == ["0.01 ms", "1", "100", "10000", "1e+06"]
+
+
+@given(low_ms=st.floats(1e-4, 1e5), times=st.floats(1.3, 1e8))
+def test_labels_of_an_axis_neither_touch_nor_leave_it(low_ms: float, times: float) -> None:
+    ticks = LogAxis(low_ms, low_ms * times).ticks
+
+    for left, right in pairwise(ticks):
+        assert left.ends[1] < right.ends[0]
+    for tick in ticks:
+        assert tick.ends[0] >= 0
+        assert tick.ends[1] <= 100

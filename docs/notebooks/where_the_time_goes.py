@@ -44,6 +44,6 @@ latcast.sweep("mobilenet_v2", phone, "input=1,3,{128..256..32},=").plot()
 
 # %%
 doubtful = phone.predict("deit_tiny_16")
-print(f"{100 * doubtful.coverage.share:.0f} % covered")
+print(doubtful.grade.in_words())
 for warning in doubtful.warnings:
     print(warning)

@@ -15,7 +15,7 @@ import numpy as np
 from latcast.datasets.importers.tflite_blocks import IMPORTER
 from latcast.errors import DatasetError
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.regressors.forest import LogResidual
+from latcast.predictors.regressors.trees import LogResidual
 from papers.harness import Cell, PaperTable, mean
 
 TABLE = "ln_v3"

@@ -1,12 +1,15 @@
-"""Figures: new ones, their style and files; bars, curves and Pareto fronts of plain numbers."""
+"""Figures: new ones, their style and files; bars, curves and Pareto fronts of plain numbers; axes of pages."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -262,3 +265,66 @@ def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:
     if path is not None:
         write(figure, path)
     return figure
+
+
+WIDTH = 100.0
+"""Width of a plot: positions are percent of it."""
+
+CHARACTER, GAP = 2.3, 2.0
+"""Widths of a label's character and between two labels on a phone, where a plot is 350 pixels wide."""
+
+FINE = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+"""Steps of a decade that are labelled where an axis is a part of one."""
+
+
+class Tick(NamedTuple):
+    """A label at a place of an axis."""
+
+    x: float
+    label: str
+
+    @property
+    def anchor(self) -> str:
+        """The end of the label that is at the place, so that it stays inside."""
+        half = CHARACTER * len(self.label) / 2
+        return "start" if self.x < half else "end" if self.x > WIDTH - half else "middle"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends of the label."""
+        width = CHARACTER * len(self.label)
+        left = self.x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
+        return left, left + width
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """A logarithmic axis from ``low_ms`` to ``high_ms`` over :data:`WIDTH`."""
+
+    low_ms: float
+    high_ms: float
+
+    @classmethod
+    def over(cls, values_ms: Iterable[float]) -> LogAxis:
+        """Return an axis that holds all values, with a margin."""
+        found = [value for value in values_ms if value > 0]
+        return cls(min(found) / 1.15, max(found) * 1.15) if found else cls(1.0, 100.0)
+
+    def x(self, value_ms: float) -> float:
+        """Return the place of a value; clipped to the axis."""
+        share = math.log(max(value_ms, self.low_ms) / self.low_ms) / math.log(self.high_ms / self.low_ms)
+        return round(WIDTH * min(share, 1.0), 1)
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """As many labels of each decade as have room without touching; the middle where none has."""
+        found: list[Tick] = []
+        decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
+        for steps, every in ((FINE, 1), ((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
+            values = [step * 10.0**decade for decade in decades if decade % every == 0 for step in steps]
+            found = [Tick(self.x(value), f"{value:g}") for value in values if self.low_ms <= value <= self.high_ms]
+            if found:
+                found[0] = Tick(found[0].x, f"{found[0].label} ms")
+            if all(left.ends[1] + GAP <= right.ends[0] for left, right in pairwise(found)):
+                break
+        return found or [Tick(WIDTH / 2, f"{math.sqrt(self.low_ms * self.high_ms):.3g} ms")]

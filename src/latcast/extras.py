@@ -29,6 +29,7 @@ PACKAGES: Mapping[str, Package] = {
     "ai_edge_litert": Package("ai-edge-litert", "litert"),
     "ncnn": Package("ncnn", "ncnn"),
     "openvino": Package("openvino", "openvino"),
+    "xllamacpp": Package("xllamacpp", "llm", "run language models with llama.cpp"),
     "torch": Package("torch", "torch", "read PyTorch modules and .pt2 files"),
     "onnxscript": Package("onnxscript", "torch", "read PyTorch modules and .pt2 files"),
     "pyarrow": Package("pyarrow", "parquet", "the benchmark of variants as Parquet"),

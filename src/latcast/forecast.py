@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, cast, overload
+from typing import TYPE_CHECKING, Any, TypeGuard, cast, overload
 
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
@@ -50,7 +51,7 @@ def load(platform: On) -> PlatformPredictor:
         >>> import latcast
         >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
         >>> phone.predict("resnet18")
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, good, ±3 %>
     """
     return _loaded(_found(platform))
 
@@ -73,8 +74,7 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
     """Return the platforms that a text means: one, or the best known of each kind of unit of a device or chip.
 
     Args:
-        text: A bundle's path, a platform id or a beginning of it, or a device or chip in any spelling with what else is known of
-            the platform in any order ("galaxy s10 gpu", "fp16 on RK3588"); see :mod:`latcast.predictors.platform_names`.
+        text: A bundle's path, a platform id or a beginning of it, or a device or chip; see :func:`meaning_of`.
         note: Told, in a sentence, what was taken where the text is not an id.
 
     Returns:
@@ -86,31 +86,69 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
     try:
         return [resolve_platform(text)]
     except UnknownPlatformError as problem:
-        known = platform_ids()
         if is_path_or_address(text) or text.partition("/")[0] == LOCAL:
             raise
-        from latcast.predictors.platform_names import best_known, read_name
-
-        named = read_name(text, known)
-        if named is None:
-            raise UnknownPlatformError(f"{problem}; {_nearest(text)}name a device or chip, its unit and runtime") from None
-        if named.platforms:
-            chosen = best_known(named, cards_of(named.platforms))
-            if note is not None and len(named.platforms) > 1:
-                each = " of each unit" if len(chosen) > 1 else ""
-                note(
-                    f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(chosen)}; "
-                    f"all: latcast platforms '{text}'"
-                )
-            return [resolve_platform(name) for name in chosen]
-        from latcast.devices.unmeasured import unmeasured_platforms
-
-        found = unmeasured_platforms(named, known)
-        if not found:
+        found = meaning_of(text, platform_ids(), cards_of)
+        if found is None:
+            raise UnknownPlatformError(f"{problem}; {what_to_name(text)}") from None
+        if not (found.taken or found.from_chip):
             raise
-        if note is not None and not named.is_id:
-            note(f"nothing was measured on '{text}'; answered from its chip: {', '.join(map(_id_of, found))}")
-        return [*found]
+        if note is not None and found.note:
+            note(found.note)
+        return [resolve_platform(name) for name in found.taken] or [*found.from_chip]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Platforms that a text means.
+
+    Attributes:
+        platforms: Ids of all known ones that it names.
+        taken: Of these the best known of each kind of unit.
+        from_chip: Where nothing was measured on the device, predictors of its units from what is known of its chip.
+        note: What was taken, in a sentence; empty where the text is the id of one platform, or names only one.
+    """
+
+    platforms: tuple[str, ...]
+    taken: tuple[str, ...]
+    from_chip: tuple[PlatformPredictor, ...]
+    note: str
+
+
+def meaning_of(
+    text: str, known: Sequence[str], cards: Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
+) -> Meaning | None:
+    """Return what a text means: one platform, or the best known of each kind of unit of a device or chip.
+
+    Args:
+        text: A device or chip in any spelling, with what else is known of the platform in any order ("galaxy s10 gpu",
+            "fp16 on RK3588"), or a platform id; see :mod:`latcast.predictors.platform_names`.
+        known: Ids of the platforms among which it is looked for.
+        cards: Returns the cards of some of them by id.
+
+    Returns:
+        No platforms for the id of one that is not known; None where no device or chip is named.
+    """
+    from latcast.predictors.platform_names import best_known, read_name
+
+    named = read_name(text, known)
+    if named is None:
+        return None
+    if named.platforms:
+        taken, note = best_known(named, cards(named.platforms)), ""
+        if len(named.platforms) > 1:
+            each = " of each unit" if len(taken) > 1 else ""
+            note = (
+                f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(taken)}; "
+                f"all: latcast platforms '{text}'"
+            )
+        return Meaning(named.platforms, taken, (), note)
+    from latcast.devices.unmeasured import unmeasured_platforms
+
+    found = tuple(unmeasured_platforms(named, known))
+    ids = ", ".join(each.platform.id for each in found)
+    said = f"nothing was measured on '{text}'; answered from its chip: {ids}" if found and not named.is_id else ""
+    return Meaning((), (), found, said)
 
 
 def platforms_named(text: str) -> list[str]:
@@ -130,7 +168,7 @@ def platforms_named(text: str) -> list[str]:
 
         named = read_name(text, known)
         if named is None:
-            raise UnknownPlatformError(f"no platform of '{text}' is known; {_nearest(text)}all: latcast platforms")
+            raise UnknownPlatformError(f"no platform of '{text}' is known; {what_to_name(text)}; all: latcast platforms")
         if not named.platforms:
             raise UnknownPlatformError(
                 f"nothing was measured on '{text}'; its chip answers: latcast predict MODEL --on '{text}'; "
@@ -140,12 +178,13 @@ def platforms_named(text: str) -> list[str]:
     return found
 
 
-def _nearest(text: str) -> str:
-    """Return the part of a message that lists the names most like a text; empty where there are none."""
+def what_to_name(text: str) -> str:
+    """Return the end of a message about a text that names no device: what it is most like, and what to name instead."""
     from latcast.devices.device_search import nearest_known
 
     near = nearest_known(text)
-    return f"nearest devices and chips: {', '.join(near)}; " if near else ""
+    nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
+    return f"{nearest}name a device or chip, its unit and runtime"
 
 
 def _id_of(found: Path | PooledPlatform | PlatformPredictor) -> str:
@@ -206,12 +245,14 @@ def _listed(on: On | Sequence[On]) -> Sequence[On]:
 
 @overload
 def predict(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
-    model: Model, on: On, *, breakdown: bool = True, **options: Unpack[ModelKeywords]
+    model: Model, on: On, *, breakdown: bool = True, start: bool = False, **options: Unpack[ModelKeywords]
 ) -> Prediction: ...
 
 
 @overload
-def predict(model: Model, on: Sequence[On], *, breakdown: bool = True, **options: Unpack[ModelKeywords]) -> list[Prediction]: ...
+def predict(
+    model: Model, on: Sequence[On], *, breakdown: bool = True, start: bool = False, **options: Unpack[ModelKeywords]
+) -> list[Prediction]: ...
 
 
 def predict(
@@ -222,6 +263,7 @@ def predict(
     strict: bool = False,
     trust: bool = False,
     breakdown: bool = True,
+    start: bool = False,
     example_inputs: object = None,
     signature: str = "",
     values: Values | None = None,
@@ -235,6 +277,7 @@ def predict(
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         breakdown: Whether to list the kernels.
+        start: Whether to add the start: loading, and the first inference.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
         values: Input name to its value, where it decides branches, rounds of loops or sizes: a number, a list or an array.
@@ -257,12 +300,17 @@ def predict(
     """
     platforms = [_found(each) for each in _listed(on)]
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
-    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown)]
+    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown, start=start)]
     return found[0] if is_one(on) else found
 
 
 def predict_many(
-    models: Iterable[Model], on: On | Sequence[On], *, breakdown: bool = False, **options: Unpack[ModelKeywords]
+    models: Iterable[Model],
+    on: On | Sequence[On],
+    *,
+    breakdown: bool = False,
+    start: bool = False,
+    **options: Unpack[ModelKeywords],
 ) -> list[Prediction]:
     """Predict many networks, which is faster than one by one; of several platforms one after the other.
 
@@ -270,6 +318,7 @@ def predict_many(
         models: Each as :func:`predict` takes it.
         on: As :func:`predict` takes it.
         breakdown: Whether to list the kernels of each.
+        start: Whether to add the start of each.
         shapes, strict, trust, example_inputs, values: See :func:`predict`; the same for all.
 
     Raises:
@@ -284,11 +333,11 @@ def predict_many(
     """
     platforms = [_found(each) for each in _listed(on)]
     graphs = read_models(models, ModelOptions(**options))
-    return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown) for found in predictions]
+    return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown, start=start) for found in predictions]
 
 
 def _predictions(
-    graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool
+    graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool, start: bool
 ) -> Iterator[list[Prediction]]:
     """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
     workloads: list[Workload] = []
@@ -298,7 +347,7 @@ def _predictions(
         if workload is None:
             workload = Workload(graphs, predictor.rules)
             workloads.append(workload)
-        yield predictor.predict_many(workload, breakdown=breakdown)
+        yield predictor.predict_many(workload, breakdown=breakdown, start=start)
 
 
 @overload

@@ -8,11 +8,14 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latcast.errors import LatcastError, MeasurementError
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA_VERSION = 1
 """Version of every JSON document that latcast writes."""
@@ -32,7 +35,7 @@ ACTIVATION_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8"
 WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
 """Bytes of a weight, by precision."""
 
-ROLES = ("network", "kernel")
+ROLES = ("network", "kernel", "start")
 
 LEAST_MS, MOST_MS = 1e-9, 1e12
 """Range of latencies: a picosecond to thirty years."""
@@ -54,6 +57,62 @@ CORE_SIZES = ("small", "med", "large")
 """Kinds of cores in one device, the slowest first; a device with two kinds has no ``med``."""
 
 _CORES = re.compile(r"(\d+)(large|med|small)")
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+class Tabular:
+    """A result that is a table of ``_rows``: what to override, as are ``_shown`` and ``_notes`` where a notebook shows others."""
+
+    def _rows(self) -> Rows:
+        """Return the rows of the data frame, column to value; by default one of the result's plain fields."""
+        return [plain_fields(self)]
+
+    def _shown(self) -> Rows:
+        """Return the rows that a notebook shows."""
+        return self._rows()
+
+    def _notes(self) -> Sequence[str]:
+        """Return sentences below the table of a notebook."""
+        return ()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the result as a pandas data frame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        rows = self._rows()
+        from latcast.extras import require
+
+        require("a data frame", "pandas")
+        import pandas
+
+        return pandas.DataFrame([dict(row) for row in rows])
+
+    def _repr_html_(self) -> str:
+        """Return a table, which notebooks show."""
+        from latcast.tables import html_table
+
+        return html_table(self._caption(), self._shown(), self._notes())
+
+    def _caption(self) -> str:
+        """Return the first line of what Python prints of the result, without the names of fields that a dataclass prints."""
+        text = repr(self).partition("\n")[0].strip("<>")
+        return type(self).__name__ if text.startswith(f"{type(self).__name__}(") else text
+
+
+def plain_fields(result: object) -> dict[str, Any]:
+    """Return the fields of a dataclass that are texts, numbers or truth values; texts of a tuple are joined."""
+    found: dict[str, Any] = {}
+    for each in fields(result):  # type: ignore[arg-type]
+        value = getattr(result, each.name)
+        if isinstance(value, tuple) and value and all(isinstance(part, str) for part in value):
+            value = ", ".join(value)
+        if value is None or isinstance(value, (str, int, float, bool)):
+            found[each.name] = value
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +337,7 @@ class ExecutedKernel:
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement:
+class Measurement(Tabular):
     """Raw latencies of one network or kernel on one platform, with their environment.
 
     Example:
@@ -322,6 +381,14 @@ class Measurement:
     error: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     probe_parts_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def _rows(self) -> Rows:
+        probes = self.probe_ms or (None,) * len(self.runs_ms)
+        columns = zip(self.runs_ms, self.rounds, probes, strict=True)
+        return [{"round": number, "latency_ms": run_ms, "probe_ms": probe_ms} for run_ms, number, probe_ms in columns]
+
+    def _shown(self) -> Rows:
+        return [plain_fields(self)]
 
     def __repr__(self) -> str:
         found = f"failed: {self.error}" if self.latency_ms is None else f"{milliseconds(self.latency_ms)} ms"

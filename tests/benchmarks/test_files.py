@@ -29,13 +29,15 @@ GOOD_MACS = 2 * 6 * 6 * 3 * 3 * 3 + 2 * 36 * 5
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A network that is read, one whose shape a value decides, and one of which the test shows latcast another."""
+    """A network that is read, one that is refused, one whose shape a value decides, and one of which latcast is shown another."""
     nodes = [node("Conv", ["x", "w"], ["c"]), node("Reshape", ["c", "s"], ["r"]), node("MatMul", ["r", "m"], ["y"])]
     stored = {"w": zeros(2, 3, 3, 3), "s": integers(2, 36), "m": zeros(36, 5)}
     save(model(nodes, {"x": ("batch", 3, 8, 8)}, ["y"], stored), tmp_path, "good.onnx")
     sizes = value("s", (2,), TensorProto.INT64)
-    save(model([node("Reshape", ["x", "s"], ["y"])], [value("x", (1, 6)), sizes], ["y"]), tmp_path, "refused.onnx")
-    np.savez(tmp_path / "refused.npz", x=zeros(1, 6), s=integers(2, 3))
+    save(model([node("Reshape", ["x", "s"], ["y"])], [value("x", (1, 6)), sizes], ["y"]), tmp_path, "valued.onnx")
+    np.savez(tmp_path / "valued.npz", x=zeros(1, 6), s=integers(2, 3))
+    texts = value("x", (2,), TensorProto.STRING)
+    save(model([node("StringSplit", ["x"], ["p", "n"])], [texts], ["n"], opset=20), tmp_path, "refused.onnx")
     save(product(3), tmp_path, "wrong.onnx")
     (tmp_path / "notes.txt").write_text("no model")
     return tmp_path
@@ -52,11 +54,12 @@ def test_a_folder_is_judged_by_what_the_runtime_gives(folder: Path, monkeypatch:
     monkeypatch.setattr(files, "read_model", lambda path, *options: read(other if path.name == "wrong.onnx" else path, *options))
 
     rows = judge_files(model_files(folder), load("s10/tflite-2.10/2large/fp32"))
-    good, refused, wrong = rows
+    good, refused, valued, wrong = rows
 
     assert (good["file"], good["refusal"], good["runs"], good["wrong"]) == ("good.onnx", None, True, [])
     assert (good["sizes"], good["macs"], good["outputs"]) == ("--shape x=1,3,8,8", GOOD_MACS, {"y": [2, 5]})
     assert (refused["file"], refused["runs"], refused["wrong"]) == ("refused.onnx", True, [])
+    assert (valued["sizes"], valued["runs"], valued["outputs"]) == ("--value s=-1,1", True, {"y": [2, 3]})
     assert wrong["wrong"] == [
         "output 'y' has the shape [1, 2] in the graph, [1, 3] in the runtime",
         "8 multiply-accumulates in the graph, 12 by the shapes of the runtime",
@@ -65,9 +68,9 @@ def test_a_folder_is_judged_by_what_the_runtime_gives(folder: Path, monkeypatch:
     assert (reason["files"], reason["run"], reason["example"]) == (1, 1, "refused.onnx")
     found = summary(rows)
     assert [found[name] for name in ("files", "read", "run", "refused_run", "compared", "wrong", "sizes_suggested")] == [
-        3, 2, 3, 1, 2, 1, 1,
+        4, 3, 4, 1, 3, 1, 2,
     ]  # fmt: skip
-    assert files_table({"mine": found}).splitlines()[-1].startswith("| mine | 3 | 3 | 2 | 1 | 2 | 1 |")
+    assert files_table({"mine": found}).splitlines()[-1].startswith("| mine | 4 | 4 | 3 | 1 | 3 | 1 |")
 
 
 def test_a_size_that_is_assumed_may_be_larger_than_the_runtimes() -> None:
@@ -90,4 +93,5 @@ def test_options_are_read_from_a_message_as_a_shell_reads_them() -> None:
     asked = "give them: --shape 'my input=1,8' --shape y=2,3; or leave them"
 
     assert suggested_options(asked) == ["--shape", "my input=1,8", "--shape", "y=2,3"]
+    assert suggested_options("give a value: --value n=1") == ["--value", "n=1"]
     assert suggested_options("the file is damaged") == []

@@ -16,7 +16,7 @@ from benchmarks.outsiders import (
     half_of,
     instruction_sets_table,
     is_of_the_third_draw,
-    known_blocks_table,
+    mean_table,
     outsider_networks,
     outsiders_bench,
     outsiders_table,
@@ -106,14 +106,28 @@ def test_the_table_has_a_line_for_each_half_and_says_the_seed_and_what_is_missed
     assert lines[5].startswith("Of 1 rows of the reported half miss: 1 the target for MAPE, 0 the target for ±10 %")
 
 
-def test_networks_of_known_blocks_are_judged_apart() -> None:
-    # Both are of the reported half; 10 % and 30 % off.
+def test_a_platform_s_profiles_are_averaged_and_networks_of_known_blocks_left_out_of_a_column() -> None:
+    # Both networks are of the reported half, 10 % and 30 % off in one profile, 10 % and 20 % in the other.
     names = ("timm/spnasnet_100", "timm/lcnet_100")
-    rows = [{"model": name, "latency_ms": ms, "measured_ms": 10.0} for name, ms in zip(names, (11.0, 7.0), strict=True)]
+    figures = {
+        "networks": 2, "label_error": 1.0, "within_5": 50.0, "within_10": 100.0, "rmspe": 6.0, "spearman": 0.99,
+        "interval_coverage": 90.0, "median_high_over_low": 1.3,
+    }  # fmt: skip
+    documents = {
+        f"x-fp32-{seed}": {
+            "platform": "local/x/cpu1/fp32", "baselines": {"flops": {"mape": 20.0}, "flops_mac": {"mape": 12.0}},
+            "reported": {**figures, "mape": mape},
+            "per_network": [
+                {"model": name, "latency_ms": ms, "measured_ms": 10.0} for name, ms in zip(names, latencies, strict=True)
+            ],
+        }
+        for seed, mape, latencies in ((0, 20.0, (11.0, 7.0)), (1, 15.0, (11.0, 8.0)))
+    }  # fmt: skip
 
-    line = known_blocks_table({"x-fp32": {"platform": "local/x/cpu1/fp32", "per_network": rows}}).splitlines()[2]
+    line = mean_table(documents).splitlines()[2]
 
-    assert line == "| local/x/cpu1/fp32 | 10.0 (1) | 30.0 (1) |"
+    assert line.startswith("| local/x/cpu1/fp32 | 2 | 2 | 1.0 | 17.5 | 15.0 to 20.0 | 25.0 |")
+    assert line.endswith("| MAPE |")
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def no_card(folder: Path) -> None:
     ("damage", "expected"),
     [
         (wrong_golden_value, "golden.json: found latency_ms "),
-        (newer_schema, "platform.json: found schema 99, expected 2 or older; update latcast to read it"),
+        (newer_schema, "platform.json: found schema 99, expected 3 or older; update latcast to read it"),
         (a_pickle, "kernels/conv.safetensors: found a pickle"),
         (a_cut_file, "kernels/conv.safetensors: found no safetensors"),
         (no_card, "card.json: found no such file"),

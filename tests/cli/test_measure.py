@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from latcast.environment import affinity
+from latcast.predictors.sustained import Curve, curve_of
+from latcast.records import Platform
 from tests.cli.conftest import Latcast
 from tests.cli.test_predict import BAD
 from tests.graph.importers.onnx_models import model, node, save
@@ -149,3 +151,20 @@ def test_a_folder_that_is_not_there_is_one_line(latcast: Latcast, model_file: Pa
     assert adapted.reason == reason
     profiled = latcast("profile", "--library-path", tmp_path / "nowhere")
     assert profiled.reason == reason
+
+
+def test_a_curve_is_recorded_and_then_predicted_with_on_this_device(latcast: Latcast) -> None:
+    [found] = latcast("measure", "squeezenet1_1", "--sustain", "3s", "--json").json["sustained"]
+
+    assert len(found["round_ms"]) == 12
+    assert found["curve"]["minutes"] == pytest.approx(0.05, rel=0.4)
+    assert found["curve"]["basis"].startswith("one curve of 0.0")
+    assert curve_of(Platform.parse(found["platform"])) == Curve.from_json(found["curve"])
+
+
+def test_the_start_is_timed_beside_the_steady_latency(latcast: Latcast) -> None:
+    [found] = latcast("measure", "squeezenet1_1", *QUICK, "--start", "--json").json["measurements"]
+
+    assert found["start"]["processes"] == 5
+    assert found["start"]["load_ms"] > 0
+    assert found["start"]["dropped_first_ms"] > 0

@@ -14,7 +14,7 @@ from latcast.predictors.bundle import save_bundle
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
 from tests.graph.importers.onnx_models import integers, model, node, zeros
@@ -27,7 +27,10 @@ def test_the_json_has_the_keys_that_scripts_rely_on(latcast: Latcast) -> None:
 
     assert document["schema"] == 1
     [found] = document["predictions"]
-    assert set(found) == {"model", "platform", "latency_ms", "low_ms", "high_ms", "level", "coverage", "warnings"}
+    assert set(found) == {
+        "model", "platform", "latency_ms", "low_ms", "high_ms", "level", "coverage", "grade", "warnings", "notes",
+    }  # fmt: skip
+    assert set(found["grade"]) == {"word", "expected_error_pct", "why"}
     assert (found["model"], found["platform"]) == ("squeezenet1_1", PLATFORM)
     assert 0 < found["low_ms"] < found["latency_ms"] < found["high_ms"]
     assert found["level"] == 90
@@ -115,7 +118,7 @@ def test_people_get_a_table_and_the_kernels(latcast: Latcast) -> None:
 
     head, row, *rest = found.out.splitlines()
     assert found.code == 0
-    assert head.split() == ["model", "platform", "latency", "ms", "90", "%", "interval", "ms", "covered", "%"]
+    assert head.split() == ["model", "platform", "latency", "ms", "90", "%", "interval", "ms", "grade"]
     assert row.split()[:2] == ["squeezenet1_1", PLATFORM]
     assert sum("max_pool" in line.split() for line in rest) == 3
     assert not any(line != line.rstrip() for line in found.out.splitlines())
@@ -266,7 +269,7 @@ def test_an_unmeasured_device_is_answered_from_its_chip_with_a_warning(latcast: 
 
 
 def test_many_warnings_are_counted_and_one_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    fine = Prediction("net", "a/b-1/cpu1/fp32", 1.0, 0.5, 2.0, Coverage(1.0, ()))
+    fine = Prediction("net", "a/b-1/cpu1/fp32", 1.0, 0.5, 2.0, Coverage(1.0, ()), Grade.of(5.0, ""))
     rough = [replace(fine, platform=f"p{row}/b-1/cpu1/fp32", warnings=(f"rough {row}",)) for row in range(MOST_WARNED + 1)]
 
     warn_of([fine, *rough])

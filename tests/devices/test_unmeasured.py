@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from latcast.devices.unmeasured import unmeasured_platforms
+from latcast.errors import UnknownPlatformError
 from latcast.predictors.bundle_index import platform_ids
 from latcast.predictors.platform_names import read_name
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -45,6 +46,25 @@ def test_each_unit_of_a_device_and_each_of_its_variants_is_answered() -> None:
 
     assert {each.device for each in found} == {"galaxy-s24-exynos", "galaxy-s24-snapdragon"}
     assert [Unit.parse(each.unit).kind for each in found] == ["cpu", "gpu", "npu"] * 2
+
+
+def test_of_devices_with_one_name_the_runtime_tells_which_is_meant() -> None:
+    [found] = predictors_of("samsung-galaxy-s24/qairt-2.42.0/npu+qnn_dlc/int8")
+    [below] = predictors_of("samsung-galaxy-s24/tflite-2.17.0/npu+qairt-2.42.0/int8")
+
+    assert "sm8650" in found.card["warning"]
+    assert "sm8650" in below.card["warning"]
+
+
+def test_an_id_whose_device_names_a_chip_is_answered_from_it() -> None:
+    [found] = predictors_of("my-sa8295p-board/qairt-2.42.0/npu+qnn_dlc/int8")
+
+    assert "sc8280xp" in found.card["warning"]
+
+
+def test_a_device_with_one_of_several_chips_is_refused_with_their_names() -> None:
+    with pytest.raises(UnknownPlatformError, match="it may be galaxy-s24-exynos, galaxy-s24-snapdragon; name one of these"):
+        predictors_of("galaxy-s24/tflite-2.17/cpu4/fp32")
 
 
 @pytest.mark.parametrize(

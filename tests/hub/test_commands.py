@@ -149,6 +149,20 @@ def test_quarantined_records_are_listed_released_and_discarded(latcast: Latcast,
     assert len(sqlite) == 1
 
 
+def test_quarantined_records_are_chosen_by_what_they_have_in_common(latcast: Latcast, sqlite: HubDatabase) -> None:
+    upload(sqlite, [record(number, latency_ms=0.0001) for number in range(1, 4)])
+    found = json.loads(latcast("hub", "quarantine", "list", "--json")[1])["quarantine"]
+    platform, reason = found[0]["platform"], found[0]["reason"]
+
+    assert latcast("hub", "quarantine", "list", "--platform", platform)[1].replace("\n", " ").count(reason[:20]) == 1
+    assert latcast("hub", "quarantine", "release", "--platform", "nothing/*", "--yes")[0] == 1
+    assert "no terminal" in latcast("hub", "quarantine", "release", "--platform", platform)[2]
+    assert latcast("hub", "quarantine", "discard", "--network", found[0]["network"], "--yes")[1] == "discarded 1 records\n"
+    assert latcast("hub", "quarantine", "release", "--reason", "outside", "--yes")[1] == "released 2 records\n"
+    assert len(sqlite) == 2
+    assert "name records by their ids" in latcast("hub", "quarantine", "release")[2]
+
+
 def test_the_model_can_be_fitted_by_hand(latcast: Latcast, sqlite: HubDatabase) -> None:
     assert "nothing to fit to" in latcast("hub", "refit")[2]
     upload(sqlite, [*device("a", 1.0), *device("b", 2.0), *device("c", 3.0)], contributor(sqlite, trusted=True))
@@ -187,7 +201,8 @@ def test_an_address_that_is_taken_is_refused_before_anything_is_done(latcast: La
 
 
 def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
-    environment = {**os.environ, "LATCAST_HOME": str(tmp_path)}
+    """Without npm, so that what browsers measure with cannot be fetched."""
+    environment = {**os.environ, "LATCAST_HOME": str(tmp_path), "PATH": str(tmp_path)}
     command = [sys.executable, "-m", "latcast", "hub", "serve", "--port", "18765", "--invite", "--url", "https://latcast.example"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -199,6 +214,7 @@ def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
     assert health == {"database": True, "model": 0}
     assert out.startswith("https://latcast.example/add#token=latcast_")
     assert "Traceback" not in err
+    assert "invited browsers cannot measure yet: npm is not installed" in err.partition("serving")[0]
     with HubDatabase(tmp_path / "repository.sqlite") as database:
         token = database.check_token(out.strip().partition("#token=")[2])[1]
     assert (token.contributor, token.expires_at is None) == ("guests", False)

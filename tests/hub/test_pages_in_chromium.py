@@ -148,7 +148,7 @@ def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_
     file.write_bytes(to_onnx(graph) if suffix == "onnx" else to_tflite(graph))
     expected = {name: predict(str(file), name).latency_ms for name in platform_ids()[:3]}
     sent: list[int] = []
-    with listening(sqlite, replace(QUICK, most_platforms=60)) as url, opened(browser, url) as page:
+    with listening(sqlite, replace(QUICK, most_platforms=60, seed=True)) as url, opened(browser, url) as page:
         page.on("request", lambda asked: sent.append(len(asked.post_data_buffer or b"")) if "/api/predict" in asked.url else None)
         page.goto(url)
         if suffix == "onnx":
@@ -165,6 +165,9 @@ def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_
         page.click("#more")
         assert page.locator("#rows li").count() == 60
         page.fill("#find", platform_ids()[0].split("/")[0])
+        page.wait_for_selector("#widen", state="visible")
+        assert page.locator("#rows li").count() == 2
+        page.click("#widen")
         page.select_option("#order", "name")
         names = page.locator("#rows li button").evaluate_all("all => all.map(each => each.ariaLabel.slice(11))")
         latencies = page.locator("#rows li .figures strong").all_inner_texts()
@@ -185,6 +188,28 @@ def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_
         page.wait_for_selector("#rows li", timeout=60_000)
         assert page.inner_text("h1") == "How long does this network take?"
     assert max(sent) < 25_000  # of a file of 5 MB
+
+
+def test_a_search_shows_what_the_command_line_takes(browser: Any, sqlite: HubDatabase) -> None:
+    with listening(sqlite, replace(QUICK, most_platforms=3, seed=True)) as url, opened(browser, url, refused=1) as page:
+        page.goto(url)
+        page.fill("#published", "squeezenet1_1")
+        page.click("#form button")
+        page.wait_for_selector("#rows li", timeout=60_000)
+        page.fill("#find", "Exynos 2400 npu")
+        page.locator("#count", has_text="nothing was measured on").wait_for()
+        assert page.locator("#rows li").count() == 1
+        assert "from its chip" in page.inner_text("#rows")
+        assert barriers(page) == []
+        page.locator("#rows button").click()
+        page.wait_for_selector("#inside[open]")
+        page.click("#shut")
+        page.fill("#find", "abacus")
+        page.wait_for_selector("#count.warning")
+        assert "no platform of 'abacus' is known; nearest devices and chips: " in page.inner_text("#count")
+        assert page.locator("#rows li").count() == 0
+        page.fill("#find", "")
+        page.locator("#rows li").nth(2).wait_for()
 
 
 def test_sizes_that_a_file_leaves_open_are_asked_for(browser: Any, sqlite: HubDatabase, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
 from benchmarks.hub.bombs import slow_model, starve
-from latcast.forecast import predict
+from latcast.errors import UnknownPlatformError
+from latcast.forecast import load, platforms_meant, predict
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
@@ -81,16 +82,38 @@ def test_a_file_is_predicted_as_the_command_line_would(http: TestClient, squeeze
         assert row["model"] == "mine.onnx"
 
 
-def test_platforms_are_chosen_by_a_part_of_their_id(http: TestClient) -> None:
-    everything = http.post("/api/predict?model=squeezenet1_1").json()["predictions"]
-    chosen = everything[0]["platform"]
+def test_platforms_are_chosen_as_the_command_line_takes_them(http: TestClient) -> None:
+    def on(text: str) -> dict[str, Any]:
+        found: dict[str, Any] = http.post("/api/predict", params={"model": "squeezenet1_1", "on": text}).json()
+        return found
 
-    assert [row["platform"] for row in http.post(f"/api/predict?model=squeezenet1_1&on={chosen}").json()["predictions"]] == [
-        chosen
-    ]
-    refused = http.post("/api/predict?model=squeezenet1_1&on=abacus")
-    assert refused.status_code == 422
-    assert "'abacus' is part of no platform's id" in detail(refused)
+    assert [row["platform"] for row in on("galaxy a03s int8 1LARGE")["predictions"]] == ["a03s/pytorch-2.0/1large/int8"]
+    assert len(on("a03s/*/fp32")["predictions"]) == 3
+    [row] = on("Exynos 2400 npu")["predictions"]
+    assert (row["source"], row["chip"], row["kind"]) == ("chip", "Exynos 2400", "npu")
+    assert (
+        on("Exynos 2400 npu")["note"] == f"nothing was measured on 'Exynos 2400 npu'; answered from its chip: {row['platform']}"
+    )
+    assert len(http.post("/api/predict", params={"model": "squeezenet1_1", "kernels": row["platform"]}).json()["kernels"]) == 15
+    assert "no platform of 'abacus' is known; " in on("abacus")["detail"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Pixel 4", "pixel 6", "Galaxy S24", "SM-S921B", "rk3588 npu", "Pixel4/TFLite/GPU/fp16", "s10/tflite-2.10/gpu/fp16", "coral"],
+)
+def test_a_name_means_what_the_command_line_takes(sqlite: HubDatabase, text: str) -> None:
+    said: list[str] = []
+    try:
+        expected = {load(each).platform.id for each in platforms_meant(text, said.append)}
+    except UnknownPlatformError:
+        expected = set()
+    with client(sqlite, replace(QUICK, seed=True, refit=False)) as http:
+        found = http.get("/api/named", params={"text": text}).json()
+
+    assert {*found.get("taken", ()), *found.get("from_chip", ())} == expected
+    assert found.get("note", "") == "".join(said)
+    assert expected or found["detail"].startswith(f"no platform of '{text}' is known; nearest devices and chips: ")
 
 
 def test_kernels_of_one_platform_are_the_longest_first(http: TestClient) -> None:
@@ -104,7 +127,7 @@ def test_kernels_of_one_platform_are_the_longest_first(http: TestClient) -> None
     assert sum(found["by_type"].values()) + found["prediction"]["overhead_ms"] == pytest.approx(
         found["prediction"]["latency_ms"], rel=1e-6
     )
-    assert "no platform has the id" in detail(http.post("/api/predict?model=squeezenet1_1&kernels=abacus"))
+    assert "no platform of 'abacus' is known" in detail(http.post("/api/predict?model=squeezenet1_1&kernels=abacus"))
 
 
 def test_dynamic_sizes_are_asked_for_and_taken(http: TestClient) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,20 @@ def test_a_budget_ends_the_campaign_between_batches(store: Store) -> None:
     report = Campaign(store, settings(), given, budget_s=4.0).run()
     assert 0 < report.added < 200
     assert report.missing == 200 - report.added == 200 - len(store)
+
+
+def test_a_batch_that_would_end_after_the_budget_is_cut_or_not_begun(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(PLAN, batch_size=3)
+    given = [CampaignItem(reference("runs", number), plan=plan) for number in range(6)]
+    now_s = [0.0]
+    monkeypatch.setattr(sys.modules[Campaign.__module__], "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    def watch(progress: Progress) -> None:
+        now_s[0] += 10.0 * (progress.stage == "measured")
+
+    report = Campaign(store, settings(), given, budget_s=45.0, progress=watch).run()
+
+    assert (report.added, report.complete) == (4, False)  # three in 30 s; of the next three 15 s are enough for one
 
 
 def test_a_caller_that_breaks_off_ends_the_campaign_between_batches_and_another_goes_on(store: Store) -> None:

@@ -25,6 +25,7 @@ from latcast.predictors.bundle import BUNDLE_SCHEMA, load_bundle, read_summary, 
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen, kernel_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection, SizeCovariance
+from latcast.predictors.starts import StartLaw, StartModel
 from tests.predictors.made_up_platform import CARD, graphs_of, make_predictor
 
 
@@ -543,3 +544,13 @@ class TestGoldenValues:
         text = self.refusal(folder)
         assert text.startswith("golden.json: ")
         assert reason in text
+
+
+def test_a_start_comes_back_and_is_on_the_card(tmp_path: Path, predictor: PlatformPredictor) -> None:
+    start = StartModel(None, StartLaw({"latency": 1.25}, 0.9, 1.5), "twelve networks")
+
+    path = save_bundle(replace(predictor, start=start), tmp_path / "started")
+
+    assert load_bundle(path).start == start
+    assert "Starts: twelve networks." in (path / "CARD.md").read_text(encoding="utf-8")
+    assert load_bundle(save_bundle(predictor, tmp_path / "without.zip")).start is None

@@ -10,7 +10,16 @@ import pytest
 
 from latcast.kernels.rules import load_rules
 from latcast.predictors.analytical import POOLED, AnalyticalTerms
-from latcast.predictors.card import TRAINING_KEYS, card_text, card_warnings, evidence, is_better
+from latcast.predictors.card import (
+    POSTERIOR,
+    TRAINING_KEYS,
+    TRAINING_LINEAGES,
+    card_text,
+    card_warnings,
+    evidence,
+    graded,
+    is_better,
+)
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 
@@ -82,6 +91,56 @@ class TestWarnings:
 
     def test_a_card_that_says_nothing_is_not_warned_about(self) -> None:
         assert card_warnings({}) == ()
+
+
+class TestGrades:
+    """Of a prediction of 1 ms whose 90 % interval has these bounds."""
+
+    PHONE = card(
+        60, 12.0, 60, **{TRAINING_LINEAGES: ["wide"], "same_lineages": {"mape": 4.0, "networks": 40}}, learn_from="networks"
+    )
+
+    def test_without_a_card_it_is_that_of_the_width_alone(self) -> None:
+        found = graded({}, 0.8, 1.25, 90.0)
+
+        assert found.expected_error_pct == pytest.approx(24 * np.log(1.25 / 0.8))
+        assert str(found) == "fair, ±11 %"
+        assert found.in_words() == "fair, ±11 %"
+
+    def test_a_network_of_a_kind_that_was_measured_has_the_error_of_such(self) -> None:
+        known, new = (graded(self.PHONE, 0.9, 1.1, 90.0, lineage=lineage) for lineage in ("wide", "depthwise"))
+
+        assert (known.word, known.why) == ("good", "4.0 % off on 40 held out")
+        assert new.why == "12.0 % off on 60 held out, of unseen kinds"
+        assert known.expected_error_pct < 4.9 < new.expected_error_pct
+
+    def test_many_networks_held_out_count_more_than_the_width_and_few_less(self) -> None:
+        many, few = (graded(card(60, 40.0, count), 0.9, 1.1, 90.0).expected_error_pct for count in (100, 2))
+
+        assert 4.9 < few < 10 < many < 40
+
+    def test_few_networks_are_the_reason_of_a_rough_one(self) -> None:
+        found = graded(card(4, 63.0, 4, model=POSTERIOR), 0.5, 2.0, 90.0)
+
+        assert found.rough
+        assert found.in_words() == f"{found}: learned from 4 networks"
+        assert graded(card(0, model=POSTERIOR), 0.2, 5.0, 90.0).why == "no network measured there"
+
+    def test_an_erratic_platform_is_rough_for_networks_that_others_ran_too(self) -> None:
+        erratic = card(60, 81.0, 60, networks_of_others={"mape": 3.0, "networks": 30})
+
+        assert graded(erratic, 0.9, 1.1, 90.0, recalled=True).rough
+
+    def test_overhead_is_no_reason_for_a_good_one(self) -> None:
+        half, most = (graded({}, 0.9, 1.1, 90.0, overhead=share) for share in (0.5, 0.98))
+
+        assert half.word == "good"
+        assert (most.word, most.why) == ("rough", "98 % of it is overhead")
+
+    def test_what_runs_elsewhere_and_what_is_unlike_are_named(self) -> None:
+        assert graded({}, 0.9, 1.1, 90.0, elsewhere=0.5).in_words().endswith(": 50 % of it runs on the CPU")
+        assert graded({}, 0.9, 1.1, 90.0, unlike=0.2).why == "20 % of it is by unseen kernels"
+        assert graded({}, 0.5, 2.0, None).in_words() == "rough, ±33 %: never calibrated"
 
 
 def test_what_a_predictor_rests_on_is_said_in_a_few_words() -> None:

@@ -21,7 +21,7 @@ from latcast.predictors.joint import (
     probability_above,
     shared_parts,
 )
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from tests.predictors.test_device_forecast import MIXED
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
@@ -29,7 +29,9 @@ CORE = "s10/tflite-2.10/1large/fp32"
 
 
 def prediction(latency_ms: float, low: float, high: float, level: float | None = 90.0) -> Prediction:
-    return Prediction("m", PHONE, latency_ms, low * latency_ms, high * latency_ms, Coverage(1.0, ()), level=level)
+    return Prediction(
+        "m", PHONE, latency_ms, low * latency_ms, high * latency_ms, Coverage(1.0, ()), Grade.of(5.0, ""), level=level
+    )
 
 
 def convolutions(*widths: int, side: int = 56, size: int = 3) -> Graph:

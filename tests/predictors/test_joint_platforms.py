@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.predictors.joint_platforms import SHARED, JointPlatforms, SharedByPlatforms, Traits
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.records import Platform
 
 FP32, INT8 = "pi/tflite-2.11/cpu4/fp32", "pi/tflite-2.11/cpu4/int8"
@@ -21,7 +21,9 @@ def traits(*names: str) -> list[Traits]:
 
 
 def prediction(platform: str, latency_ms: float, reach: float = 1.2) -> Prediction:
-    return Prediction("m", platform, latency_ms, latency_ms / reach, latency_ms * reach, Coverage(1.0, ()), level=90.0)
+    return Prediction(
+        "m", platform, latency_ms, latency_ms / reach, latency_ms * reach, Coverage(1.0, ()), Grade.of(5.0, ""), level=90.0
+    )
 
 
 def test_errors_are_correlated_by_the_parts_whose_traits_agree() -> None:

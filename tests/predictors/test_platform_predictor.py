@@ -13,6 +13,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import term_values
 from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
 from latcast.predictors.platform_predictor import ASSUMED_SPREAD, UNPREDICTED_HIGH, UNPREDICTED_LOW, PlatformPredictor
 from latcast.records import Platform
@@ -159,7 +160,7 @@ class TestCoverage:
         assert one.coverage.uncovered == ("LeakyRelu",)
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
         share = 100 * (1 - one.overhead_ms / one.latency_ms)
-        assert one.warnings[0] == (
+        assert one.notes[0] == (
             f"{share:.0f} % of the latency comes from kernels outside the training data: "
             f"activation {share:.0f} % (leaky_relu, not trained on)"
         )
@@ -170,7 +171,7 @@ class TestCoverage:
         assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
         assert one.coverage.share == 0.0
         assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
-        assert "% of the latency comes from kernels perhaps outside it: activation" in one.warnings[0]
+        assert "% of the latency comes from kernels perhaps outside it: activation" in one.notes[0]
 
 
 class TestTinyNetworks:
@@ -238,11 +239,11 @@ class TestWarnings:
         b = GraphBuilder("wide")
         graph = b.finish(b.conv_bn(b.input((1, 2 * highest, 7, 7)), 32, 3))
 
-        [warning] = predictor.predict(graph).warnings
+        [note] = predictor.predict(graph).notes
 
-        assert "% of the latency is outside the training range, by no more than a factor of 2: conv" in warning
-        assert f"(in_channels {2 * highest}, trained on" in warning
-        assert f"to {highest})" in warning
+        assert "% of the latency is outside the training range, by no more than a factor of 2: conv" in note
+        assert f"(in_channels {2 * highest}, trained on" in note
+        assert f"to {highest})" in note
 
     def test_a_size_far_outside_the_range_is_named_with_the_range(self, predictor: PlatformPredictor) -> None:
         highest = int(predictor.kernels["conv"].high[kernel_type("conv").fields.index("in_channels")])
@@ -271,10 +272,12 @@ class TestWarnings:
 
         assert warning == "the file is quantised to int8, the platform runs fp32"
 
-    def test_a_weakness_on_the_card_is_repeated(self, predictor: PlatformPredictor) -> None:
+    def test_a_weakness_on_the_card_is_repeated_where_the_prediction_is_not_good(self, predictor: PlatformPredictor) -> None:
         weak = predictor.with_card({"warning": "trained on 12 networks"})
+        sure, unsure = (replace(weak, interval=Interval(low, 1 / low, 50)).predict(conv_net()) for low in (0.95, 0.5))
 
-        assert weak.predict(conv_net()).warnings == ("trained on 12 networks",)
+        assert (sure.grade.word, sure.warnings, sure.notes) == ("good", (), ("trained on 12 networks",))
+        assert (unsure.grade.word, unsure.warnings) == ("rough", ("trained on 12 networks",))
         assert predictor.predict(conv_net()).warnings == ()
 
 

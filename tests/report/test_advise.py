@@ -9,7 +9,7 @@ import pytest
 from latcast.errors import LatcastError, UnknownPlatformError
 from latcast.forecast import platforms_named, predict
 from latcast.kernels.partitioning import Fallback
-from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
+from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
 from latcast.report.advise import Decision, advice_of, advise
 
 
@@ -19,8 +19,9 @@ def prediction(platform: str, latency_ms: float, *, reach: float = 1.05, conv_sh
         for name, kind, share in (("a", "conv.winograd", conv_share), ("b", "softmax", 1 - conv_share))
     )
     return Prediction(
-        "net", platform, latency_ms, latency_ms / reach, latency_ms * reach, Coverage(1.0, ()), (), kernels, level=90.0
-    )
+        "net", platform, latency_ms, latency_ms / reach, latency_ms * reach, Coverage(1.0, ()), Grade.of(5.0, ""),
+        kernels=kernels, level=90.0,
+    )  # fmt: skip
 
 
 PHONE = (
@@ -119,6 +120,15 @@ def test_without_a_calibrated_interval_there_is_no_probability() -> None:
     assert (decision.probability, decision.level, decision.sure) == (None, None, False)
     assert str(decision) == "int8 or fp32: unknown, no probability"
     assert decision.reasons[-1] == "the interval of phone/tflite-2.10/2large/fp32 is not calibrated"
+
+
+def test_a_rough_prediction_is_named_with_its_reason() -> None:
+    rough = replace(PHONE[1], grade=Grade.of(60.0, "learned from 4 networks"))
+
+    [decision] = advice_of(["phone"], [PHONE[0], rough]).decisions
+
+    said = "the prediction on phone/tflite-2.10/2large/fp32 is rough, ±60 %: learned from 4 networks"
+    assert decision.reasons[-1] == said
 
 
 def test_reasons_are_kernel_types_that_gain_or_lose_and_what_falls_back() -> None:

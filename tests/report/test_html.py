@@ -12,7 +12,7 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.memory import Memory
-from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
+from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
 from latcast.report.explain import Explanation, Hint, explain
 from latcast.report.html import connections, icicle, rendered, report
 from latcast.spaces.catalogue import build, model
@@ -32,7 +32,8 @@ def kernel(module: str, latency_ms: float, limit: str = "compute", kernel_type: 
 def prediction(*kernels: KernelLatency, overhead_ms: float = 0.0, name: str = "net") -> Prediction:
     latency_ms = sum(each.latency_ms for each in kernels) + overhead_ms
     return Prediction(
-        name, PHONE, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), (), kernels, overhead_ms, 90.0
+        name, PHONE, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), Grade.of(5.0, ""), (), kernels,
+        overhead_ms, 90.0,
     )  # fmt: skip
 
 
@@ -124,6 +125,17 @@ def test_a_report_shows_platforms_hints_and_kernels() -> None:
             assert hint.text.replace("->", "→") in text
     assert text.count("<tr><td>") == sum(len(each.prediction.kernels) for each in found)
     assert text.count("(90 %)") == 4  # of each platform in the summary and at its own place
+
+
+def test_the_fastest_platform_is_first_and_the_axis_has_numbers() -> None:
+    found = [Explanation(replace(prediction(kernel("", ms)), platform=f"p{ms:g}"), (), 0, build(model("resnet18")), MEMORY)
+             for ms in (30.0, 2.0, 7.0)]  # fmt: skip
+
+    text = rendered(found)
+
+    assert re.findall(r"<summary><h2>(p\d+)", text) == ["p2", "p7", "p30"]
+    ticks = text.partition('class="ticks"')[2].partition("</div>")[0]
+    assert re.findall(r">([^<]+)</span>", ticks) == ["2 ms", "3", "5", "7", "10", "15", "20", "30"]
 
 
 def test_names_in_a_report_are_escaped() -> None:

@@ -104,6 +104,6 @@ def test_the_json_form_is_what_scripts_rely_on() -> None:
 
     assert list(document) == ["model", "platform", "varies", "points", "refused"]
     assert set(document["points"][0]) == {
-        "size", "shapes", "latency_ms", "low_ms", "high_ms", "level", "coverage", "warnings",
+        "size", "shapes", "latency_ms", "low_ms", "high_ms", "level", "coverage", "grade", "warnings",
     }  # fmt: skip
     assert document["points"][0]["shapes"] == {"input": [1, 3, 128, 128]}

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.result_files import kept_parts
 from latcast.measure.labels import Label
 from latcast.measure.settings import MeasurePlan
-from latcast.predictors.prediction import Coverage, Prediction
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import family, model
 from latcast.spaces.training_mix import unseen_families
@@ -25,7 +25,7 @@ REFERENCES = [model(name) for name in CHECKED_NETWORKS]
 
 
 def prediction(latency_ms: float) -> Prediction:
-    return Prediction("m", PLATFORM, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()))
+    return Prediction("m", PLATFORM, latency_ms, 0.9 * latency_ms, 1.2 * latency_ms, Coverage(1.0, ()), Grade.of(5.0, ""))
 
 
 def checked(predicted_ms: float, measured_ms: float) -> CheckedNetwork:

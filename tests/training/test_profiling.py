@@ -18,12 +18,16 @@ from latcast.training.profiling import (
     measure_again,
     network_items,
     profile,
+    start_count,
     try_profiler,
 )
 from tests.measure.behaving import reference, settings
 from tests.training.made_up_campaign import made_up_runtime
 
 RULES = load_rules("onnxruntime")
+
+NETWORKS_S = 0.92 * 0.92 * 300
+"""Seconds of a profile of five minutes for networks, without training and starts."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +80,16 @@ def test_an_interval_is_calibrated_on_networks_measured_again_where_the_budget_g
     assert calibration_count(budget_s) == count
 
 
+@pytest.mark.parametrize(("budget_s", "count"), [(60.0, 0), (90.0, 12), (276.0, 37), (3600.0, 48)])
+def test_starts_are_timed_where_the_budget_gives_twelve(budget_s: float, count: int) -> None:
+    # 8 % of the budget, 0.6 s for each.
+    assert start_count(WorkerSettings("onnxruntime"), budget_s) == count
+
+
+def test_no_starts_are_timed_of_a_runtime_that_runs_no_files() -> None:
+    assert start_count(settings(), 3600.0) == 0
+
+
 def test_the_first_networks_that_were_measured_are_measured_in_two_more_processes(tmp_path: Path) -> None:
     items = [CampaignItem(reference("plain", number)) for number in range(4)]
     with Store(tmp_path / "store.sqlite") as store:
@@ -125,25 +139,25 @@ class TestOnAMadeUpRuntime:
         found = self.profile(tmp_path)
 
         assert found.stopped is None
-        # All of 92 % of five minutes, the last batch included.
-        assert 276.0 <= runtime.clock.now_s < 276.0 + 8 * 0.8
+        # All of 92 % of five minutes but the part of starts, which take no time here; the last batch included.
+        assert NETWORKS_S <= runtime.clock.now_s < NETWORKS_S + 8 * 0.8
 
     def test_one_that_learns_nothing_more_goes_on_where_it_is_told_to(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runtime = made_up_runtime(monkeypatch, noise=0.08, network_s=0.8)
+        runtime = made_up_runtime(monkeypatch, noise=0.08, network_s=0.736)
 
         ended = self.profile(tmp_path)
         before_s = runtime.clock.now_s
         whole = self.profile(tmp_path, whole_budget=True)
 
         assert ended.stopped is not None
-        # 70 % of 276 s, and what was left of the batch.
-        assert 193.2 <= before_s < 193.2 + 8 * 0.8
+        # 70 % of that, and what was left of the batch.
+        assert 0.7 * NETWORKS_S <= before_s < 0.7 * NETWORKS_S + 8 * 0.8
         assert ended.stopped.networks == len(ended.data.networks)
         # The second one measures nothing twice and adds to what the first one left.
         assert whole.stopped is None
-        assert 276.0 <= runtime.clock.now_s - before_s < 276.0 + 8 * 0.8
+        assert NETWORKS_S <= runtime.clock.now_s - before_s < NETWORKS_S + 8 * 0.8
         assert whole.reports[0].added > 0
         assert {sample.reference.key for sample in ended.data.networks} <= {
             sample.reference.key for sample in whole.data.networks

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
 from latcast.chips.name_matching import Words, is_telling, joined, ways_to_write, words_of
 from latcast.errors import LatcastError
-from latcast.records import UNIT_KINDS
+from latcast.records import UNIT_KINDS, Platform
 
 
 @dataclass(frozen=True)
@@ -171,22 +171,36 @@ def devices_named(text: str) -> tuple[Device, ...]:
     return tuple(each for each in _mentioned(words_of(COPY.sub("", text))) if isinstance(each, Device))
 
 
+VENDORS: Mapping[str, str] = {"qairt": "Qualcomm", "qnn": "Qualcomm", "snpe": "Qualcomm", "coreml": "Apple", "neuron": "MediaTek"}
+"""Runtime that runs on the chips of one vendor alone to this vendor."""
+
+
+def vendor_of(platform: Platform) -> str:
+    """Return the vendor of the chips that a platform's runtime, or one below it, runs on; "" where it runs on others too."""
+    parts = (platform.runtime, *platform.unit.split("+")[1:])
+    return next((vendor for part in parts for name, vendor in VENDORS.items() if part.startswith(name)), "")
+
+
 @lru_cache(maxsize=4096)
-def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip | None:
+def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "", vendor: str = "") -> Chip | None:
     """Return the chip named by texts of datasets, cards and platform ids; None where they mean no chip of the table, or several.
 
     The chip's text decides; where the device is known to have another bin of the same silicon (an Orin NX whose chip is given as
-    "Orin"), the device does. Of several chips in one device (a CPU and a graphics card) the kind of unit decides.
+    "Orin"), the device does. Of several chips in one device (a CPU and a graphics card) the kind of unit decides, of several
+    devices with one name ("Galaxy S24") the vendor.
 
     Args:
         device_text: "Redmi_Note8_Pro", "Raspberry Pi 5 Broadcom BCM2712, Cortex-A76 (ARMv8) (2.4GHz x 4)", "gm1901.2".
         chip_text: "qcs8550-proxy", "Intel(R) Xeon(R) Platinum 8573C"; empty where unknown.
         unit_kind: ``cpu``, ``gpu`` or ``npu``; empty means the device's chip with the CPU.
+        vendor: Of the chip, where that is known; see :func:`vendor_of`.
     """
     stated = _chips_meant(chip_text, unit_kind)
     of_device = _chips_meant(device_text, unit_kind) or _chips_meant(COPY.sub("", device_text), unit_kind)
     if not stated or {chip.die for chip in stated} == {chip.die for chip in of_device}:
         stated = of_device
+    if len({chip.die for chip in stated}) > 1:
+        stated = [chip for chip in stated if chip.vendor == vendor]
     return stated[0] if len({chip.die for chip in stated}) == 1 else None
 
 
@@ -206,9 +220,9 @@ def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
     return found
 
 
-def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
+def silicon(device_text: str, chip_text: str = "", unit_kind: str = "", vendor: str = "") -> str:
     """Return what devices are held out together by: the die of :func:`chip_of`; an unknown text is its own group."""
-    chip = chip_of(device_text, chip_text, unit_kind)
+    chip = chip_of(device_text, chip_text, unit_kind, vendor)
     if chip is not None:
         return chip.die
     return "unlisted " + " ".join(words_of(COPY.sub("", chip_text or device_text)).words)

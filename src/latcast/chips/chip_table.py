@@ -67,7 +67,8 @@ class Chip:
         memory, bandwidth_gb_s: Kind and peak bandwidth of the memory.
         gpu, gpu_family: Name, and its architecture, "adreno6xx".
         gpu_cores: The vendor's count: shader cores, compute units, CUDA cores.
-        gpu_mhz, gpu_gflops: Highest clock, and peak in fp32.
+        gpu_mhz, gpu_gflops: Highest clock, and peak in fp32; where the vendor states the arithmetic of a core and not of the
+            chip, cores x clock x 2 ``fma_per_core`` of the file.
         npu, npu_family: Class, "hexagon-v66" (or the family), and family, "hexagon".
         npu_tops: Peak in int8.
         source: Source of the facts.
@@ -161,8 +162,11 @@ def chips() -> Mapping[str, Chip]:
 
     def chip(name: str, known: dict[str, Any]) -> Chip:
         cpu = tuple(cluster(*each) for each in known.get("cpu", ()))
-        families = {"gpu_family": gpus.get(known.get("gpu")), "npu_family": npus.get(known.get("npu"))}
-        return Chip(name, **{"die": name, **known, **families, "cpu": cpu, "aliases": tuple(known.get("aliases", ()))})
+        gpu = gpus.get(known.get("gpu"), {})
+        derived = {"gpu_family": gpu.get("family"), "npu_family": npus.get(known.get("npu"))}
+        if "fma_per_core" in gpu and "gpu_cores" in known and "gpu_mhz" in known:
+            derived["gpu_gflops"] = 2e-3 * gpu["fma_per_core"] * known["gpu_cores"] * known["gpu_mhz"]
+        return Chip(name, **{"die": name, **derived, **known, "cpu": cpu, "aliases": tuple(known.get("aliases", ()))})
 
     return _Made(data["chips"], chip)
 
@@ -179,7 +183,10 @@ def devices() -> Mapping[str, Device]:
 
 @cache
 def spellings() -> tuple[tuple[str, str, bool], ...]:
-    """Return (spelling, id of a chip or name of a device, whether it is a device) of all names."""
+    """Return (spelling, id of a chip or name of a device, whether it is a device) of all names.
+
+    A device's name without what stands in parentheses means it too: "Galaxy S24" those with either chip.
+    """
     data = _data()
     return (
         *(
@@ -187,5 +194,9 @@ def spellings() -> tuple[tuple[str, str, bool], ...]:
             for name, known in data["chips"].items()
             for text in (name, known["name"], *known.get("aliases", ()))
         ),
-        *((text, name, True) for name, known in data["devices"].items() for text in (name, *known.get("aliases", ()))),
+        *(
+            (text, name, True)
+            for name, known in data["devices"].items()
+            for text in dict.fromkeys((name, *known.get("aliases", ()), name.partition(" (")[0]))
+        ),
     )

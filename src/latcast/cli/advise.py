@@ -67,11 +67,11 @@ def _print_advice(found: Advice, top: int) -> None:
 
     print_table(
         "",
-        ("platform", "latency ms", heading, "times the first", "slower than the first %", "fastest of all %"),
+        ("platform", "latency ms", heading, "times the first", "slower than the first %", "fastest of all %", "grade"),
         [
             (
                 each.platform, milliseconds(each.latency_ms), interval, f"{each.times_first:.2f}",
-                chance(each.slower_probability), chance(each.fastest_probability),
+                chance(each.slower_probability), chance(each.fastest_probability), each.grade.in_words(),
             )
             for each, interval in zip(shown, intervals, strict=True)
         ],

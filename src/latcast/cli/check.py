@@ -26,6 +26,12 @@ def check(
     max_memory_mb: Annotated[
         float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
     ] = None,
+    min_decode: options.MinDecode = None,
+    max_ttft: options.MaxFirstToken = "",
+    max_memory: options.MaxMemory = "",
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
+    start: Annotated[bool, Option("--start", help="Let --max-ms limit the time until the first answer.")] = False,
     fail_above: Annotated[
         float | None,
         Option(
@@ -55,11 +61,24 @@ def check(
     \b
     Examples:
       latcast check model.onnx --max-ms 20 --on "raspberry pi 5"
+      latcast check model.onnx --max-ms 500 --start --on local/onnxruntime
       latcast check model.onnx --min-fps 30 --on pixel4/tflite-2.10/gpu/fp16
       latcast check model.onnx --budget latcast.toml
       latcast check new.onnx --against old.onnx --max-growth 5% --on pixel4/tflite-2.10/gpu/fp16
       latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
+      latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
+    models, language = options.split_models(models)
+    if language:
+        if models or not on or not (min_decode or max_ttft or max_memory):
+            raise typer.BadParameter(
+                "language models need --on and --min-decode, --max-ttft or --max-memory, and no networks beside"
+            )
+        from latcast.cli import language_models
+
+        limits = language_models.limits_of(min_decode, max_ttft, max_memory)
+        language_models.check(language, on, limits, (prompt, generate), as_json=as_json or form == "json")
+        return
     from latcast.report.check import check as checked
 
     limited = any(each is not None for each in (max_ms, min_fps, max_memory_mb))
@@ -69,10 +88,12 @@ def check(
         raise typer.BadParameter("the budget names its platforms; --on goes with limits and --against")
     if not budget and not on:
         raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
+    if start and max_ms is None:
+        raise typer.BadParameter("--start goes with --max-ms")
     percentage = _percentage(max_growth)
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
-        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
+        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above, start=start,
         **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}

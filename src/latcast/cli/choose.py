@@ -66,6 +66,12 @@ def choose(
         Path | None,
         Option("--accuracy", help="Accuracies of your candidates: a CSV file with the header model,accuracy.", metavar="FILE"),
     ] = None,
+    llm: Annotated[bool, Option("--llm", help="Choose among language models.")] = False,
+    min_decode: options.MinDecode = None,
+    max_ttft: options.MaxFirstToken = "",
+    max_memory: options.MaxMemory = "",
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
     certainty: Annotated[
         float, Option("--certainty", help="Percent of networks marked as fitting that are to fit.", min=1, max=99.9)
     ] = 90.0,
@@ -86,7 +92,17 @@ def choose(
       latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15
       latcast choose --on 'pixel4/tflite*/1large/*' --max-ms 50 --params 10M --max-memory-mb 60
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
+      latcast choose --llm --on s23 --min-decode 10 --max-ttft 5s --max-memory 3GB
     """
+    networks, language = options.split_models(models or [])
+    if llm or language:
+        if networks:
+            raise typer.BadParameter(f"'{networks[0]}' is no language model; choose among networks without --llm")
+        from latcast.cli import language_models
+
+        limits = language_models.limits_of(min_decode, max_ttft, max_memory)
+        language_models.choose(language, on, limits, (prompt, generate), certainty / 100, everything=everything, as_json=as_json)
+        return
     from latcast.networks import ModelOptions, read_model
     from latcast.report.choose import choose as chosen
     from latcast.report.choose import read_accuracies

@@ -23,6 +23,8 @@ def compare(
     signature: options.Signature = "",
     value: options.InputValue = None,
     breakdown: Annotated[bool, Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
     diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
     strict: options.Strict = False,
     trust: options.Trust = False,
@@ -37,7 +39,13 @@ def compare(
       latcast compare resnet50 mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16
       latcast compare old.onnx new.onnx --on 'pixel4/*/gpu/*' --diff
       latcast compare mobilenet_v2 --on pixel4/tflite-2.10/1large/fp32,pixel4/tflite-2.10/1large/int8
+      latcast compare qwen2.5-1.5b:q4_0 a.gguf --on "snapdragon 8 gen 2"
     """
+    if b and len(options.split_models([a, b])[1]) == 2:
+        from latcast.cli import language_models
+
+        language_models.compare(a, b, on, (prompt, generate), as_json=as_json)
+        return
     from latcast.report.compare import compare as compared
 
     found = compared(a, b, options.platforms_in(on), **options.reading(shape, value, signature, strict=strict, trust=trust))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from latcast.cli import options
-from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.cli.predict import print_parts, print_predictions, print_top
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
+from latcast.cli.predict import print_parts, print_predictions, print_top, warn_of
 
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback
@@ -32,14 +32,15 @@ def explain(
     top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,
     all_hints: Annotated[bool, Option("--all-hints", help="Show the changes too whose gain is not sure or too small.")] = False,
     plot: Annotated[Path | None, Option("--plot", help="Draw what the hints bring to this file (.png).")] = None,
+    verbose: options.Verbose = False,
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Where the time of a model goes, what limits its kernels, and which changes would make it faster.
 
-    Every hint is a prediction of the changed model, shown where the difference is larger than what is not known of it. A platform
-    that is known roughly (error over 40 %, or fewer than 8 networks measured) gives none.
+    Every hint is a prediction of the changed model, shown where the difference is larger than what is not known of it. A rough
+    prediction gives none.
 
     \b
     Examples:
@@ -63,9 +64,7 @@ def explain(
         for place, each in enumerate(found):
             print("\n" if place else "", end="")
             _print(each, top, all_hints)
-    for each in found:
-        for text in each.prediction.warnings:
-            warn(f"{each.prediction.model} on {each.prediction.platform}: {text}")
+    warn_of([each.prediction for each in found], verbose=verbose)
     if plot is not None:
         found[0].plot(plot)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_network
@@ -131,6 +133,7 @@ def serve(
                 )
             _open_log(access_log)
             if invite:
+                _bring_runtime()
                 _show_invitation(hub, base)
             warn(f"serving {hub.location} at {base}; Ctrl-C stops")
         door = Door(connections, tuple(proxy or ()))
@@ -151,15 +154,21 @@ def _serve_one(
     listening: socket.socket,
 ) -> None:
     """Serve until told to end, in the process of the command or in that of a worker."""
-    import uvicorn
-
-    from latcast.hub.app import make_app
-    from latcast.hub.connections import server_options
+    from latcast.hub.isolation import IsolatedForecasts
 
     if parent_process() is not None:
         _open_log(access_log)
     with open_hub(url) as hub:
-        app = make_app(hub, settings, __version__, door)
+        models = IsolatedForecasts(most_platforms=settings.most_platforms, database=hub.url)
+        with suppress(HubError):  # who asks is told
+            models.launch()
+        # Platforms are loaded while this process imports what serves.
+        import uvicorn
+
+        from latcast.hub.app import make_app
+        from latcast.hub.connections import server_options
+
+        app = make_app(hub, settings, __version__, door, models)
         config = uvicorn.Config(app, ssl_certfile=certificate, ssl_keyfile=key, **server_options(door))
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -193,6 +202,18 @@ def _listen(host: str, port: int) -> socket.socket:
     # Connections inherit it. Without it, the body of an answer waits 40 ms for the acknowledgement of its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
+
+
+def _bring_runtime() -> None:
+    """Fetch what browsers measure with, unless it is here; say so where that fails, as invited devices then cannot measure."""
+    from latcast.hub import browser
+
+    if browser.find_assets() is None:
+        warn(f"fetching {browser.PACKAGE} {browser.VERSION}, with which browsers measure; this is done once")
+        try:
+            browser.fetch_assets()
+        except HubError as problem:
+            warn(f"invited browsers cannot measure yet: {problem}; try again with: latcast hub assets")
 
 
 def _show_invitation(hub: HubDatabase, base: str) -> None:
@@ -295,62 +316,105 @@ def revoke(
         print(f"revoked {token.id} of {token.contributor}")
 
 
+RecordIds = Annotated[list[str] | None, Argument(metavar="[ID]...", help="See latcast hub quarantine list.")]
+OfPlatform = Annotated[str, Option("--platform", help="Records of this platform; * stands for any characters.")]
+OfNetwork = Annotated[str, Option("--network", help="Records of this network, or of those that a pattern names.")]
+OfContributor = Annotated[str, Option("--contributor", help="Records of this contributor.")]
+OfReason = Annotated[str, Option("--reason", help="Records whose reason has these words.")]
+
+
 @quarantine_app.command("list")
-def held(database: Database = "", as_json: options.AsJson = False) -> None:
-    """List records held back, with the reason.
+def held(
+    platform: OfPlatform = "",
+    network: OfNetwork = "",
+    contributor: OfContributor = "",
+    reason: OfReason = "",
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """List records held back, by reason.
 
     \b
     Examples:
       latcast hub quarantine list
+      latcast hub quarantine list --platform 'pixel4/*'
     """
     with open_hub(database) as hub:
-        found = hub.quarantine()
+        found = hub.quarantine(platform=platform, network=network, contributor=contributor, reason=reason)
     if as_json:
         print_json({"quarantine": found})
         return
-    print_table(
-        "",
-        ("id", "platform", "network", "ms", "contributor", "reason"),
-        [
-            (
-                *(item[name] for name in ("id", "platform", "network")),
-                milliseconds(item["latency_ms"] or 0.0),
-                item["contributor"],
-                item["reason"],
-            )
-            for item in found
-        ],
-    )
+    for why in dict.fromkeys(item["reason"] for item in found):
+        names = ("id", "platform", "network", "contributor")
+        rows = [
+            (*(item[name] for name in names), milliseconds(item["latency_ms"] or 0.0)) for item in found if item["reason"] == why
+        ]
+        print_table(why, (*names, "ms"), rows)
 
 
 @quarantine_app.command("release")
 def release(
-    record_id: Annotated[str, Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
+    record_ids: RecordIds = None,
+    platform: OfPlatform = "",
+    network: OfNetwork = "",
+    contributor: OfContributor = "",
+    reason: OfReason = "",
+    yes: Yes = False,
+    database: Database = "",
 ) -> None:
-    """Believe a record after all: it becomes a measurement.
+    """Believe records after all: they become measurements.
 
     \b
     Examples:
       latcast hub quarantine release 3f2a
+      latcast hub quarantine release --platform 'pixel4/*' --reason 'of this upload'
     """
     with open_hub(database) as hub:
-        hub.release(record_id)
-    print(f"released {record_id}")
+        query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
+        chosen = _chosen(hub, "Release", record_ids or [], query, yes)
+        hub.release(*chosen)
+    print(f"released {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
 
 
 @quarantine_app.command("discard")
 def discard(
-    record_id: Annotated[str, Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
+    record_ids: RecordIds = None,
+    platform: OfPlatform = "",
+    network: OfNetwork = "",
+    contributor: OfContributor = "",
+    reason: OfReason = "",
+    yes: Yes = False,
+    database: Database = "",
 ) -> None:
-    """Refuse a record for good.
+    """Refuse records for good.
 
     \b
     Examples:
       latcast hub quarantine discard 3f2a
+      latcast hub quarantine discard --contributor mallory
     """
     with open_hub(database) as hub:
-        hub.discard(record_id)
-    print(f"discarded {record_id}")
+        query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
+        chosen = _chosen(hub, "Discard", record_ids or [], query, yes)
+        hub.discard(*chosen)
+    print(f"discarded {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
+
+
+def _chosen(hub: HubDatabase, what: str, record_ids: list[str], query: Mapping[str, str], yes: bool) -> list[str]:
+    """Return the records that are named, or that a query finds and the user agrees to.
+
+    Raises:
+        HubError: Neither or both are given, nothing is found, or the answer is no.
+    """
+    if bool(record_ids) == any(query.values()):
+        raise HubError("name records by their ids, or choose them by --platform, --network, --contributor or --reason")
+    if record_ids:
+        return record_ids
+    found = [item["id"] for item in hub.quarantine(**query)]
+    if not found:
+        raise HubError("no record in quarantine is such; latcast hub quarantine list shows them")
+    agreed(f"{what} {len(found)} records?", yes)
+    return found
 
 
 for _command in hub_admin.COMMANDS:

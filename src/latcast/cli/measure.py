@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
-from typing import Annotated, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -14,6 +15,10 @@ from latcast.cli.output import for_each, milliseconds, percent, print_json, prin
 from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
 from latcast.records import Measurement
+
+if TYPE_CHECKING:
+    from latcast.measure.settings import WorkerSettings
+    from latcast.measure.single import MeasuredStart
 
 MOST_KEPT = 1000
 """Measurements that are kept for latcast share; the oldest go first."""
@@ -51,6 +56,14 @@ def command(
         ),
     ] = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
+    prompt: options.PromptTokens = 128,
+    generate: options.GeneratedTokens = 32,
+    start: Annotated[
+        bool, Option("--start", help="Also time loading and the first inference, in a fresh process for each sample.")
+    ] = False,
+    sustain: Annotated[
+        str, Option("--sustain", metavar="MINUTES", help="Run for so long without a pause, such as 10m.", show_default=False)
+    ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Measure the real latency, here or on a device: as on a quiet host, with the raw figure beside it.
@@ -59,10 +72,20 @@ def command(
     Examples:
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
+      latcast measure mobilenet_v2.onnx --start
+      latcast measure mobilenet_v2.onnx --sustain 10m
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
+      latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
+    models, language = options.split_models(models)
+    if language:
+        from latcast.cli import language_models
+
+        language_models.measure(language, threads, prompt, generate, as_json=as_json)
+        if not models:
+            return
     from latcast.measure.settings import MeasurePlan
-    from latcast.measure.single import measure
+    from latcast.measure.single import measure, measure_start
     from latcast.measure.statistics import stability_warnings
 
     shapes, values = options.parse_shapes(shape), options.parse_values(given, "--input")
@@ -70,6 +93,10 @@ def command(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
     settings = replace(settings, made_up_weights=made_up_weights)
+    if sustain:
+        minutes = options.parse_minutes(sustain, "--sustain")
+        _sustain(models, settings, minutes, as_json=as_json, shapes=shapes, values=values, signature=signature)
+        return
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
@@ -79,15 +106,30 @@ def command(
         return measurement
 
     found = for_each(models, measured)
+    starts = {
+        model: measure_start(model, settings, shapes=shapes, values=values, signature=signature)
+        for model, _ in (found if start else ())
+    }
     _keep([measurement for _, measurement in found])
     if as_json:
-        print_json({"measurements": [_json(*each, breakdown=breakdown) for each in found]})
+        print_json(
+            {
+                "measurements": [
+                    {**_json(*each, breakdown=breakdown), **({"start": asdict(starts[each[0]])} if start else {})}
+                    for each in found
+                ]
+            }
+        )
     elif found:
         print_table(
             "",
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
             [_row(model, measurement) for model, measurement in found],
         )
+        if any(_differs(measurement) for _, measurement in found):
+            warn("raw is the median of the runs as they were; latency is what they would take with nothing else running")
+        if start:
+            _print_starts(starts)
         for model, measurement in found if breakdown else ():
             _print_kernels(model, measurement)
     for _, measurement in found:
@@ -95,6 +137,33 @@ def command(
             warn(text)
     if len(found) < len(models):
         raise typer.Exit(1)
+
+
+def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_json: bool, **reading: Any) -> None:
+    """Run each model for some minutes, keep its curve for predictions on this device, and show it."""
+    from latcast.measure.single import measure_sustained
+    from latcast.measure.statistics import round_medians
+    from latcast.predictors.sustained import keep_curve
+    from latcast.records import Platform, signed
+
+    documents = []
+    for model, (found, curve) in for_each(models, lambda model: measure_sustained(model, settings, minutes=minutes, **reading)):
+        keep_curve(Platform.parse(found.platform), curve)
+        points_ms = round_medians(found.runs_ms, found.rounds).tolist()
+        documents.append({"model": model, "platform": found.platform, "round_ms": points_ms, "curve": asdict(curve)})
+        if not as_json:
+            shown = [round(place * (len(points_ms) - 1) / MOST_POINTS) for place in range(MOST_POINTS + 1)]
+            rows = [(f"{curve.minutes * place / (len(points_ms) - 1):.1f}", milliseconds(points_ms[place])) for place in shown]
+            print_table(f"{model} on {found.platform}", ("minute", "latency ms"), rows)
+            print(curve.basis if curve.rise == 0 else f"{curve.basis}: {signed(100 * curve.rise)} % at last")
+    if as_json:
+        print_json({"sustained": documents})
+    if len(documents) < len(models):
+        raise typer.Exit(1)
+
+
+MOST_POINTS = 10
+"""Steps of a curve that are printed."""
 
 
 def _keep(measurements: list[Measurement]) -> None:
@@ -106,6 +175,12 @@ def _keep(measurements: list[Measurement]) -> None:
             path = made(measurements_folder()) / "measured.jsonl"
             jsonlines.append(path, measurements, most=MOST_KEPT)
             remember_measurements(path)
+
+
+def _differs(measurement: Measurement) -> bool:
+    """Return whether a raw latency is shown otherwise than what the host's state leaves of it."""
+    raw_ms, latency_ms = measurement.raw_latency_ms, measurement.latency_ms
+    return raw_ms is not None and latency_ms is not None and milliseconds(raw_ms) != milliseconds(latency_ms)
 
 
 def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
@@ -126,6 +201,20 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
     executed = {"kernels": record.pop("executed")}
     warnings = stability_warnings(measurement)
     return {"model": model, **record, "warnings": warnings, **(executed if breakdown else {})}
+
+
+def _print_starts(starts: Mapping[str, MeasuredStart]) -> None:
+    print_table(
+        "\nStart: the median of fresh processes, as on a quiet host; the file in the system's memory, and dropped from it",
+        ("model", "load ms", "first ms", "load ms, dropped", "first ms, dropped", "processes"),
+        [
+            (
+                model, milliseconds(found.load_ms), milliseconds(found.first_ms), milliseconds(found.dropped_load_ms),
+                milliseconds(found.dropped_first_ms), str(found.processes),
+            )
+            for model, found in starts.items()
+        ],
+    )  # fmt: skip
 
 
 def _print_kernels(model: str, measurement: Measurement) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from typer import Argument, Option
 
-from latcast.errors import DatasetError, LatcastError, UnknownNameError
+from latcast.errors import DatasetError, LatcastError, ModelError, UnknownNameError
 from latcast.records import PRECISIONS, Unit
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from latcast.measure.settings import WorkerSettings
     from latcast.networks import ModelKeywords
     from latcast.records import Reference
+
+LLAMA_CPP = "llama.cpp"
+"""The runtime of language models."""
+
+_SOUNDS_SO = re.compile(r"\.gguf$|config\.json|:|[0-9][bm]\b", re.IGNORECASE)
+"""Texts that may mean a language model: only these are looked up."""
 
 Value = TypeVar("Value", bound="str | None")
 
@@ -40,6 +48,10 @@ def _runtimes() -> Sequence[str]:
     from latcast.runtimes import RUNTIMES
 
     return RUNTIMES.names()
+
+
+def _runtimes_and_llama() -> Sequence[str]:
+    return (*_runtimes(), LLAMA_CPP)
 
 
 def _learn_from() -> Sequence[str]:
@@ -118,6 +130,7 @@ Models = Annotated[
     ),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, Option("--verbose", help="Say which kernels are unlike those learned from, too.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 Signature = Annotated[
     str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")
@@ -132,6 +145,29 @@ InputValue = Annotated[
     ),
 ]
 Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
+RuntimeOrLlama = Annotated[
+    str,
+    Option(
+        "--runtime",
+        "-r",
+        help="Inference framework: see latcast doctor; llama.cpp for language models.",
+        callback=one_of(_runtimes_and_llama),
+    ),
+]
+PromptTokens = Annotated[int, Option("--prompt", help="Of a language model: tokens of the prompt.", min=1, metavar="TOKENS")]
+GeneratedTokens = Annotated[int, Option("--generate", help="Of a language model: tokens of the answer.", min=1, metavar="TOKENS")]
+MinDecode = Annotated[
+    float | None, Option("--min-decode", help="Of a language model: tokens a second that it must answer.", min=1e-6)
+]
+MaxFirstToken = Annotated[
+    str, Option("--max-ttft", help="Of a language model: time until its first token, such as 2s or 800ms.", metavar="TIME")
+]
+MaxMemory = Annotated[
+    str, Option("--max-memory", help="Of a language model: memory that it may take, such as 3GB.", metavar="SIZE")
+]
+Quantisation = Annotated[
+    str, Option("--quant", help="Of a language model: how its weights are quantised, such as q4_k_m.", metavar="NAME")
+]
 Threads = Annotated[int, Option("--threads", "-t", help="Threads of one inference.", min=1)]
 ComputeUnit = Annotated[
     str,
@@ -315,6 +351,29 @@ def model_texts(models: Sequence[str]) -> list[str]:
     return [str(each) for each in models_listed(models)]
 
 
+def split_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the texts that mean networks, and those that mean language models."""
+    networks: list[str] = []
+    language: list[str] = []
+    for text in models:
+        (language if _means_one(text) else networks).append(text)
+    return networks, language
+
+
+def _means_one(text: str) -> bool:
+    path = Path(text)
+    if not _SOUNDS_SO.search(text) and not (path.is_dir() and any(path.glob("*config.json"))):
+        return False
+    from latcast.llm.reading import is_language_model
+    from latcast.llm.tensor_types import recipe_named
+
+    if is_language_model(text):
+        return True
+    with suppress(ModelError):
+        return bool(recipe_named(text.rpartition(":")[2]))  # an unknown name that is called as a language model is
+    return False
+
+
 def platforms_in(on: str) -> list[forecast.On]:
     """Return the platforms that ``--on`` names, including unmeasured devices whose chip is known.
 
@@ -408,3 +467,11 @@ def _asked(likely: str, units: list[str]) -> str:
         found = str(typer.prompt(f"Unit of the latencies ({', '.join(units)})", default=likely, err=True)).strip()
         if found in units:
             return found
+
+
+def parse_minutes(text: str, option: str) -> float:
+    """Return the minutes of a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{option} '{text}', expected a time such as 30m, 90s or 1h")
+    return float(found[1]) * {"s": 1 / 60, "m": 1, "": 1, "h": 60}[found[2]]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.prediction import KernelLatency, Prediction
+from latcast.predictors.prediction import KernelLatency, Prediction, Start, Sustained
+
+if TYPE_CHECKING:
+    from latcast.llm.forecast import LanguagePrediction
 
 
 def predict(
@@ -31,8 +34,19 @@ def predict(
             callback=options.one_of(lambda: ("", "type", "module")),
         ),
     ] = "",
+    verbose: options.Verbose = False,
+    start: Annotated[bool, Option("--start", help="Also show loading and the first inference.")] = False,
+    sustain: Annotated[
+        str, Option("--sustain", metavar="MINUTES", help="Also show the latency after so long, such as 30m.", show_default=False)
+    ] = "",
+    fps: Annotated[
+        float | None, Option("--fps", help="With --sustain: inferences a second. [default: without a pause]", min=1e-3)
+    ] = None,
     strict: options.Strict = False,
     trust: options.Trust = False,
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
+    quant: options.Quantisation = "",
     scheduler: options.Scheduler = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -44,7 +58,22 @@ def predict(
       latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16 --breakdown
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
+      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/1large/int8 --start
+      latcast predict qwen2.5-1.5b:q4_0 model.gguf --on "snapdragon 8 gen 2" --prompt 512 --generate 128
+      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --sustain 30m --fps 30
     """
+    models, language = options.split_models(models)
+    spoken: list[LanguagePrediction] = []
+    if language:
+        from latcast.cli import language_models
+
+        spoken = language_models.predict(language, on, prompt, generate, quant, breakdown=breakdown)
+        if not as_json:
+            language_models.print_predictions(spoken)
+        elif not models:
+            print_json({"predictions": [found.to_json() for found in spoken]})
+        if not models:
+            return
     from latcast.forecast import load, predict_many
     from latcast.networks import ModelOptions, read_model
 
@@ -55,14 +84,22 @@ def predict(
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
     if scheduler:
+        if start:
+            raise typer.BadParameter("--start is predicted here; leave --scheduler out")
         from latcast.predictors.on_workers import predict_on_workers
 
         for platform in platforms:
             predictions += predict_on_workers(load(platform), graphs, scheduler, breakdown=listed)
     else:
-        predictions += predict_many(graphs, platforms, breakdown=listed)
+        predictions += predict_many(graphs, platforms, breakdown=listed, start=start)
+    minutes = options.parse_minutes(sustain, "--sustain") if sustain else None
+    if fps is not None and minutes is None:
+        raise typer.BadParameter("--fps goes with --sustain")
+    if minutes is not None:
+        predictions = [found.after(minutes, fps=fps) for found in predictions]
     if as_json:
-        print_json({"predictions": [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]})
+        documents = [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]
+        print_json({"predictions": [*documents, *(found.to_json() for found in spoken)]})
     elif predictions:
         print_predictions(predictions)
         for found in predictions:
@@ -74,7 +111,7 @@ def predict(
                 print_top(found, top)
             if breakdown:
                 _print_kernels(found)
-    warn_of(predictions)
+    warn_of(predictions, verbose=verbose)
     if len(graphs) < len(models):
         raise typer.Exit(1)
 
@@ -92,31 +129,65 @@ MOST_WARNED = 20
 """Predictions whose warnings are all printed."""
 
 
-def warn_of(predictions: Sequence[Prediction]) -> None:
-    """Print the warnings of predictions, a line each; of many their number and the first."""
-    warned = [found for found in predictions if found.warnings]
+def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None:
+    """Print the warnings of predictions, a line each, and their notes where verbose; of many their number and the first."""
+    said = [(found, (*found.warnings, *(found.notes if verbose else ()))) for found in predictions]
+    warned = [(found, texts) for found, texts in said if texts]
     if len(warned) > MOST_WARNED:
-        first = warned[0]
+        first, texts = warned[0]
         warn(
             f"{len(warned)} of {len(predictions)} predictions have warnings, such as {first.model} on {first.platform}: "
-            f"{first.warnings[0]}; --json has all, and so has a prediction on fewer platforms"
+            f"{texts[0]}; --json has all, and so has a prediction on fewer platforms"
         )
         return
-    for found in warned:
-        for text in found.warnings:
+    for found, texts in warned:
+        for text in texts:
             warn(f"{found.model} on {found.platform}: {text}")
 
 
 def print_predictions(predictions: list[Prediction]) -> None:
-    """Print a line for each."""
+    """Print a line for each, with its start where that was asked for."""
     heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
+    started = [found.start for found in predictions if found.start is not None]
     print_table(
         "",
-        ("model", "platform", "latency ms", heading, "covered %"),
+        (
+            "model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading,
+            *(f"after {found.sustained.minutes:g} min ms" for found in predictions[:1] if found.sustained), "grade",
+        ),
         [
-            (found.model, found.platform, milliseconds(found.latency_ms), interval, percent(100 * found.coverage.share))
+            (
+                found.model, found.platform, *(() if found.start is None else _start_cells(found.start)),
+                milliseconds(found.latency_ms), interval, *([_sustained_cell(found.sustained)] if found.sustained else []),
+                found.grade.in_words(),
+            )
             for found, interval in zip(predictions, intervals, strict=True)
         ],
+    )  # fmt: skip
+    for basis in dict.fromkeys(start.basis for start in started):
+        print(f"start: {basis}")
+    for basis in dict.fromkeys(found.sustained.basis for found in predictions if found.sustained is not None):
+        print(f"after minutes: {basis}")
+
+
+def _sustained_cell(found: Sustained) -> str:
+    if found.low_ms is None or found.high_ms is None:
+        return "not known"
+    bounds = f"{milliseconds(found.low_ms)} to {milliseconds(found.high_ms)}"
+    return bounds if found.latency_ms is None else f"{milliseconds(found.latency_ms)} ({bounds})"
+
+
+def _start_cells(start: Start) -> tuple[str, str]:
+    """Return loading and the first inference with their 90 % intervals."""
+
+    def cell(value_ms: float | None, low_ms: float | None, high_ms: float | None) -> str:
+        if value_ms is None or low_ms is None or high_ms is None:
+            return "not known"
+        return f"{milliseconds(value_ms)} ({milliseconds(low_ms)} to {milliseconds(high_ms)})"
+
+    return (
+        cell(start.load_ms, start.load_low_ms, start.load_high_ms),
+        cell(start.first_ms, start.first_low_ms, start.first_high_ms),
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def command(
-    runtime: options.Runtime = "onnxruntime",
+    runtime: options.RuntimeOrLlama = "onnxruntime",
     threads: options.Threads = 1,
     unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
@@ -61,7 +61,13 @@ def command(
       latcast profile
       latcast profile --runtime openvino --threads 2 --budget 10
       latcast profile --learn-from kernels --sampler adaptive --target-error 10
+      latcast profile --runtime llama.cpp --budget 5
     """
+    if runtime == options.LLAMA_CPP:
+        from latcast.cli import language_models
+
+        language_models.profile(budget, threads, device, store, as_json=as_json)
+        return
     from latcast.training.profiling import DEFAULT_SAMPLER, profile, try_profiler
 
     if sampler is not None or target_error is not None:

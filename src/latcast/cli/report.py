@@ -8,8 +8,8 @@ from typing import Annotated
 from typer import Option
 
 from latcast.cli import options
-from latcast.cli.output import print_json, warn
-from latcast.cli.predict import print_predictions
+from latcast.cli.output import print_json
+from latcast.cli.predict import print_predictions, warn_of
 
 
 def report(
@@ -56,6 +56,4 @@ def report(
     else:
         print_predictions([each.prediction for each in found])
         print(f"\nreport: {output}" + ("" if overlay is None else f"\noverlay: {overlay}"))
-    for each in found:
-        for text in each.prediction.warnings:
-            warn(f"{each.prediction.model} on {each.prediction.platform}: {text}")
+    warn_of([each.prediction for each in found])

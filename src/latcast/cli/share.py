@@ -87,8 +87,8 @@ def share(
         print_json({"repository": to, **vars(outcome)})
         return
     print(f"{outcome.accepted} accepted, {outcome.known} known there already, {len(outcome.quarantined)} held back")
-    if outcome.quarantined:
-        print_table("", ("network", "reason"), [(str(item["network"]), str(item["reason"])) for item in outcome.quarantined])
+    for reason in dict.fromkeys(str(item["reason"]) for item in outcome.quarantined):
+        print_table(reason, ("network",), [(str(item["network"]),) for item in outcome.quarantined if item["reason"] == reason])
 
 
 def _summarise(records: list[Measurement], size_bytes: int, where: str) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from typer import Option
 
 from latcast.cli import options
@@ -15,7 +16,6 @@ from latcast.cli.output import (
     check_plot,
     interval_column,
     milliseconds,
-    percent,
     print_bars,
     print_json,
     print_table,
@@ -30,13 +30,17 @@ def sweep(
     model: options.Model,
     on: options.On,
     shape: Annotated[
-        list[str],
+        list[str] | None,
         Option(
             "--shape",
             metavar="NAME=SIZES",
             help="Sizes of an input, one of them {FIRST..LAST..STEP} or {1,2,4}; = stands for the size before it.",
         ),
-    ],
+    ] = None,
+    context: Annotated[
+        str, Option("--context", help="Of a language model: lengths of the prompt, 256..8192 or 256,1024.", metavar="TOKENS")
+    ] = "",
+    generate: options.GeneratedTokens = 128,
     plot: Annotated[
         Path | None, Option("--plot", help="Draw the curves to this file (.png), or as bars to the terminal where it is -.")
     ] = None,
@@ -53,7 +57,15 @@ def sweep(
       latcast sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape 'input=1,3,{128..320..32},='
       latcast sweep model.onnx --on local/onnxruntime --shape 'input={1,2,4,8},3,224,224' --plot batch.png
       latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
+      latcast sweep qwen2.5-1.5b:q4_0 --on "snapdragon 8 gen 2" --context 256..8192
     """  # fmt: skip
+    if options.split_models([model])[1]:
+        from latcast.cli import language_models
+
+        language_models.sweep(model, on, context or "256..4096", generate, as_json=as_json)
+        return
+    if not shape:
+        raise typer.BadParameter("--shape is needed: the sizes to sweep over, as in 'input=1,3,{128..320..32},='")
     from latcast.drawing import plot as draw
     from latcast.report.sweep import sweep as swept
 
@@ -73,7 +85,7 @@ def sweep(
         warn(f"{found[0].varies} {size} is left out: {reason}")
     for each in found:
         said = {text for point in each.points for text in point.prediction.warnings}
-        worst = max(each.points, key=lambda point: 1 - point.prediction.coverage.share)
+        worst = max(each.points, key=lambda point: point.prediction.grade.expected_error_pct)
         if said and worst.prediction.warnings:
             warn(f"{each.model} on {each.platform} at {each.varies} {worst.size}: {worst.prediction.warnings[0]}")
     if plot == IN_TERMINAL:
@@ -90,11 +102,11 @@ def _print(found: list[Sweep]) -> None:
     heading, intervals = interval_column([(at.prediction.low_ms, at.prediction.high_ms, at.prediction.level) for _, at in rows])
     print_table(
         "",
-        ("platform", found[0].varies, "latency ms", heading, "covered %"),
+        ("platform", found[0].varies, "latency ms", heading, "grade"),
         [
             (
                 each.platform, str(point.size), milliseconds(point.prediction.latency_ms), interval,
-                percent(100 * point.prediction.coverage.share),
+                point.prediction.grade.in_words(),
             )
             for (each, point), interval in zip(rows, intervals, strict=True)
         ],

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of, nearest, silicon
+from latcast.chips.chip_names import chip_of, nearest, vendor_of
 from latcast.chips.chip_table import chips
 from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
@@ -126,8 +126,8 @@ def add_device(
     """
     kind = kind_of(platform, {})
     covariates = covariates_of(platform, kind, device_text, chip_text)
-    die = silicon(device_text or platform.device, chip_text, kind)
-    die = die if chip_of(device_text or platform.device, chip_text, kind) is not None else ""
+    chip = chip_of(device_text or platform.device, chip_text, kind, vendor_of(platform))
+    die = chip.die if chip is not None else ""
     known, features, notes = _with_graphs(measured)
     described = model.described(features)
     if known.networks:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of, facts
+from latcast.chips.chip_names import chip_of, facts, vendor_of
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.errors import DatasetError
 from latcast.graph.ir import Graph
@@ -55,7 +55,7 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
     backend = platform.unit.partition("+")[2].split("+")[0]
     runtime = f"{platform.runtime} {backend}" if kind == "npu" and backend else platform.runtime
     found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
-    chip = chip_of(device_text or platform.device, chip_text, kind)
+    chip = chip_of(device_text or platform.device, chip_text, kind, vendor_of(platform))
     known = facts(chip, kind, platform.unit) if chip is not None else {}
     for name, value in known.items():
         found[f"{kind} {name}"] = value - USUAL.get(name, 0.0)

@@ -10,7 +10,7 @@ from latcast.chips.chip_names import Found, chip_of, devices_named, find
 from latcast.chips.chip_table import Chip, CpuCluster, chips, devices
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import PlatformSummary, platforms
-from latcast.records import UNIT_KINDS
+from latcast.records import UNIT_KINDS, Rows, Tabular, plain_fields
 from latcast.registry import nearest_names
 
 _KINDS = {"webgpu": "gpu", "wasm": "cpu"}
@@ -38,7 +38,7 @@ class NearPlatform:
 
 
 @dataclass(frozen=True)
-class FoundDevice:
+class FoundDevice(Tabular):
     """A device or a chip that a text names.
 
     Attributes:
@@ -62,6 +62,9 @@ class FoundDevice:
     chips: tuple[Chip, ...]
     devices: tuple[str, ...]
     platforms: tuple[NearPlatform, ...]
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.platforms]
 
     def __repr__(self) -> str:
         chips = ", ".join(chip.name for chip in self.chips)

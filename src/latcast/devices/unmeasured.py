@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from latcast.chips.chip_names import chip_of, chips_of, nearest
+from latcast.chips.chip_names import chip_of, chips_of, nearest, vendor_of
 from latcast.chips.chip_table import Chip, Device
 from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
-from latcast.errors import LatcastError
+from latcast.errors import LatcastError, UnknownPlatformError
 from latcast.predictors.platform_names import NATURAL_PRECISIONS, Named, platforms_of, words_of_platform
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit, device_name, runtime_and_version
@@ -39,6 +39,9 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
 
     Returns:
         None of a whole id that is not well formed, or whose device has known platforms under this runtime: one may be meant.
+
+    Raises:
+        UnknownPlatformError: The id's device may have one of several chips, or is not in the table of chips.
     """
     if named.is_id:
         runtime = runtime_and_version(named.said[0])[0]
@@ -47,9 +50,11 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
         ):
             return []
         try:
-            return [_predictor(Platform.stated(named.device, *named.said), named.device)]
+            platform = Platform.stated(named.device, *named.said)
         except LatcastError:
             return []
+        _raise_if_unknown(platform, named.entries)
+        return [_predictor(platform, named.device)]
     found = []
     for entry in named.entries:
         for kind, chip in _units_of(entry):
@@ -57,6 +62,16 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
                 like = _usual(chip, kind, named.said, known)
                 found.append(_predictor(_with(like, device_name(entry.name), named.said), entry.name))
     return found
+
+
+def _raise_if_unknown(platform: Platform, entries: Sequence[Device | Chip]) -> None:
+    if chip_of(platform.device, "", Unit.parse(platform.unit).kind, vendor_of(platform)) is None:
+        may_be = ", ".join(device_name(each.name) for each in entries)
+        instead = f"it may be {may_be}; name one of these" if may_be else "name the chip in its place"
+        raise UnknownPlatformError(
+            f"nothing was measured on '{platform.device}', and its chip is not known; {instead} (latcast platforms --find), or "
+            "add the device from a few timed networks: latcast device kit"
+        )
 
 
 def _units_of(entry: Device | Chip) -> list[tuple[str, Chip]]:

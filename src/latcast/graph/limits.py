@@ -132,6 +132,10 @@ class Budget:
         """Return how much of a resource was taken."""
         return self._spent[resource]
 
+    def share(self) -> float:
+        """Return how much was taken of all resources together; 1 is all that there is of one."""
+        return sum(amount / resource.value.most for resource, amount in self._spent.items())
+
     def check(self, resource: Resource, amount: int) -> None:
         """Raise as :meth:`take` would, without spending: the amount will be taken in parts later."""
         self.take(resource, amount)

@@ -55,6 +55,7 @@ _SAID: dict[str, Any] = {
     "properties": {"detail": {"description": "What was found, what was expected, what to do."}},
     "required": ["detail"],
 }
+_A_NAME = "A device or chip in any spelling, with its unit, runtime, threads or precision in any order; or a platform id."
 _REFUSALS = {
     400: "The body cannot be read.",
     401: "No token, or one that is not valid.",
@@ -104,6 +105,15 @@ async def _cached(site: Site, key: tuple[str, ...], make: Callable[[], Any]) -> 
 @reading("/platforms/" + PLATFORM_PATH, "What is measured and predicted of a platform", 404, 422)
 async def platform(site: CurrentSite, platform: PlatformId) -> Response:
     return await _cached(site, ("platform", platform), lambda: site.reader.device_page(platform, site.forecaster.predict))
+
+
+@reading("/named", "The platforms that a text means, as latcast predict --on takes it", 404, 422)
+async def named(site: CurrentSite, text: Annotated[str, Query(min_length=1, max_length=200, description=_A_NAME)]) -> Response:
+    def meant() -> dict[str, Any]:
+        found = site.reader.meaning(text)
+        return {**vars(found), "from_chip": [each.platform.id for each in found.from_chip]}
+
+    return await _cached(site, ("named", text), meant)
 
 
 @reading("/bundles/" + PLATFORM_PATH, "The predictor of a platform, for latcast predict --on hub:", 404, 422)

@@ -22,6 +22,7 @@ from latcast.hub import api, pages, predict_api
 from latcast.hub.cache import follow
 from latcast.hub.connections import Door
 from latcast.hub.database import HubDatabase
+from latcast.hub.isolation import IsolatedForecasts
 from latcast.hub.limits import BodyLimits, RateLimit, RateLimits
 from latcast.hub.observing import Metrics, Observed
 from latcast.hub.predict_api import MAX_MODEL_BYTES, WITHOUT_WEIGHTS
@@ -32,7 +33,11 @@ _LOG = logging.getLogger("latcast.hub")
 
 
 def make_app(
-    database: HubDatabase, settings: ServerSettings | None = None, version: str = "0", door: Door | None = None
+    database: HubDatabase,
+    settings: ServerSettings | None = None,
+    version: str = "0",
+    door: Door | None = None,
+    models: IsolatedForecasts | None = None,
 ) -> FastAPI:
     """Return the ASGI application of a hub.
 
@@ -40,17 +45,18 @@ def make_app(
 
     Args:
         door: Counts connections, for the metrics.
+        models: Reads models; where it was launched before, the first page waits less.
     """
-    site = Site(database, settings or ServerSettings())
+    site = Site(database, settings or ServerSettings(), models)
     metrics = Metrics(site, door)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        if site.settings.refit:
-            site.refitter.start()
-        following = asyncio.create_task(follow(database.revision, site.take_up))
         closing = threading.Event()
         loading = asyncio.create_task(run_in_threadpool(site.preload, closing)) if site.settings.preload else None
+        if site.settings.refit:
+            await run_in_threadpool(site.refitter.start)
+        following = asyncio.create_task(follow(database.revision, site.take_up))
         yield
         following.cancel()
         closing.set()

@@ -1,85 +1,21 @@
-"""Drawings of the pages: logarithmic axes, and rows of dots and intervals, in percent of their width."""
+"""Drawings of the pages: rows of dots and intervals, at places of a logarithmic axis."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from latcast.drawing import LogAxis
 from latcast.hub.scales import Forecast
-
-WIDTH = 100.0
-"""Width of a plot: positions are percent of it."""
-
-CHARACTER, GAP = 2.3, 2.0
-"""Widths of a label's character and between two labels on a phone, where a plot is 350 pixels wide."""
 
 MOST_DOTS = 40
 """Dots of a row, each with the name of its network; of more networks the places alone are drawn, each place once."""
 
 CLUSTERS = ("fast", "medium", "slow")
 """Ganesan et al. (§II) find three clusters of phones."""
-
-
-FINE = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
-"""Steps of a decade that are labelled where an axis is a part of one."""
-
-
-class Tick(NamedTuple):
-    """A label at a place of an axis."""
-
-    x: float
-    label: str
-
-    @property
-    def anchor(self) -> str:
-        """The end of the label that is at the place, so that it stays inside."""
-        half = CHARACTER * len(self.label) / 2
-        return "start" if self.x < half else "end" if self.x > WIDTH - half else "middle"
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Both ends of the label."""
-        width = CHARACTER * len(self.label)
-        left = self.x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
-        return left, left + width
-
-
-@dataclass(frozen=True)
-class LogAxis:
-    """A logarithmic axis from ``low_ms`` to ``high_ms`` over :data:`WIDTH`."""
-
-    low_ms: float
-    high_ms: float
-
-    @classmethod
-    def over(cls, values_ms: Iterable[float]) -> LogAxis:
-        """Return an axis that holds all values, with a margin."""
-        found = [value for value in values_ms if value > 0]
-        return cls(min(found) / 1.15, max(found) * 1.15) if found else cls(1.0, 100.0)
-
-    def x(self, value_ms: float) -> float:
-        """Return the place of a value; clipped to the axis."""
-        share = math.log(value_ms / self.low_ms) / math.log(self.high_ms / self.low_ms)
-        return round(WIDTH * min(max(share, 0.0), 1.0), 1)
-
-    @property
-    def ticks(self) -> list[Tick]:
-        """As many labels of each decade as have room without touching; the middle where none has."""
-        found: list[Tick] = []
-        decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
-        for steps, every in ((FINE, 1), ((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
-            values = [step * 10.0**decade for decade in decades if decade % every == 0 for step in steps]
-            found = [Tick(self.x(value), f"{value:g}") for value in values if self.low_ms <= value <= self.high_ms]
-            if found:
-                found[0] = Tick(found[0].x, f"{found[0].label} ms")
-            if all(left.ends[1] + GAP <= right.ends[0] for left, right in pairwise(found)):
-                break
-        return found or [Tick(WIDTH / 2, f"{math.sqrt(self.low_ms * self.high_ms):.3g} ms")]
 
 
 def clusters(scales: Sequence[float]) -> list[str]:
@@ -102,7 +38,7 @@ def clusters(scales: Sequence[float]) -> list[str]:
     return [CLUSTERS[int(index)] for index in nearest]
 
 
-NOTHING_DRAWN: Mapping[str, Any] = {"cluster": "", "factor": None, "dots": (), "places": (), "bar": None}
+NOTHING_DRAWN: Mapping[str, Any] = {"cluster": "", "factor": None, "dots": (), "places": (), "bar": None, "ms": None}
 """Drawing of a row whose platform has no known latency."""
 
 
@@ -114,6 +50,8 @@ def strip_rows(
     typical: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[LogAxis, list[dict[str, Any]]]:
     """Return a row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
+
+    ``ms`` of a row are the ends of its bar with the forecast between them, or the quickest and the slowest of its networks.
 
     Args:
         latencies: By platform id, then by network key (ms).
@@ -146,15 +84,49 @@ def strip_rows(
     for platform, kind in zip(ordered, clusters([scale[platform] for platform in ordered]), strict=True):
         row: dict[str, Any] = {**NOTHING_DRAWN, "platform": platform, "cluster": kind, "factor": math.exp(scale[platform])}
         found = latencies.get(platform, {})
+        if found:
+            row["ms"] = [min(found.values()), max(found.values())]
         if len(found) <= MOST_DOTS:
             row["dots"] = [(axis.x(value), f"{names.get(key, key)}: {value:.3g} ms") for key, value in sorted(found.items())]
         else:
             row["places"] = sorted({round(axis.x(value)) for value in found.values()})
         if platform in forecasts and not found:
             each = forecasts[platform]
-            row["bar"] = [axis.x(value) for value in (each.low_ms, each.latency_ms, each.high_ms)]
+            row["ms"] = [each.low_ms, each.latency_ms, each.high_ms]
+            row["bar"] = [axis.x(value) for value in row["ms"]]
         rows.append(row)
     return axis, rows
+
+
+def device_rows(platforms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each device, with its platforms in the order in which they come.
+
+    ``rings`` and ``dots`` are the places of what was predicted and measured, each once, ``ms`` the quickest and the slowest of
+    the predicted platforms, ``factor`` and ``cluster`` those of the quickest platform.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for each in platforms:
+        found.setdefault(each["device"], []).append(each)
+    rows = []
+    for device, inside in found.items():
+        quickest = min(inside, key=lambda each: (each["factor"] is None, each["factor"] or 0.0))
+        predicted = [each["ms"][1] for each in inside if each["bar"]]
+        measured = [round(x) for each in inside for x in (*each["places"], *(x for x, _ in each["dots"]))]
+        rows.append(
+            {
+                "device": device,
+                "platforms": inside,
+                "kinds": sorted({each["kind"] for each in inside}),
+                "source": "hub" if any(each["source"] == "hub" for each in inside) else quickest["source"],
+                "networks": max(each["networks"] for each in inside),
+                "factor": quickest["factor"],
+                "cluster": quickest["cluster"],
+                "ms": [min(predicted), max(predicted)] if predicted else None,
+                "rings": sorted({round(each["bar"][1]) for each in inside if each["bar"]}),
+                "dots": sorted({*measured}),
+            }
+        )
+    return rows
 
 
 def interval_rows(page: Mapping[str, Any]) -> tuple[LogAxis, list[dict[str, Any]]]:

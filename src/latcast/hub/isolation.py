@@ -23,7 +23,7 @@ from typing import IO
 
 from latcast.errors import HubError
 from latcast.hub.model_forecasts import Known, ModelAnswer, ModelRequest, predict_model
-from latcast.hub.own_platforms import OwnPlatforms
+from latcast.hub.named_platforms import YARDSTICK
 
 MAX_ANSWER_BYTES = 30_000_000
 
@@ -74,6 +74,8 @@ class IsolatedForecasts:
         self._starting = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._ready = False
+        self._first = b""
 
     async def ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
         """Do as :meth:`ask_now`, as soon as fewer than :data:`RUNNING` other models are being read."""
@@ -123,21 +125,21 @@ class IsolatedForecasts:
     def refresh(self) -> None:
         """Have the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
         with self._starting, suppress(OSError):  # where that process has ended, the next one looks when it starts
-            if self._control is not None and self._database:
+            if self._ready and self._control is not None and self._database:
                 self._control.sendall(_LOOK_AGAIN)
 
-    def start(self) -> socket.socket:
-        """Load the platforms, which takes some seconds, unless they are; return the socket to the process that forks.
+    def launch(self) -> None:
+        """Begin to load the platforms, without waiting, unless they are loaded or being loaded.
 
         Raises:
-            HubError: They cannot be loaded (503).
+            HubError: This system cannot fork a process with limits (503).
         """
         with self._starting:
             if self._control is not None:
-                return self._control
+                return
             if not hasattr(os, "fork"):
                 raise HubError("models are not read here: this system cannot fork a process with limits", 503)
-            mine, theirs = socket.socketpair()
+            self._control, theirs = socket.socketpair()
             with theirs:
                 environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", _DATABASE: self._database}
                 self._process = subprocess.Popen(
@@ -146,15 +148,34 @@ class IsolatedForecasts:
                     env=environment,
                     start_new_session=True,  # Ctrl-C is for the server, whose end is theirs
                 )
-            mine.settimeout(LOADING_S)
-            self._control = mine
-            ready = b""
-            with suppress(OSError):
-                ready = mine.recv(1)
-            if not ready:
-                self.stop()
-                raise HubError("the platforms could not be loaded; see the server's log", 503)
+
+    def start(self) -> socket.socket:
+        """Load the platforms, which takes some seconds, unless they are; return the socket to the process that forks.
+
+        Raises:
+            HubError: They cannot be loaded (503).
+        """
+        with self._starting:
+            self.launch()
+            assert self._control is not None
+            if not self._ready:
+                self._control.settimeout(LOADING_S)
+                with suppress(OSError, ValueError), self._control.makefile("rb") as said:
+                    self._first = said.read(int(said.readline()))
+                    self._ready = bool(self._first)
+                if not self._ready:
+                    self.stop()
+                    raise HubError("the platforms could not be loaded; see the server's log", 503)
             return self._control
+
+    def first_answer(self) -> ModelAnswer:
+        """Return the answer for :data:`YARDSTICK` on the platforms that come with latcast, which is there once they are loaded.
+
+        Raises:
+            HubError: They cannot be loaded (503).
+        """
+        self.start()
+        return ModelAnswer.from_bytes(self._first)
 
     def stop(self) -> None:
         """End the process; models that are being read end by their limits."""
@@ -168,23 +189,26 @@ class IsolatedForecasts:
                     self._process.kill()
                     self._process.wait()
             self._control = self._process = None
+            self._ready = False
 
 
 def main(limits: Limits, most_platforms: int | None, database: str) -> None:
     """Run the process that forks: its standard input is the socket to the server."""
     control = socket.socket(fileno=os.dup(0))
     shipped = Known.loaded(most_platforms)
-    # A first network, so that all that the first one loads is there in every child.
-    predict_model(asdict(ModelRequest("mobilenet_v2", "name")), 0, shipped)
+    # All that a first network loads is then there in every child; the pages need its answer.
+    first = predict_model(asdict(ModelRequest(YARDSTICK, "name")), 0, shipped).to_bytes()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
+    try:
+        control.sendall(b"%d\n" % len(first) + first)
+    except BrokenPipeError:
+        return  # the server ended meanwhile
+    from latcast.hub.own_platforms import OwnPlatforms
+
     known, own = shipped, OwnPlatforms(database)
     ready_s = time.monotonic() + FIRST_LOOK_S
     while own.pause_s == 0.0 and time.monotonic() < ready_s:
         own.go_on()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
-    try:
-        control.sendall(b"r")
-    except BrokenPipeError:
-        return  # the server ended meanwhile
     while True:
         if own.looked:
             known, own.looked = shipped.with_own(own), False

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latcast.errors import DynamicShapeError, HubError, LatcastError
 from latcast.forecast import load_all, predict_many
@@ -23,14 +23,16 @@ from latcast.graph.importers.onnx_file import read_without_weights
 from latcast.graph.input_values import parse_values
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_flops
-from latcast.hub.own_platforms import OwnPlatforms
+from latcast.hub.named_platforms import facts_of, meaning_among
 from latcast.kernels.rules import unit_kind
 from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle_index import LOCAL, platforms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
-from latcast.registry import matching
 from latcast.spaces.catalogue import model as published_model
+
+if TYPE_CHECKING:
+    from latcast.hub.own_platforms import OwnPlatforms
 
 PREDICTING_CPU_S, PREDICTING_WALL_S = 12.0, 30.0
 """After this time the platforms that are left over are left out, and the answer says how many they are. Processor time is that
@@ -63,7 +65,7 @@ class ModelRequest:
         shapes: As ``input=1,3,224,224``.
         signature: Which signature of a TFLite file.
         values: As ``rate=16000``.
-        on: Part of a platform id, or a glob of it; all platforms where None.
+        on: A device, chip or platform in any spelling, or a glob of ids; all platforms where None.
         kernels: The platform whose kernels are wanted; None for none.
         top: How many of them, the longest first.
         share: Whether the shapes are wanted too.
@@ -249,32 +251,38 @@ def packed_shapes(graph: Graph) -> bytes:
 
 
 def _predictions(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
-    names = list(known.predictors)
-    if wanted.on:
-        chosen = set(matching(wanted.on, names))
-        names = [name for name in names if name in chosen]
-        if not names:
-            raise HubError(f"'{wanted.on[:100]}' is part of no platform's id; leave it out for all")
+    chosen, note = (known, "") if not wanted.on else _named(wanted.on, known)
+    names = list(chosen.predictors)
     rows: list[dict[str, Any]] = []
     ends_s = time.monotonic() + PREDICTING_WALL_S
     for start in range(0, len(names), AT_ONCE):
         if rows and (time.process_time() > PREDICTING_CPU_S or time.monotonic() > ends_s):
             break
-        predictors = [known.predictors[name] for name in names[start : start + AT_ONCE]]
+        predictors = [chosen.predictors[name] for name in names[start : start + AT_ONCE]]
         found = predict_many([graph], predictors)
-        rows += [{**each.to_json(), "model": wanted.name, **known.facts[each.platform]} for each in found]
+        rows += [{**each.to_json(), "model": wanted.name, **chosen.facts[each.platform]} for each in found]
     rows.sort(key=lambda row: (row["latency_ms"], row["platform"]))
-    return {"predictions": rows, "not_predicted": len(names) - len(rows) + (0 if wanted.on else known.left_out)}
+    return {"predictions": rows, "not_predicted": len(names) - len(rows) + chosen.left_out, **({"note": note} if note else {})}
+
+
+def _named(text: str, known: Known) -> tuple[Known, str]:
+    """Return the platforms that a text means, and what was taken, in a sentence; see :func:`meaning_among`."""
+    found = meaning_among(text, {name: each.card for name, each in known.predictors.items()})
+    if found.from_chip:
+        made = {each.platform.id: each for each in found.from_chip}
+        return Known(made, {name: facts_of(each.platform, "chip") for name, each in made.items()}), found.note
+    taken = [name for name in known.predictors if name in found.taken]
+    return Known({name: known.predictors[name] for name in taken}, {name: known.facts[name] for name in taken}), found.note
 
 
 def _kernels(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
-    platform = wanted.kernels or ""
-    predictor = known.predictors.get(platform)
-    if predictor is None:
-        raise HubError(f"no platform has the id '{platform[:200]}'; expected one of those that a prediction lists")
+    chosen, _ = _named(wanted.kernels or "", known)
+    if len(chosen.predictors) != 1:
+        raise HubError(f"'{(wanted.kernels or '')[:100]}' names {len(chosen.predictors)} platforms, expected one; name its id")
+    [(platform, predictor)] = chosen.predictors.items()
     [found] = predict_many([graph], [predictor], breakdown=True)
     return {
-        "prediction": {**found.to_json(), "model": wanted.name, **known.facts[platform], "overhead_ms": found.overhead_ms},
+        "prediction": {**found.to_json(), "model": wanted.name, **chosen.facts[platform], "overhead_ms": found.overhead_ms},
         "kernels": [each.to_json() for each in found.top(min(wanted.top, MAX_KERNELS))],
         "all_kernels": len(found.kernels),
         "by_type": found.by_type(),

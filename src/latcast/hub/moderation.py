@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, select
@@ -84,8 +85,15 @@ class ModeratedStore(TokenStore):
             row.trusted = trusted
             record_action(session, "trust" if trusted else "distrust", contributor)
 
-    def quarantine(self) -> list[dict[str, Any]]:
-        """Return records held back and not yet decided on, the newest first, each with the reason and its contributor."""
+    def quarantine(
+        self, *, platform: str = "", network: str = "", contributor: str = "", reason: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return records held back and not yet decided on, the newest first, each with the reason and its contributor.
+
+        Args:
+            platform, network, contributor: Names, or patterns with ``*``; empty for all.
+            reason: A part of the reason.
+        """
         query = (
             select(QuarantineRow, ContributorRow.name)
             .join(UploadRow, UploadRow.id == QuarantineRow.upload_id)
@@ -94,7 +102,7 @@ class ModeratedStore(TokenStore):
             .order_by(QuarantineRow.held_at.desc(), QuarantineRow.id)
         )
         with self._reading() as session:
-            return [
+            found = [
                 {
                     "id": row.id,
                     "platform": row.platform_id,
@@ -106,28 +114,36 @@ class ModeratedStore(TokenStore):
                 }
                 for row, name in session.execute(query)
             ]
+        wanted = {"platform": platform, "network": network, "contributor": contributor}
+        return [
+            item
+            for item in found
+            if reason in item["reason"] and all(not text or fnmatchcase(item[name], text) for name, text in wanted.items())
+        ]
 
-    def release(self, record_id: str) -> None:
-        """Make a record in quarantine a measurement.
+    def release(self, *record_ids: str) -> None:
+        """Make records in quarantine measurements, all or none.
 
         Raises:
             HubError: There is no such record in quarantine.
         """
         with self._changing("release a record in") as session:
-            row = _held(session, record_id)
-            record_action(session, "release", record_id, platform=row.platform_id)
-            self._believe(session, row)
+            for record_id in record_ids:
+                row = _held(session, record_id)
+                record_action(session, "release", record_id, platform=row.platform_id)
+                self._believe(session, row)
 
-    def discard(self, record_id: str) -> None:
-        """Refuse a record in quarantine for good; it stays there, so that it does not come back.
+    def discard(self, *record_ids: str) -> None:
+        """Refuse records in quarantine for good, all or none; they stay there, so that they do not come back.
 
         Raises:
             HubError: There is no such record in quarantine.
         """
         with self._writing("discard a record in") as session:
-            row = _held(session, record_id)
-            row.discarded_at = utc_now()
-            record_action(session, "discard", record_id, platform=row.platform_id)
+            for record_id in record_ids:
+                row = _held(session, record_id)
+                row.discarded_at = utc_now()
+                record_action(session, "discard", record_id, platform=row.platform_id)
 
     def affected(self, scope: Scope) -> Affected:
         """Return what :meth:`undo` would take back.

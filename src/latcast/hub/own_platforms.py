@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of
 from latcast.hub.database import HubDatabase
+from latcast.hub.named_platforms import facts_of
 from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel
-from latcast.kernels.rules import unit_kind
 from latcast.predictors.platform_predictor import PlatformPredictor
 
 MOST_OWN = 1000
@@ -42,19 +41,8 @@ class OwnPlatform:
     @property
     def facts(self) -> dict[str, object]:
         """Facts that stand beside a prediction."""
-        platform = self.predictor.platform
-        kind = unit_kind(platform.unit)
-        chip = chip_of(platform.device, "", kind)
-        return {
-            "device": platform.device,
-            "chip": None if chip is None else chip.name,
-            "kind": kind,
-            "mape": None,
-            "licence": None,
-            "source": "hub",
-            "trusted": self.trusted,
-            "networks": self.predictor.card["measurements"],
-        }
+        about = {"trusted": self.trusted, "networks": self.predictor.card["measurements"]}
+        return {**facts_of(self.predictor.platform, "hub"), **about}
 
 
 class OwnPlatforms:

@@ -18,14 +18,18 @@ from fastapi.responses import FileResponse, HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
 from latcast import records
+from latcast.chips.chip_names import chip_of
+from latcast.drawing import LogAxis
 from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, CurrentSite, Key, PlatformId
-from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
+from latcast.hub.charts import NOTHING_DRAWN, device_rows, interval_rows, strip_rows
 from latcast.hub.entries import elsewhere
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
-from latcast.hub.queries import YARDSTICK
+from latcast.hub.named_platforms import YARDSTICK, meaning_among
 from latcast.hub.site import Site, as_json
+from latcast.kernels.rules import unit_kind
+from latcast.registry import matching
 from latcast.spaces.catalogue import FAMILY_NAMES, family
 from latcast.spaces.catalogue import model as published_model
 
@@ -47,20 +51,22 @@ Labels = Mapping[str, str]
 """Names of the fields that rows may be sorted by, by field; the first is the usual one."""
 
 DEVICE_LIST = Listing(
-    "platform",
+    "device",
     {
         "here": lambda row: (row["source"] != "hub", row["factor"] is None, row["factor"] or 0.0),
         "factor": lambda row: row["factor"],
-        "networks": lambda row: row["networks"],
+        "platforms": lambda row: len(row["platforms"]),
     },
 )
 DEVICE_LABELS: Labels = {
-    "here": "measured here",
+    "here": "measured first",
     "factor": "fastest first",
     "-factor": "slowest first",
-    "platform": "by name",
-    "-networks": "most networks first",
+    "device": "by name",
+    "-platforms": "most platforms first",
 }
+FEW_DEVICES = 3
+"""Devices of a search up to which their platforms are shown without a click."""
 NETWORK_LABELS: Labels = {
     "median_ms": "quickest first",
     "-median_ms": "slowest first",
@@ -130,6 +136,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters["ms"] = lambda value: "–" if value is None else records.milliseconds(value)
     environment.filters["decimal"] = records.decimal
+    environment.filters["times"] = lambda factor: f"{factor:.2g}×" if factor < 10 else f"{factor:.0f}×"
     environment.globals["asset"] = asset
     return environment
 
@@ -161,9 +168,14 @@ async def _data(site: Site, key: tuple[str, ...], make: Callable[[], Any]) -> An
     return json.loads(await site.cache.answer(("data", *key), lambda: as_json(make())))
 
 
+def _base(request: Request) -> str:
+    """Return how the reader reaches this hub."""
+    return str(request.base_url).rstrip("/")
+
+
 @router.get("/")
 async def model(site: CurrentSite, request: Request) -> Response:
-    base = str(request.base_url).rstrip("/")
+    base = _base(request)
     names = sorted(name for each in FAMILY_NAMES for name in family(each).published)
     return await _cached_page(site, (base,), "model.html", "/", lambda: _about_models(site, "", base) | {"names": names})
 
@@ -172,7 +184,7 @@ async def model(site: CurrentSite, request: Request) -> Response:
 async def shared_model(site: CurrentSite, key: Key, request: Request) -> Response:
     def values() -> dict[str, Any]:
         site.shared_model(key)
-        return _about_models(site, key, str(request.base_url).rstrip("/"))
+        return _about_models(site, key, _base(request))
 
     return HTMLResponse(await run_in_threadpool(lambda: render("model.html", "/", values())))
 
@@ -187,8 +199,41 @@ def _about_models(site: Site, shared: str, base: str) -> dict[str, Any]:
 @router.get("/devices")
 async def devices(site: CurrentSite, asked: Asked) -> Response:
     data = await _data(site, ("devices",), lambda: _ranked_platforms(site))
-    found = Listed.of(data["rows"], DEVICE_LIST, DEVICE_LABELS, asked)
-    return _page("devices.html", "/devices", **{**data, "axis": LogAxis(**data["axis"]), "list": found})
+    find, sort, cursor = asked
+    platforms, note = await run_in_threadpool(_searched, find, data["platforms"])
+    rows = device_rows(platforms)
+    found = Listed.of(rows, DEVICE_LIST, DEVICE_LABELS, ("", sort, cursor))._replace(find=find)
+    chips = {row["device"]: chip.name for row in found.portion.rows if (chip := chip_of(row["device"]))}
+    values = {
+        **data,
+        "axis": LogAxis(**data["axis"]),
+        "chips": chips,
+        "note": note,
+        "opened": bool(find) and len(rows) <= FEW_DEVICES,
+    }
+    return _page("devices.html", "/devices", **values, list=found)
+
+
+def _searched(find: str, platforms: Sequence[Row]) -> tuple[Sequence[Row], str]:
+    """Return the platforms with a text in their ids, or else those that it names, and why there are none.
+
+    The same as ``latcast platforms`` lists.
+    """
+    text = find.strip()
+    by_id = {each["platform"]: each for each in platforms}
+    if not text:
+        return platforms, ""
+    ids: Sequence[str] = matching(text.lower(), by_id)
+    if not ids:
+        try:
+            meant = meaning_among(text, by_id)
+        except HubError as problem:
+            return [], str(problem)
+        ids = meant.platforms or meant.taken
+        if not ids:
+            return [], f"Nothing was measured on “{text}”, but its chip is known: type it on the page of your model."
+    chosen = set(ids)
+    return [each for each in platforms if each["platform"] in chosen], ""
 
 
 def _ranked_platforms(site: Site) -> dict[str, Any]:
@@ -210,7 +255,8 @@ def _ranked_platforms(site: Site) -> dict[str, Any]:
         "axis": vars(axis),
         "yardstick": YARDSTICK,
         "shipped": sum(each["source"] != "hub" for each in rows),
-        "rows": rows,
+        "devices": len({each["device"] for each in rows}),
+        "platforms": [{**row, "kind": unit_kind(row["unit"])} for row in rows],
         "keys": {
             "dots": any(each["dots"] or each["places"] for each in rows),
             "bars": any(each["bar"] for each in rows),
@@ -222,10 +268,11 @@ def _ranked_platforms(site: Site) -> dict[str, Any]:
 
 
 @router.get("/networks")
-async def networks(site: CurrentSite, asked: Asked) -> Response:
+async def networks(site: CurrentSite, asked: Asked, request: Request) -> Response:
     rows = await _data(site, ("networks",), site.reader.networks)
     axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
-    return _page("networks.html", "/networks", axis=axis, list=Listed.of(rows, NETWORKS, NETWORK_LABELS, asked))
+    listed = Listed.of(rows, NETWORKS, NETWORK_LABELS, asked)
+    return _page("networks.html", "/networks", axis=axis, list=listed, base=_base(request))
 
 
 @router.get("/networks/{key}")
@@ -247,14 +294,14 @@ async def platform(site: CurrentSite, platform: PlatformId, asked: Asked) -> Res
 
 
 @router.get("/models")
-async def models(site: CurrentSite) -> Response:
-    refit, serving = site.refitter.state, site.served.number
+async def models(site: CurrentSite, request: Request) -> Response:
+    refit, serving, base = site.refitter.state, site.served.number, _base(request)
     return await _cached_page(
         site,
-        (refit.problem, str(serving)),
+        (refit.problem, str(serving), base),
         "models.html",
         "/models",
-        lambda: {"models": site.reader.models()[:PAGE_ROWS], "refit": refit, "serving": serving},
+        lambda: {"models": site.reader.models()[:PAGE_ROWS], "refit": refit, "serving": serving, "base": base},
     )
 
 

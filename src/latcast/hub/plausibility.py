@@ -11,7 +11,11 @@ from latcast.hub.model import HubModel
 from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import Measurement
 
-RANGE_MS: Mapping[str, tuple[float, float]] = {"network": (1e-3, 600_000.0), "kernel": (1e-5, 600_000.0)}
+RANGE_MS: Mapping[str, tuple[float, float]] = {
+    "network": (1e-3, 600_000.0),
+    "kernel": (1e-5, 600_000.0),
+    "start": (1e-3, 600_000.0),
+}
 """Latencies outside this range are rejected."""
 
 STATED_TOLERANCE = 0.05

@@ -63,7 +63,10 @@ Values = Annotated[
     list[str] | None,
     Query(max_length=16, description="Value of an input that decides a branch or sizes: rate=16000; repeatable."),
 ]
-On = Annotated[str | None, Query(max_length=200, description="Part of a platform id, or a glob of it; all where left out.")]
+On = Annotated[
+    str | None,
+    Query(max_length=200, description="A device, chip or platform, as `latcast predict --on` takes it; all where left out."),
+]
 Kernels = Annotated[str | None, Query(max_length=200, description="The platform whose longest kernels are wanted instead.")]
 Top = Annotated[int, Query(ge=1, le=MAX_KERNELS, description="How many kernels.")]
 Share = Annotated[bool, Query(description="Keep the shapes (no weights, no names) behind a link.")]

@@ -17,12 +17,13 @@ from sqlalchemy import func, select
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
 from latcast.errors import HubError
-from latcast.forecast import load, predict_many
+from latcast.forecast import Meaning, load, predict_many
 from latcast.hub import browser
 from latcast.hub.cells import FEWEST_NETWORKS, MAIN_GROUP, Cells, Groups, read_cells
 from latcast.hub.database import HubDatabase
 from latcast.hub.entries import elsewhere, named, network_json, predicted_json, unmeasured_json, why_not_predicted
 from latcast.hub.model import HubModel
+from latcast.hub.named_platforms import YARDSTICK, meaning_among
 from latcast.hub.scales import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.predictors.bundle import save_bundle
@@ -41,9 +42,6 @@ T = TypeVar("T")
 
 PAGE = 500
 """Records read at once."""
-
-YARDSTICK = "mobilenet_v2"
-"""Network by which platforms that were not measured here are compared with the others."""
 
 TYPICAL = 50
 """Platforms of the pool, from all over it, whose median is the latency on a typical platform."""
@@ -179,6 +177,19 @@ class HubReader:
             if believed and dispute <= 1:
                 found[name] = OwnLatencies(known, name in trusted)
         return found
+
+    def meaning(self, text: str) -> Meaning:
+        """Return what a text means among the platforms that models are predicted on.
+
+        Raises:
+            HubError: It means none (404); see :func:`meaning_among`.
+        """
+
+        def cards() -> dict[str, Mapping[str, Any]]:
+            shipped = {name: each.card for name, each in self._shipped.items()}
+            return shipped | {name: {"networks": len(each.latencies)} for name, each in self.own().items()}
+
+        return meaning_among(text, self._kept_of_model("cards", cards))
 
     def typical(self) -> dict[str, float]:
         """Return the latency (ms) of :data:`YARDSTICK` and of networks measured here, of known kernels, on a typical platform."""

@@ -313,7 +313,7 @@ class Refitter:
 
     def _fit_what_is_new(self) -> None:
         version = self._served.version
-        if version is None or version.measurements != len(self._database):
+        if len(self._database) != (0 if version is None else version.measurements):
             self._news.set()
 
     def stop(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -21,8 +20,7 @@ from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
 from latcast.hub.isolation import IsolatedForecasts
 from latcast.hub.limits import ModelTurns
-from latcast.hub.model_forecasts import ModelRequest
-from latcast.hub.queries import YARDSTICK, HubReader
+from latcast.hub.queries import HubReader
 from latcast.hub.refitting import Refitter, ServedModel
 from latcast.hub.scales import Forecast
 from latcast.records import Reference
@@ -66,13 +64,13 @@ class ServerSettings:
 class Site:
     """The state that answers are made from."""
 
-    def __init__(self, database: HubDatabase, settings: ServerSettings) -> None:
+    def __init__(self, database: HubDatabase, settings: ServerSettings, models: IsolatedForecasts | None = None) -> None:
         self.database, self.settings = database, settings
         self.served, self.cache = ServedModel(), AnswerCache()
         self.turns = ModelTurns(settings.models_per_minute)
         self.reader = HubReader(database, self.served, seeded=settings.seed)
         self.forecaster = Forecaster(self.served)
-        self.models = IsolatedForecasts(most_platforms=settings.most_platforms, database=database.url)
+        self.models = models or IsolatedForecasts(most_platforms=settings.most_platforms, database=database.url)
         self.refitter = Refitter(
             database, self.served, quiet_s=settings.refit_quiet_s, own_process=settings.fit_in_process, seed=settings.seed
         )
@@ -91,19 +89,16 @@ class Site:
             _LOG.error("%s", problem)
 
     def yardstick(self) -> Mapping[str, Forecast]:
-        """Return forecasts of :data:`YARDSTICK` on platforms that come with latcast, by id; asked once, as they stay the same.
+        """Return forecasts of :data:`latcast.hub.named_platforms.YARDSTICK` on platforms that come with latcast, by id.
 
         Empty where models are not read here.
         """
         if self._yardstick is None and self.settings.seed:
-            with suppress(HubError), open(os.devnull, "rb") as nothing:
-                answer = self.models.ask_now(ModelRequest(YARDSTICK, "name"), nothing)
-                if answer.status == 200:
-                    self._yardstick = {
-                        row["platform"]: Forecast(row["latency_ms"], row["low_ms"], row["high_ms"])
-                        for row in json.loads(answer.body)["predictions"]
-                        if row["source"] != "hub"
-                    }
+            with suppress(HubError):
+                self._yardstick = {
+                    row["platform"]: Forecast(row["latency_ms"], row["low_ms"], row["high_ms"])
+                    for row in json.loads(self.models.first_answer().body)["predictions"]
+                }
         return self._yardstick or {}
 
     def shared_model(self, key: str) -> bytes:

@@ -9,13 +9,14 @@ import numpy as np
 
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import lookup, snake_case
+from latcast.records import Tabular
 
 Configuration = tuple[int, ...]
 """Values of a kernel type's fields, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Tabular):
     """A unit that a runtime executes in one go: one operator or several fused.
 
     Attributes:

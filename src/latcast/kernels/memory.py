@@ -20,7 +20,7 @@ from latcast.kernels.memory_planners import Result, Step, aligned, alive_bytes, 
 from latcast.kernels.partitioning import CPU, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
+from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES, Tabular
 
 CHANNEL_BLOCK = 8
 """Channels of a block in ONNX Runtime's layout of images."""
@@ -30,7 +30,7 @@ _NODE_BYTES, _TENSOR_BYTES = 60, 50
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(Tabular):
     """Memory of one network on one runtime, in bytes.
 
     Attributes:

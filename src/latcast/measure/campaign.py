@@ -100,7 +100,7 @@ class Campaign:
         processes: Records wanted of each subject, each from another process.
         process_s: Seconds of measuring after which the next batch gets a fresh worker process, so that the effects of one process
             (its memory's layout) average out in a campaign of one pass; None keeps one process for each pass.
-        budget_s: No batch is begun after this many seconds; None sets no limit.
+        budget_s: Seconds; no more are begun than are expected to end by then, at the pace so far. None sets no limit.
         progress: Called at every step.
     """
 
@@ -127,7 +127,7 @@ class Campaign:
         self._counts: dict[CampaignItem, int] = {}
         self._failures: dict[str, str] = {}
         self._added = 0
-        self._start_s = 0.0
+        self._start_s = self._measuring_s = 0.0
         self._platform: Platform | None = None
 
     def run(self) -> CampaignReport:
@@ -144,7 +144,7 @@ class Campaign:
             MeasurementError: The settings cannot be met, or a stored record cannot be read.
         """
         self._start_s = time.monotonic()
-        self._added, self._failures = 0, {}
+        self._added, self._failures, self._measuring_s = 0, {}, 0.0
         with open_measurer(self._settings, self._sink) as client:
             self._platform = client.platform
             tallies = {role: self._sink.tallies(client.platform.id, role) for role in {item.role for item in self._items}}
@@ -155,6 +155,9 @@ class Campaign:
                 for batch in _batches_of(waiting, client.lanes):
                     if self._spent():
                         break
+                    batch = batch[: self._fitting()]
+                    if not batch:
+                        return
                     yield client.platform
                     if fresh_s is None or (self._process_s is not None and self._seconds() - fresh_s >= self._process_s):
                         client.restart()
@@ -169,6 +172,7 @@ class Campaign:
         return CampaignReport(self._platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
     def _measure(self, client: Measurer, batch: Sequence[CampaignItem]) -> None:
+        begun_s = time.monotonic()
         for number, measurement in client.measure(batch, batch[0].plan, lambda item, stage: self._report(item.name, stage)):
             item = batch[number]
             self._sink.add(measurement)
@@ -179,6 +183,7 @@ class Campaign:
                 self._failures[item.name] = str(measurement.error)
                 del self._counts[item]
             self._report(item.name, "measured")
+        self._measuring_s += time.monotonic() - begun_s
 
     def _done(self) -> int:
         return sum(min(count, self._processes) for count in self._counts.values())
@@ -188,6 +193,12 @@ class Campaign:
 
     def _seconds(self) -> float:
         return time.monotonic() - self._start_s
+
+    def _fitting(self) -> int | None:
+        """Return how many items the rest of the budget has time for, at the pace so far; None before anything is measured."""
+        if self._budget_s is None or not self._added:
+            return None
+        return int((self._budget_s - self._seconds()) * self._added / self._measuring_s)
 
     def _spent(self) -> bool:
         return self._budget_s is not None and self._seconds() >= self._budget_s

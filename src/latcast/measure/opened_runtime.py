@@ -20,7 +20,7 @@ from latcast.measure.timing import Instruments
 from latcast.records import Platform, Unit, short_version
 from latcast.runtimes import ADDRESS_VARIABLE, get_runtime, runtime_on
 from latcast.runtimes.model_file import ModelFile
-from latcast.runtimes.protocol import Clock, DeviceRuntime, FileRuntime, Runtime, Session, SystemClock
+from latcast.runtimes.protocol import Clock, DeviceRuntime, FileRuntime, Runtime, Session, StartRuntime, SystemClock
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,12 @@ class OpenedRuntime:
         """Return a session of a model file as it is; raises what the runtime's ``load_file`` raises."""
         assert isinstance(self.runtime, FileRuntime)
         return self.runtime.load_file(file, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
+
+    def write(self, graph: Graph, folder: Path) -> Path:
+        """Write a network as a file of the runtime's own; raise a RuntimeFailure for one that runs none."""
+        if not isinstance(self.runtime, StartRuntime):
+            raise RuntimeFailure(f"{self.runtime.name} runs no files here, so its start cannot be timed; time one that does")
+        return self.runtime.write(graph, folder, self.platform.precision)
 
     def runs(self, path: Path) -> bool:
         """Return whether the runtime runs such a file as it is."""

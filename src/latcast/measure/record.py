@@ -71,6 +71,12 @@ def finished(
     )
 
 
+def loading_ms(measurement: Measurement) -> float:
+    """Return how long loading took before the first inference of a start, as on a quiet host."""
+    quiet = (measurement.latency_ms or 0.0) / (measurement.raw_latency_ms or 1.0)
+    return float(measurement.environment[MOMENT]["load_ms"]) * quiet
+
+
 def seen_by(session: Session) -> dict[str, Any]:
     """Return what a session of another device observed: its clock and the bursts repeated for heat."""
     seen: dict[str, Any] = getattr(session, "moment", dict)()

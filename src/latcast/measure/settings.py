@@ -12,6 +12,9 @@ from typing import Any
 from latcast.errors import MeasurementError
 from latcast.records import PRECISIONS, UNIT_KINDS, Unit
 
+PAGE_CACHES = ("", "warm", "dropped")
+"""What a start finds of its file in the system's memory; the first is no start."""
+
 
 @dataclass(frozen=True)
 class MeasurePlan:
@@ -34,6 +37,8 @@ class MeasurePlan:
         profile: Also ask the runtime which kernels it executed and how long each took.
         profiled_runs: Runs for the latencies of executed kernels.
         timeout_s: Longest time for loading a subject, or for one round of it, before the worker is given up.
+        start: Time loading and the first run instead, of a file that the system has in its memory ("warm") or had to drop from it
+            ("dropped"); empty where rounds are timed.
 
     Example:
         >>> import latcast
@@ -52,12 +57,15 @@ class MeasurePlan:
     profile: bool = False
     profiled_runs: int = 15
     timeout_s: float = 120.0
+    start: str = ""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if not value >= least:
                 raise MeasurementError(f"a measurement plan has {name} = {value}; expected at least {least}")
+        if self.start not in PAGE_CACHES:
+            raise MeasurementError(f"a measurement plan has start = '{self.start}'; expected one of {', '.join(PAGE_CACHES[1:])}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,6 +88,9 @@ _LEAST: Mapping[str, float] = {
 
 NETWORK_PLAN = MeasurePlan()
 """For networks of a few to some hundred milliseconds."""
+
+START_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=1, start="warm")
+"""For the start: one sample a process."""
 
 KERNEL_PLAN = MeasurePlan(rounds=4, runs_per_round=12, warmup_runs=3, max_ms_per_round=20.0, batch_size=40)
 """For single kernels, of which a campaign takes thousands."""

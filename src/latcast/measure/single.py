@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
+from latcast.errors import MeasurementError
 from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimes, QuietTimesFile
+from latcast.measure.record import loading_ms
 from latcast.measure.remote import open_measurer
-from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
-from latcast.measure.statistics import renormalised
+from latcast.measure.settings import NETWORK_PLAN, START_PLAN, MeasurePlan, WorkerSettings
+from latcast.measure.statistics import renormalised, round_medians
 from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
+from latcast.predictors.sustained import LEAST_RISE, Curve, fit_curve
 from latcast.records import Measurement, Platform, Reference
 
 
@@ -89,6 +94,106 @@ def measure(
         # The host may have been in a slow state when the measurement began.
         client.calibrate()
         return renormalised(measurement, client.quiet_ms) if client.quiet_ms else measurement
+
+
+START_PROCESSES: Mapping[str, int] = {"warm": 5, "dropped": 3}
+"""Fresh processes that time a start, by what the system's memory holds of the file."""
+
+
+@dataclass(frozen=True)
+class MeasuredStart:
+    """A measured start: medians over fresh processes, as on a quiet host, in milliseconds.
+
+    Attributes:
+        load_ms, first_ms: Loading and the first inference, the file in the system's memory.
+        dropped_load_ms, dropped_first_ms: The file dropped from it before, where the system allows that.
+        processes: Of the first two.
+    """
+
+    load_ms: float
+    first_ms: float
+    dropped_load_ms: float
+    dropped_first_ms: float
+    processes: int
+
+
+def measure_start(
+    model: Model,
+    runtime: str | WorkerSettings = "onnxruntime",
+    *,
+    shapes: Shapes | None = None,
+    values: Values | None = None,
+    signature: str = "",
+) -> MeasuredStart:
+    """Time the start of a network: loading and the first inference, in processes that loaded nothing before.
+
+    Args:
+        model, runtime, shapes, values, signature: As for :func:`measure`.
+
+    Raises:
+        MeasurementError: It could not be loaded or run.
+        LatcastError: What :func:`measure` raises.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for page_cache, processes in START_PROCESSES.items():
+        plan = replace(START_PLAN, start=page_cache)
+        samples = [
+            measure(model, runtime, plan, shapes=shapes, values=values, role="start", signature=signature)
+            for _ in range(processes)
+        ]
+        for sample in samples:
+            if not sample.ok:
+                raise MeasurementError(f"the start of {model} could not be measured: {sample.error}")
+        found[page_cache] = median(map(loading_ms, samples)), median(sample.latency_ms or 0.0 for sample in samples)
+    return MeasuredStart(*found["warm"], *found["dropped"], START_PROCESSES["warm"])
+
+
+SUSTAIN_ROUND_S, FEWEST_POINTS = 5.0, 12
+"""Seconds of running without a pause whose median is one point of a curve, and the fewest points."""
+
+MOST_RUNS_A_ROUND = 10_000
+"""Every run is kept, so a network of less than half a millisecond runs for a shorter time."""
+
+
+def measure_sustained(
+    model: Model,
+    runtime: str | WorkerSettings = "onnxruntime",
+    *,
+    minutes: float = 10.0,
+    shapes: Shapes | None = None,
+    values: Values | None = None,
+    signature: str = "",
+) -> tuple[Measurement, Curve]:
+    """Run a network without a pause, and return its raw runs and how its latency rose; nothing is divided out for the host.
+
+    Args:
+        model, runtime, shapes, values, signature: As for :func:`measure`.
+        minutes: How long.
+
+    Raises:
+        MeasurementError: It could not be loaded or run.
+        LatcastError: What :func:`measure` raises.
+    """
+    # A real-time priority for longer than a second is throttled by the kernel.
+    settings = replace(settings_of(runtime), probe=False, realtime=False)
+    rounds = max(round(60 * minutes / SUSTAIN_ROUND_S), FEWEST_POINTS)
+    round_ms = 60_000 * minutes / rounds
+    plan = MeasurePlan(
+        rounds=rounds, runs_per_round=MOST_RUNS_A_ROUND, warmup_runs=0, burst_runs=MOST_RUNS_A_ROUND, max_ms_per_round=round_ms,
+        burst_ms=round_ms, batch_size=1,
+    )  # fmt: skip
+    found = measure(model, settings, plan, shapes=shapes, values=values, signature=signature)
+    if not found.ok:
+        raise MeasurementError(f"{model} could not be measured: {found.error}")
+    points_ms = round_medians(found.runs_ms, found.rounds)
+    taken_minutes = sum(found.runs_ms) / 60_000
+    rise, unsure, constant_s = fit_curve(points_ms, taken_minutes)
+    basis = f"one curve of {taken_minutes:.2g} minutes without a pause on this device, of {found.reference.name}"
+    flat = abs(rise) < max(LEAST_RISE, 2 * unsure)
+    if flat or rise < 0:
+        said = f"flat within {100 * unsure:.1f} %" if flat else "it fell, so other programs ran; measure again"
+        return found, Curve(0.0, -min(unsure, 0.5), unsure, constant_s, taken_minutes, f"{basis}: {said}")
+    return found, Curve(rise, rise - unsure, rise + unsure, constant_s, taken_minutes, basis)
 
 
 def settings_of(runtime: str | WorkerSettings) -> WorkerSettings:

@@ -9,8 +9,6 @@ client goes away the worker does too.
 from __future__ import annotations
 
 import base64
-import ctypes
-import gc
 import os
 import queue
 import tempfile
@@ -18,7 +16,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +32,7 @@ from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_
 from latcast.measure.probe import calibrate_probe
 from latcast.measure.record import failed, finished, profile_kernels, seen_by, with_moment
 from latcast.measure.settings import MeasurePlan
+from latcast.measure.starting import release_memory, start_log
 from latcast.measure.timing import Subject, time_batch
 from latcast.records import Measurement, Reference
 from latcast.runtimes.model_file import ModelFile, files_of
@@ -147,6 +145,8 @@ class Worker:
         plan = MeasurePlan.from_json(request["plan"])
         self._quiet_ms = tuple(request["quiet_ms"])
         waiting = deque(_Job.from_json(item) for item in request["subjects"])
+        while plan.start and waiting:
+            self._measure_start(opened, waiting.popleft(), plan)
         while waiting:
             batch = self._load_batch(opened, waiting, plan)
             time_batch(
@@ -158,10 +158,32 @@ class Worker:
             )
             while batch:
                 self._finish(opened, batch.pop(0), plan)
-            # Freed memory goes back to the system, so that the next batch's growth is seen.
-            gc.collect()
-            with suppress(OSError, AttributeError):  # only the GNU C library has it
-                ctypes.CDLL(None).malloc_trim(0)
+            release_memory()  # so that the next batch's growth is seen
+
+    def _measure_start(self, opened: OpenedRuntime, job: _Job, plan: MeasurePlan) -> None:
+        """Load a subject's file, run it once, and report the two times; its process is fresh where its batch has one subject."""
+        self._announce(job, "loading")
+        with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
+            try:
+                read = job.unpacked(Path(folder)) if job.files else job
+                file = self._own_file(opened, read)
+                touched_bytes = _size_bytes(file)
+                if file is None:
+                    graph = read.graph(trust=self._trust)
+                    touched_bytes = working_set_bytes(graph)
+                    file = ModelFile(opened.write(graph, Path(folder)), graph.name, values=job.values)
+                weights = opened.probe_weights(touched_bytes)
+                log, load_ms = start_log(opened, file, plan.start)
+                moment: dict[str, Any] = {"load_ms": load_ms, "page_cache": plan.start, "file_bytes": _size_bytes(file)}
+                measurement = finished(
+                    log, platform=opened.platform.id, reference=job.reference, role=job.role, parts=opened.probe_parts,
+                    quiet_ms=self._quiet_ms, weights=weights,
+                    environment=self._environment(opened, **moment, probe_weights=list(weights)),
+                )  # fmt: skip
+            except Exception as problem:  # as in loading
+                self._report_failure(opened, job, problem)
+            else:
+                self._report(job, measurement)
 
     def _announce(self, job: _Job, stage: str) -> None:
         self._send({"event": "started", "number": job.number, "stage": stage})
@@ -200,8 +222,8 @@ class Worker:
                 "weights": "made up" if file is None else "of the file",
             }
             platform = opened.platform
-            if file is not None and graph is not None and graph.precision == "int8":
-                platform = replace(platform, precision="int8")  # as the file runs, whatever was asked for
+            if file is not None and graph is not None and graph.precision != "fp32":
+                platform = replace(platform, precision=graph.precision)  # as the file runs, whatever was asked for
             batch.append(_Loaded(job, Subject(session), opened.probe_weights(touched_bytes), moment, platform.id, folder))
             if env.resident_bytes() - before_bytes >= plan.batch_bytes:
                 break

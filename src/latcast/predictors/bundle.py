@@ -2,8 +2,8 @@
 
 ======================== ==========================================================================================
 ``platform.json``        schema version, version of latcast that wrote it, platform, environment, analytical terms, network
-                         model, interval, and an index of the kernel predictors, with the kinds and the most work that each
-                         was trained on
+                         model, interval, starts, and an index of the kernel predictors, with the kinds and the most work
+                         that each was trained on
 ``fusion_rules.json``    the runtime's rules
 ``kernels/*.safetensors`` for each kernel predictor the range it was trained on and its regressor, as arrays
 ``device.safetensors``   of a platform known by few measurements: their posterior (:mod:`latcast.predictors.device_forecast`)
@@ -53,12 +53,13 @@ from latcast.version import VERSION
 
 if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
+    from latcast.predictors.starts import StartModel
 
-BUNDLE_SCHEMA = 2
+BUNDLE_SCHEMA = 3
 """Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
 
 _KEYS = frozenset(
-    {"schema", "latcast", "platform", "environment", "physical", "network", "interval", "kernels", "device"}
+    {"schema", "latcast", "platform", "environment", "physical", "network", "interval", "kernels", "device", "start"}
 )  # fmt: skip
 """Fields of ``platform.json``; another one is of a later version and refused."""
 
@@ -135,6 +136,8 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
     if predictor.device is not None:
         platform["device"] = {"members": list(predictor.device.member_names)}
         files[DEVICE_FILE] = _tensors(predictor.device.arrays())
+    if predictor.start is not None:
+        platform["start"] = predictor.start.to_json()
     documents = {
         "platform.json": platform,
         "fusion_rules.json": predictor.rules.to_json(),
@@ -370,7 +373,16 @@ class _Reader:
             interval=self.part("platform.json", self.interval),
             card=summary.card,
             device=self.device(),
+            start=self.start(),
         )
+
+    def start(self) -> StartModel | None:
+        """Return what is known of starts; None where none was measured."""
+        if "start" not in self.document:
+            return None
+        from latcast.predictors.starts import StartModel
+
+        return self.part("platform.json", lambda: StartModel.from_json(self.document["start"]))
 
     def device(self) -> DeviceForecast | None:
         """Return the posterior of the device; None where predictors of kernels decide."""

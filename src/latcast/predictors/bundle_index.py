@@ -17,7 +17,7 @@ from latcast.predictors.bundle import BundleSummary, read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform
+from latcast.records import Platform, Tabular
 from latcast.registry import beginning_with, matching, nearest_names
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def platform_ids() -> list[str]:
 
 
 @dataclass(frozen=True)
-class PlatformSummary:
+class PlatformSummary(Tabular):
     """A platform that can be predicted for, and how well; percentages from 0 to 100.
 
     Attributes:

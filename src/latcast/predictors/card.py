@@ -1,4 +1,4 @@
-"""The card of a bundle: what it was trained on and how well it does, for people.
+"""The card of a bundle: what it was trained on and how well it does, for people, and what that means for a prediction.
 
 A card is a flat mapping of JSON values; whoever trains a predictor fills in what it knows, under the names of
 :data:`FIELDS` and :data:`FIGURES`. Everything may be absent: the text then says so.
@@ -6,10 +6,12 @@ A card is a flat mapping of JSON values; whoever trains a predictor fills in wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.predictors.analytical import throughputs
+from latcast.predictors.prediction import Grade
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -136,6 +138,85 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     return own
 
 
+ERROR_OF_WIDTH = 24.0
+"""Mean error, in percent, over the width of a 90 % interval in logarithms: that of a normal distribution, 0.80 over 3.29."""
+
+MOST_WEIGHT, HALF_HELD_OUT = 0.6, 4
+"""Largest weight of the error on networks held out beside the interval's width, and the networks held out that give it half."""
+
+ERRATIC_PERCENT = 80.0
+"""Error on kinds of networks not measured from which on no network on the platform is taken for like those measured."""
+
+LEAST_ERROR = 0.5
+"""Percent: what repeating a measurement would move."""
+
+UNPREDICTED_ERROR = 70.0
+"""Percent by which what was never measured there is off: what runs on another unit, and overhead that was not shown."""
+
+LARGEST_OVERHEAD = 0.5
+"""Part of a latency that may be overhead of the platform before the rest of it counts as not measured."""
+
+LARGE_SHARE = 0.1
+"""Part of a latency from which on it can be the reason of a grade."""
+
+FEWEST_NETWORKS = 8
+"""Networks measured on a platform below which that is the reason of a grade, where nothing else was measured."""
+
+
+def graded(
+    card: Mapping[str, Any], low_ms: float, high_ms: float, level: float | None, *, lineage: str = "", recalled: bool = False,
+    overhead: float = 0.0, elsewhere: float = 0.0, unlike: float = 0.0,
+) -> Grade:  # fmt: skip
+    """Return what is to be expected of a prediction: the width of its interval, and the error on networks held out as it is.
+
+    Both are means of errors, and the second counts the more the more networks were held out.
+
+    Args:
+        card: Of the platform.
+        low_ms, high_ms, level: The interval, which is wider for what is novel.
+        lineage: Of the network, as :func:`latcast.graph.blocks.main_block` names it.
+        recalled: Whether known devices ran the same network.
+        overhead: Part of the latency, from 0 to 1, that is a constant of the platform.
+        elsewhere: Part that is estimated for what the delegate leaves to the CPU.
+        unlike: Part by kernels unlike those learned from.
+    """
+    learned, seen = len(card.get(TRAINING_KEYS) or ()), card.get(TRAINING_LINEAGES) or ()
+    new = bool(seen) and lineage not in seen and not recalled
+    erratic = (card.get("mape") or 0.0) > ERRATIC_PERCENT
+    judged = _held_out_as(card, recalled=recalled and not erratic, new=new or erratic)
+    error = ERROR_OF_WIDTH * math.log(high_ms / low_ms) if 0 < low_ms < high_ms else 0.0
+    if judged is not None:
+        mape, count = judged
+        weight = MOST_WEIGHT * (1.0 if erratic else count / (count + HALF_HELD_OUT))
+        error = max(error, LEAST_ERROR) ** (1 - weight) * max(mape, LEAST_ERROR) ** weight
+    unshown = max(overhead - LARGEST_OVERHEAD, 0.0)
+    error += UNPREDICTED_ERROR * max(elsewhere, unshown)
+    if level is None:
+        why = "never calibrated"
+    elif elsewhere >= LARGE_SHARE:
+        why = f"{100 * elsewhere:.0f} % of it runs on the CPU"
+    elif unshown >= LARGE_SHARE:
+        why = f"{100 * overhead:.0f} % of it is overhead"
+    elif learned < FEWEST_NETWORKS and (card.get("model") == POSTERIOR or card.get("learn_from") == "networks"):
+        why = f"learned from {learned} network{'' if learned == 1 else 's'}" if learned else "no network measured there"
+    elif unlike >= LARGE_SHARE:
+        why = f"{100 * unlike:.0f} % of it is by unseen kernels"
+    elif judged is None:
+        why = "nothing held out"
+    else:
+        why = f"{judged[0]:.1f} % off on {judged[1]} held out" + (", of unseen kinds" if new or erratic else "")
+    return Grade.of(error, why)
+
+
+def _held_out_as(card: Mapping[str, Any], *, recalled: bool, new: bool) -> tuple[float, int] | None:
+    """Return the MAPE on networks held out that are as novel as one, and their number; None where none were."""
+    found = [card] if new else [card.get("same_lineages"), card.get("random_networks"), card]
+    for each in [card.get("networks_of_others"), *found] if recalled else found:
+        if each and each.get("mape") is not None:
+            return float(each["mape"]), int(each.get("networks") or card.get("networks") or 1)
+    return None
+
+
 def card_text(predictor: PlatformPredictor) -> str:
     """Return the card as Markdown."""
     card = predictor.card
@@ -157,6 +238,7 @@ def card_text(predictor: PlatformPredictor) -> str:
     if correction.exponents:
         factor, shortest = f"{correction.least_factor:.2f}", f"{correction.shortest_ms:.3g}"
         overhead += f" Short networks take less than that: {factor} times at {shortest} ms."
+    lines += ["", f"Starts: {predictor.start.basis}."] if predictor.start is not None else []
     lines += [
         "",
         f"The {interval.kind} interval is {interval.in_words()}, {calibration}; {overhead}",

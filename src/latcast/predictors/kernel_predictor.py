@@ -278,7 +278,7 @@ def fit_kernel_predictor(
     if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:
         features = feature_matrix(kind, configurations)
         if model == ANALYTICAL_GBDT:
-            from latcast.predictors.regressors.forest import LogResidual
+            from latcast.predictors.regressors.trees import LogResidual
 
             base = analytical.latency_ms(kind, configurations)
             regressor = LogResidual.fit(features, latency_ms / base, seed=seed, tune=tune)

@@ -110,8 +110,10 @@ def read_name(text: str, known: Iterable[str]) -> Named | None:
 def _read_id(parts: Sequence[str], known: Sequence[str]) -> Named | None:
     """Return what a platform id names whose device is in any spelling, with or without the runtime's version, in any case."""
     device, runtime, unit, precision = parts[0], *(part.lower() for part in parts[1:])
-    entries = _entries(device)
-    mine = platforms_of(device, entries, known)
+    kind = unit.partition("+")[0].rstrip("0123456789")
+    mentioned = None if _entries(device) else chip_of(device, "", kind if kind in UNIT_KINDS else "")
+    entries = _entries(device) if mentioned is None else (mentioned,)
+    mine = platforms_of(device, _entries(device), known)
     fit = tuple(name for name in mine if name.endswith(f"/{unit}/{precision}") and runtime in words_of_platform(name))
     return Named(device, entries, fit, (runtime, unit, precision), True) if entries or mine else None
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from latcast.graph.blocks import main_block
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import sized_by_values, unknown_operators
+from latcast.graph.passes.folding import precision_remark
 from latcast.kernels.delegates import Delegate, delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.partitioning import Partitioning, partition
@@ -21,7 +23,7 @@ from latcast.kernels.types import kernel_type
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_models
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.card import card_warnings
+from latcast.predictors.card import LARGE_SHARE, card_warnings, graded
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
@@ -31,12 +33,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
+    from latcast.predictors.starts import StartModel
 
-OUTSIDE_WARNING_SHARE = 0.05
-"""Share of the latency from kernels outside the training range that raises a warning."""
+OUTSIDE_NOTED_SHARE = 0.05
+"""Share of the latency from kernels outside the training range from which on it is noted."""
 
-ESTIMATED_WARNING_SHARE = 0.01
-"""Share of the latency from kernels outside the training data, or perhaps outside it, that raises a warning."""
+NOTED_SHARE = 0.01
+"""Share of the latency from kernels outside the training data, or perhaps outside it, from which on it is noted; a warning from
+:data:`latcast.predictors.card.LARGE_SHARE` on."""
 
 UNPREDICTED_LOW, UNPREDICTED_HIGH = 0.5, 9.0
 """Factors that 90 % of kernels lie between whose type has no predictor: quantiles of the errors where each type of profiled
@@ -54,6 +58,10 @@ ASSUMED_SPREAD = 1.25
 
 MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
 """Types of kernels that a warning names, and their least share of the latency; the first is always named."""
+
+
+RECALLED = 0.5
+"""How far alike two networks are, from 0 to 1, for one to be taken for the other."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +149,11 @@ class Workload:
         return self._on_devices
 
     @cached_property
+    def lineages(self) -> list[str]:
+        """Main block of each network."""
+        return [main_block(graph) for graph in self.graphs]
+
+    @cached_property
     def keys(self) -> list[tuple[str, tuple[int, ...]]]:
         """Type and configuration of the table's distinct kernels."""
         return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
@@ -176,6 +189,7 @@ class PlatformPredictor:
         interval: Of 90 %, calibrated; a wide one of no known level where it is uncalibrated.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
         device: Where the platform is known by few measurements: their posterior, which then decides in place of ``kernels``.
+        start: Of loading and first inferences; None where none was measured.
     """
 
     platform: Platform
@@ -186,6 +200,7 @@ class PlatformPredictor:
     interval: Interval = field(default_factory=Interval)
     card: Mapping[str, Any] = field(default_factory=dict)
     device: DeviceForecast | None = None
+    start: StartModel | None = None
 
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the latency of distinct kernels by themselves, types one after another."""
@@ -330,21 +345,31 @@ class PlatformPredictor:
         return self.predict_many([model], breakdown=breakdown, **options)[0]
 
     def predict_many(
-        self, models: Iterable[Model] | Workload, *, breakdown: bool = False, **options: Unpack[ModelKeywords]
+        self,
+        models: Iterable[Model] | Workload,
+        *,
+        breakdown: bool = False,
+        start: bool = False,
+        **options: Unpack[ModelKeywords],
     ) -> list[Prediction]:
         """Predict many networks; kernels they share are estimated once.
 
         Args:
             models: The networks; a workload shares work between platforms with the same rules.
             breakdown: Whether to list the kernels of each.
+            start: Whether to add loading and the first inference.
             shapes, strict, trust, example_inputs, values: As of :func:`latcast.predict`, the same for all.
 
         Raises:
             ModelError: A model cannot be read; or the models are not a list.
         """
         workload = models if isinstance(models, Workload) else Workload(read_models(models, ModelOptions(**options)), self.rules)
+        recalled = np.zeros(len(workload.graphs), dtype=bool)
         if self.device is not None:
-            estimates = self._device_estimates(workload.on_devices(self.device), self.device)
+            table = workload.on_devices(self.device)
+            estimates = self._device_estimates(table, self.device)
+            placed = table.seen_by(self.device).placed
+            recalled = self.device.memory.recalled_of(placed.nearest, placed.alike)[1] > RECALLED
         else:
             estimates = self.estimate_table(workload.table)
         low, high = self.bounds_ms(estimates)
@@ -366,7 +391,7 @@ class PlatformPredictor:
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
             whole_ms = sum(estimate.latency_ms for _, estimate in busy) + constant_ms or 1.0
-            warnings = self._warnings(graph, busy, whole_ms)
+            warnings, notes = self._warnings(graph, busy, whole_ms)
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if idle:
@@ -377,7 +402,7 @@ class PlatformPredictor:
                     f"{share:.0f} % of the latency is overhead that larger networks showed; "
                     f"so small a network may take as little as {milliseconds(low_ms)} ms"
                 )
-            covered_share = float(estimates.covered_share[index])
+            covered_share, on_cpu = float(estimates.covered_share[index]), 0.0
             if parts is not None and parts.on_cpu:
                 # None of these kernels was measured on this platform, whatever their type.
                 lost = [(kernel, estimate) for kernel, estimate in busy if not parts.on_cpu.isdisjoint(kernel.nodes)]
@@ -393,6 +418,15 @@ class PlatformPredictor:
                 warnings = [parts.sentence() + said, *warnings]
             uncovered = {name for kernel, estimate in busy if estimate.uncovered for name in kernel.operators}
             unknown = {name for kernel, estimate in busy if estimate.unknown for name in kernel.operators}
+            grade = graded(
+                self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index], recalled=bool(recalled[index]),
+                overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share,
+            )  # fmt: skip
+            weak = card_warnings(self.card)
+            # The platform's own weakness does not matter to a network that is predicted well all the same.
+            own = bool(self.card.get("warning")) and grade.word == "good"
+            notes += weak[:own]
+            warnings += weak[own:]
             predictions.append(
                 Prediction(
                     model=graph.name,
@@ -405,43 +439,52 @@ class PlatformPredictor:
                         tuple(sorted(uncovered | set(unknown_operators(graph)))),
                         tuple(sorted(unknown)),
                     ),
+                    grade=grade,
                     warnings=tuple(warnings),
+                    notes=tuple(notes),
                     kernels=_breakdown(graph, kernels, busy, limit_of, factor) if breakdown else (),
                     overhead_ms=factor * constant_ms,
                     level=self.interval.level,
                     fallback=None if parts is None else parts.summary(),
                 )
             )
+        if start:
+            from latcast.predictors.starts import with_starts
+
+            return with_starts(self, workload, predictions)
         return predictions
 
-    def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> list[str]:
-        found = [*graph.notes]
+    def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
+        """Return what the user should know, and which small parts of the latency are unlike what was learned from."""
+        found, notes = [*graph.notes], list[str]()
         if not graph.nodes:
             found.append(
                 "the network computes nothing: its outputs are constants, inputs or empty; the latency is overhead alone"
             )
-        if graph.precision != self.platform.precision and graph.precision == "int8":
-            found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
+        remark = precision_remark(graph, self.platform.precision)
+        if remark:
+            found.append(remark)
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
-        for least, text, chosen in (
+        for least, most, text, chosen in (
             (
-                ESTIMATED_WARNING_SHARE,
+                NOTED_SHARE,
+                LARGE_SHARE,
                 "of the latency comes from kernels outside the training data",
                 [p.uncovered for _, p in busy],
             ),
-            (ESTIMATED_WARNING_SHARE, "of the latency comes from kernels perhaps outside it", [p.unknown for _, p in busy]),
-            (OUTSIDE_WARNING_SHARE, within, [p.covered and p.outside for _, p in busy]),
+            (NOTED_SHARE, 1.0, "of the latency comes from kernels perhaps outside it", [p.unknown for _, p in busy]),
+            (OUTSIDE_NOTED_SHARE, 1.0, within, [p.covered and p.outside for _, p in busy]),
         ):
             shares = [(kernel, estimate.latency_ms / whole_ms) for kernel, estimate in compress(busy, chosen)]
             share = sum(part for _, part in shares)
             if share > least:
-                found.append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
+                (found if share > most else notes).append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
         sized = sized_by_values(graph)
         if sized:
             found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
         if self.rules.assumed:
             found.append(self.rules.assumed)
-        return [*found, *card_warnings(self.card)]
+        return found, notes
 
     def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
         """Name the types of kernels by their share of the latency, with what is unusual about the largest of each."""

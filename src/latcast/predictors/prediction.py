@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 @dataclass(frozen=True)
-class KernelLatency:
+class KernelLatency(Tabular):
     """Predicted latency of one kernel of a network.
 
     Attributes:
@@ -41,6 +41,13 @@ class KernelLatency:
     module: str = ""
     limit: str = ""
     nodes: tuple[str, ...] = ()
+
+    def _row(self) -> dict[str, Any]:
+        plain = {name: value for name, value in plain_fields(self).items() if name != "nodes"}
+        return {**plain, "operators": "+".join(self.operators), **self.configuration}
+
+    def _rows(self) -> Rows:
+        return [self._row()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
@@ -73,8 +80,95 @@ class Coverage:
     unknown: tuple[str, ...] = ()
 
 
+GOOD_PERCENT, FAIR_PERCENT = 10.0, 25.0
+"""Expected errors up to which a prediction is good, and fair; beyond, it is rough."""
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What is to be expected of a prediction.
+
+    Attributes:
+        word: "good", "fair" or "rough".
+        expected_error_pct: Mean error of such predictions, in percent of the measured latency.
+        why: What decides it most: little that was measured, much that is unlike it, or the error on networks held out.
+    """
+
+    word: str
+    expected_error_pct: float
+    why: str
+
+    @classmethod
+    def of(cls, expected_error_pct: float, why: str) -> Grade:
+        """Return the grade of an expected error."""
+        good, fair = expected_error_pct <= GOOD_PERCENT, expected_error_pct <= FAIR_PERCENT
+        return cls("good" if good else "fair" if fair else "rough", expected_error_pct, why)
+
+    @property
+    def rough(self) -> bool:
+        """Return whether the prediction is too uncertain to compare versions of a network by it."""
+        return self.word == "rough"
+
+    def __str__(self) -> str:
+        return f"{self.word}, ±{self.expected_error_pct:.{0 if self.expected_error_pct >= 0.95 else 1}f} %"
+
+    def in_words(self) -> str:
+        """Return the grade, with what decides it where it is rough: "rough, ±60 %: learned from 4 networks"."""
+        return f"{self}: {self.why}" if self.rough else str(self)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The start of a network, in milliseconds, each with its 90 % interval; None is what is not known.
+
+    Attributes:
+        basis: What it was learned from, or why nothing is known.
+        load_ms, load_low_ms, load_high_ms: Loading: read, optimise, compile, allocate.
+        first_ms, first_low_ms, first_high_ms: The first inference.
+    """
+
+    basis: str
+    load_ms: float | None = None
+    load_low_ms: float | None = None
+    load_high_ms: float | None = None
+    first_ms: float | None = None
+    first_low_ms: float | None = None
+    first_high_ms: float | None = None
+
+    def until_answer_ms(self) -> tuple[float, float, float] | None:
+        """Return the time from loading to the first answer, with its bounds; None where a part is not known."""
+        load, first = (self.load_ms, self.load_low_ms, self.load_high_ms), (self.first_ms, self.first_low_ms, self.first_high_ms)
+        if None in load or None in first:
+            return None
+        (load_ms, *load_bounds), (first_ms, *first_bounds) = cast("tuple[tuple[float, ...], ...]", (load, first))
+        below_ms, above_ms = (
+            math.hypot(load_ms - load_bound, first_ms - first_bound)
+            for load_bound, first_bound in zip(load_bounds, first_bounds, strict=True)
+        )
+        return load_ms + first_ms, load_ms + first_ms - below_ms, load_ms + first_ms + above_ms
+
+
+@dataclass(frozen=True)
+class Sustained:
+    """The latency after some minutes of running, in milliseconds; None is what is not known.
+
+    Attributes:
+        minutes: Since the device was cool.
+        fps: Inferences a second; None without a pause.
+        basis: What it was learned from, or why nothing is known.
+        latency_ms, low_ms, high_ms: With its interval; of a paced network that alone.
+    """
+
+    minutes: float
+    fps: float | None
+    basis: str
+    latency_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(Tabular):
     """Latency of one network on one platform, in milliseconds, with its interval and its reason.
 
     Attributes:
@@ -83,18 +177,22 @@ class Prediction:
         latency_ms: Kernels and overhead together.
         low_ms, high_ms: The interval.
         coverage: Part of the latency that rests on predictors trained on similar kernels.
+        grade: The error that is to be expected, and why.
         warnings: What the user should know, a sentence each.
         kernels: In execution order; empty where they were not asked for (``breakdown=False``).
         overhead_ms: Latency outside of kernels.
         level: Percent of networks whose latency should lie in the interval; None where it is uncalibrated.
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
+        notes: Which small parts lie outside the training data or its range, a sentence each.
+        start: Loading and the first inference, where they were asked for (``start=True``).
+        sustained: The latency after minutes of running, where it was asked for.
 
     Example:
         >>> import latcast
         >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.3 to 21.8 ms, good, ±3 %>
         >>> found.top(1)[0].name
         'conv_14'
         >>> list(found.by_type())
@@ -107,36 +205,42 @@ class Prediction:
     low_ms: float
     high_ms: float
     coverage: Coverage
+    grade: Grade
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelLatency, ...] = ()
     overhead_ms: float = 0.0
     level: float | None = None
     fallback: Fallback | None = None
+    notes: tuple[str, ...] = ()
+    start: Start | None = None
+    sustained: Sustained | None = None
 
     def __post_init__(self) -> None:
         # They repeat names from files.
         object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))
+        object.__setattr__(self, "notes", tuple(map(one_line, self.notes)))
 
     def __repr__(self) -> str:
-        return (
-            f"<Prediction {self.model} on {self.platform}: {milliseconds(self.latency_ms)} ms, {self._interval()} ms, "
-            f"{100 * self.coverage.share:.0f} % covered>"
-        )
+        found = f"{milliseconds(self.latency_ms)} ms, {self._interval()} ms, {self.grade}"
+        return f"<Prediction {self.model} on {self.platform}: {found}>"
 
-    def _repr_html_(self) -> str:
-        """Return a small table, which notebooks show."""
+    def _shown(self) -> Rows:
         kind, _, bounds = self._interval().partition(" interval ")
-        row = {
-            "model": self.model,
-            "platform": self.platform,
-            "latency ms": milliseconds(self.latency_ms),
-            f"{kind} interval ms": bounds,
-            "covered %": f"{100 * self.coverage.share:.1f}",
-        }
-        heading = "".join(f"<th>{escape(name)}</th>" for name in row)
-        cells = "".join(f"<td>{escape(text)}</td>" for text in row.values())
-        notes = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)
-        return f"<table><thead><tr>{heading}</tr></thead><tbody><tr>{cells}</tr></tbody></table>{notes}"
+        return [
+            {
+                "model": self.model,
+                "platform": self.platform,
+                "latency ms": milliseconds(self.latency_ms),
+                f"{kind} interval ms": bounds,
+                "grade": self.grade.in_words(),
+            }
+        ]
+
+    def _notes(self) -> Sequence[str]:
+        return self.warnings
+
+    def _caption(self) -> str:
+        return ""
 
     def _interval(self) -> str:
         kind = "uncalibrated" if self.level is None else f"{self.level:g} %"
@@ -149,6 +253,19 @@ class Prediction:
             LatcastError: The kernels were not asked for.
         """
         return tuple(sorted(self._listed(), key=lambda kernel: -kernel.latency_ms)[:count])
+
+    def after(self, minutes: float, *, fps: float | None = None) -> Prediction:
+        """Return it with :attr:`sustained`, the latency after some minutes of running, without a pause or so often a second.
+
+        Example:
+            >>> import latcast
+            >>> hot = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16").after(30).sustained
+            >>> hot.low_ms < hot.latency_ms < hot.high_ms
+            True
+        """
+        from latcast.predictors.sustained import sustained
+
+        return sustained(self, minutes, fps)
 
     def by_type(self) -> dict[str, float]:
         """Return milliseconds by kernel type, longest first; the overhead belongs to none.
@@ -218,35 +335,8 @@ class Prediction:
         bounds_ms = [(each.low_ms, each.high_ms) for each in found]
         return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
 
-    def to_frame(self) -> pandas.DataFrame:
-        """Return a row a kernel, in execution order, with a column for each number of a configuration.
-
-        Raises:
-            LatcastError: The kernels were not asked for.
-            MissingExtraError: pandas is not installed.
-        """
-        kernels = self._listed()
-        from latcast.extras import require
-
-        require("a data frame", "pandas")
-        import pandas
-
-        return pandas.DataFrame(
-            [
-                {
-                    "name": kernel.name,
-                    "kernel_type": kernel.kernel_type,
-                    "operators": "+".join(kernel.operators),
-                    "latency_ms": kernel.latency_ms,
-                    "covered": kernel.covered,
-                    "unknown": kernel.unknown,
-                    "module": kernel.module,
-                    "limit": kernel.limit,
-                    **kernel.configuration,
-                }
-                for kernel in kernels
-            ]
-        )
+    def _rows(self) -> Rows:
+        return [kernel._row() for kernel in self._listed()]
 
     def _listed(self) -> tuple[KernelLatency, ...]:
         if not self.kernels and self.latency_ms > self.overhead_ms:
@@ -267,10 +357,16 @@ class Prediction:
                 "uncovered": list(self.coverage.uncovered),
                 "unknown": list(self.coverage.unknown),
             },
+            "grade": asdict(self.grade),
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
         }
         if self.fallback is not None:
             data["delegate"] = self.fallback.to_json()
+        if self.start is not None:
+            data |= {("start_basis" if name == "basis" else name): value for name, value in asdict(self.start).items()}
+        if self.sustained is not None:
+            data["sustained"] = asdict(self.sustained)
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
             data["kernels"] = [kernel.to_json() for kernel in self.kernels]

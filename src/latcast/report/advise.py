@@ -12,8 +12,8 @@ from latcast.forecast import platforms_named, predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
-from latcast.predictors.prediction import Prediction
-from latcast.records import Platform, milliseconds
+from latcast.predictors.prediction import Grade, Prediction
+from latcast.records import Platform, Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,7 +50,7 @@ class RankedPlatform:
             of the whole network on the platform's unit.
         slower_probability: That it is slower than the first platform; None for the first itself, and as above.
         times_first: Its latency over the first platform's.
-        warnings: As predicted.
+        grade, warnings: As predicted.
         delegate: What its delegate leaves to the CPU, as in the JSON of predictions; None where that is not known.
     """
 
@@ -62,6 +62,7 @@ class RankedPlatform:
     fastest_probability: float | None
     slower_probability: float | None
     times_first: float
+    grade: Grade
     warnings: tuple[str, ...]
     delegate: Mapping[str, Any] | None
 
@@ -119,7 +120,7 @@ class Decision:
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(Tabular):
     """A network on the platforms of a device.
 
     Attributes:
@@ -135,6 +136,9 @@ class Advice:
     sure_percent: float
     choices: tuple[RankedPlatform, ...]
     decisions: tuple[Decision, ...]
+
+    def _rows(self) -> Rows:
+        return [plain_fields(each) for each in self.choices]
 
     def __repr__(self) -> str:
         first = self.choices[0]
@@ -207,7 +211,7 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
             each.platform, each.latency_ms, each.low_ms, each.high_ms, each.level,
             fastest[place] if place < len(fastest) else None,
             joint.slower_probability(0, place) if place and _comparable(ranked[0], each) else None,
-            each.latency_ms / first_ms if first_ms > 0 else 1.0, each.warnings,
+            each.latency_ms / first_ms if first_ms > 0 else 1.0, each.grade, each.warnings,
             None if each.fallback is None else each.fallback.to_json(),
         )
         for place, each in enumerate(ranked)
@@ -311,6 +315,8 @@ def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Itera
     for found in (a, b):
         if found.level is None:
             yield f"the interval of {found.platform} is not calibrated"
+        elif found.grade.rough:
+            yield f"the prediction on {found.platform} is {found.grade.in_words()}"
         part = found.fallback
         if part is not None and part.operators_on_cpu:
             yield (

@@ -26,6 +26,7 @@ from latcast.kernels.search import find_kernels
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.reading import read_csv
+from latcast.records import Rows, Tabular, plain_fields
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 
 CERTAINTY = 0.9
@@ -105,7 +106,7 @@ def _percent(share: float | None) -> float | None:
 
 
 @dataclass(frozen=True, repr=False)
-class Choice:
+class Choice(Tabular):
     """Networks to choose from.
 
     Attributes:
@@ -122,6 +123,22 @@ class Choice:
     certainty: float
     candidates: tuple[ModelCandidate, ...] = field(hash=False)
     warnings: tuple[str, ...] = ()
+
+    def _rows(self) -> Rows:
+        return [
+            {
+                **plain_fields(each),
+                **{
+                    f"{name} on {found.platform}": getattr(found, name)
+                    for found in each.latencies
+                    for name in ("latency_ms", "low_ms", "high_ms")
+                },
+            }
+            for each in self.candidates
+        ]
+
+    def _notes(self) -> Sequence[str]:
+        return self.warnings
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))

@@ -15,7 +15,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.alignment import KernelChange, align, diff_lines
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class KernelDifference:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Tabular):
     """Two networks on one platform, or one network on two.
 
     The errors of like networks on one platform are correlated (:mod:`latcast.predictors.joint`): the more the kernels of both are
@@ -73,6 +73,12 @@ class Comparison:
     faster_probability: float | None
     level: float | None
     kernels: tuple[KernelChange, ...] = field(hash=False)
+
+    def _rows(self) -> Rows:
+        return [{name: value for name, value in each.to_json().items() if name != "configuration"} for each in self.kernels]
+
+    def _shown(self) -> Rows:
+        return [plain_fields(self)]
 
     def __repr__(self) -> str:
         return f"<Comparison {self._title()}: {self._sentence()}>"

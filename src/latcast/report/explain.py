@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -13,11 +13,10 @@ from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.kernels.memory import Memory, memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
-from latcast.predictors.card import POSTERIOR, TRAINING_KEYS
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import KernelLatency, Prediction
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.sweep import Resizing
 
 if TYPE_CHECKING:
@@ -31,13 +30,6 @@ MOST_GROUPS = 32
 
 DISPROPORTION = 2.0
 """Fewer channels are a hint where they save this many times the part of the time that they are of the channels."""
-
-
-ROUGH_MAPE_PERCENT = 40.0
-"""Held-out error of a platform above which no hints are given: changes of a network are smaller than it."""
-
-FEWEST_NETWORKS = 8
-"""Networks from which a platform that learned from whole networks has to have learned, for hints to be given."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ class Hint:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(Tabular):
     """A prediction with its reasons.
 
     Attributes:
@@ -82,7 +74,7 @@ class Explanation:
         memory: What it takes there.
         hidden: Changes that are expected to make it faster and are no hints, since they are within what is not known of the
             difference, save too little, or save no more than they take away; the largest first.
-        rough: Why no change was predicted: the platform is not known well enough. "" otherwise.
+        rough: Why no change was predicted: the prediction is rough. "" otherwise.
     """
 
     prediction: Prediction
@@ -92,6 +84,12 @@ class Explanation:
     memory: Memory
     hidden: tuple[Hint, ...] = ()
     rough: str = ""
+
+    def _rows(self) -> Rows:
+        return [{**plain_fields(hint), "hidden": hint in self.hidden} for hint in (*self.hints, *self.hidden)]
+
+    def _notes(self) -> Sequence[str]:
+        return [line for line in (self.heaviest_line(), self.memory_line(), self.rough) if line]
 
     def __repr__(self) -> str:
         found = self.prediction
@@ -213,8 +211,8 @@ def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callab
     """
     [base] = predictor.predict_many([graph], breakdown=True)
     memory = memory_of(graph, predictor.rules, predictor.platform.precision)
-    if rough := _why_rough(predictor.card):
-        return Explanation(base, (), 0, graph, memory, rough=rough)
+    if base.grade.rough:
+        return Explanation(base, (), 0, graph, memory, rough=f"the prediction is {base.grade.in_words()}")
     changes = [*_changes(graph, base, resized or Resizing(graph))]
     networks = [graph, *(change.graph for change in changes)]
     predictions = predictor.predict_many(networks)
@@ -234,16 +232,6 @@ def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callab
         for each in (shown.values(), [hint for of, hint in hidden.items() if of not in shown])
     )
     return Explanation(base, hints, len(changes), graph, memory, others)
-
-
-def _why_rough(card: Mapping[str, Any]) -> str:
-    """Return why the platform of a card is not known well enough for hints; "" where it is."""
-    mape, learned = card.get("mape"), len(card.get(TRAINING_KEYS) or ())
-    if mape is not None and mape > ROUGH_MAPE_PERCENT:
-        return f"predictions there are {mape:.0f} % off on networks not learned from, too rough for hints"
-    if learned < FEWEST_NETWORKS and (card.get("model") == POSTERIOR or card.get("learn_from") == "networks"):
-        return f"{learned} networks were measured there, too few for hints"
-    return ""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from latcast.drawing import LogAxis
 from latcast.errors import LatcastError
 from latcast.extras import require
 from latcast.forecast import On
@@ -81,7 +82,7 @@ def write_report(explanations: Sequence[Explanation], path: str | os.PathLike[st
 
 
 def rendered(explanations: Sequence[Explanation]) -> str:
-    """Return the report's HTML.
+    """Return the report's HTML, the fastest platform first: which one it is, and how far the others are behind, is asked most.
 
     Raises:
         LatcastError: There is nothing to report on.
@@ -99,11 +100,13 @@ def rendered(explanations: Sequence[Explanation]) -> str:
     environment.filters["ms"] = milliseconds
     environment.filters["arrows"] = lambda text: text.replace("->", "→")
     environment.filters["percent"] = decimal
-    longest_ms = max(each.prediction.high_ms for each in explanations) or 1.0
+    fastest_first = sorted(explanations, key=lambda each: each.prediction.latency_ms)
+    axis = LogAxis.over(value for each in explanations for value in (each.prediction.low_ms, each.prediction.high_ms))
     return environment.get_template("report.html").render(
         model=explanations[0].prediction.model,
         version=VERSION,
-        platforms=[_platform(each, longest_ms) for each in explanations],
+        axis=axis,
+        platforms=[_platform(each, axis) for each in fastest_first],
         limits=LIMITS,
         row_height=ROW_HEIGHT,
     )
@@ -224,7 +227,7 @@ def _lanes(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
+def _platform(explanation: Explanation, axis: LogAxis) -> dict[str, Any]:
     """Return what the template shows of one platform."""
     found = explanation.prediction
     whole_ms = found.latency_ms or 1.0
@@ -255,12 +258,7 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
         "found": found,
         "memory": explanation.memory_line(),
         "kind": "uncalibrated" if found.level is None else f"{found.level:g} %",
-        "covered": 100 * found.coverage.share,
-        "bar": {
-            "at": 100 * found.latency_ms / longest_ms,
-            "low": 100 * found.low_ms / longest_ms,
-            "width": 100 * (found.high_ms - found.low_ms) / longest_ms,
-        },
+        "bar": [axis.x(value) for value in (found.low_ms, found.latency_ms, found.high_ms)],
         "limits": [(name, by_limit[name], 100 * by_limit[name] / whole_ms) for name in LIMITS if name in by_limit],
         "types": [(name, counts[name], spent_ms, 100 * spent_ms / whole_ms) for name, spent_ms in found.by_type().items()],
         "overhead": 100 * found.overhead_ms / whole_ms,
@@ -270,6 +268,7 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
         "covers_all": all(kernel.covered for kernel in found.kernels),
         "hints": [(hint, 100 * -hint.difference_ms / largest_ms) for hint in explanation.hints],
         "tried": explanation.tried,
+        "rough": explanation.rough,
         "kernels": [
             {
                 "place": place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, overload
@@ -19,7 +19,7 @@ from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
 from latcast.predictors.prediction import Prediction
-from latcast.records import milliseconds
+from latcast.records import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,7 +47,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(Tabular):
     """Latencies of one network on one platform over a size.
 
     Attributes:
@@ -63,6 +63,12 @@ class Sweep:
     varies: str
     points: tuple[SweepPoint, ...]
     refused: tuple[tuple[int, str], ...] = ()
+
+    def _rows(self) -> Rows:
+        return [{self.varies: each.size, **plain_fields(each.prediction)} for each in self.points]
+
+    def _notes(self) -> Sequence[str]:
+        return [f"{self.varies} {size}: {reason}" for size, reason in self.refused]
 
     def __repr__(self) -> str:
         first, last = self.points[0], self.points[-1]
@@ -111,6 +117,7 @@ class Sweep:
                     "high_ms": point.prediction.high_ms,
                     "level": point.prediction.level,
                     "coverage": {"share": point.prediction.coverage.share},
+                    "grade": asdict(point.prediction.grade),
                     "warnings": list(point.prediction.warnings),
                 }
                 for point in self.points

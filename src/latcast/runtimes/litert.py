@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,7 @@ class LiteRt:
     """LiteRT's interpreter with its default delegate."""
 
     name = "litert"
+    library = "ai_edge_litert.interpreter"
     endings = (".tflite",)
     precisions: tuple[str, ...] = ("fp32", "int8")
 
@@ -223,6 +225,11 @@ class LiteRt:
         if profile:
             check_version()
         return LiteRtCpuSession(graph, write_tflite(graph, precision=precision), threads=threads, profile=profile)
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        path = folder / "network.tflite"
+        path.write_bytes(write_tflite(graph, precision=precision).data)
+        return path
 
     def load_file(
         self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False

@@ -46,6 +46,7 @@ class Mnn(UnitRuntime):
     """The installed MNN with the defaults of its converter and backend; on the CPU in full precision."""
 
     name = "mnn"
+    library = LIBRARY
     endings = (".mnn", *FORMATS)
 
     @property
@@ -75,10 +76,12 @@ class Mnn(UnitRuntime):
             MissingExtraError: MNN is not installed.
         """
         check_setting(self, graph, threads, precision)
-        model = to_onnx(graph)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
-            converted = convert(graph, model, Path(folder))
+            converted = self.write(graph, Path(folder))
             return MnnSession(graph, converted, threads=threads, profile=profile, unit=self._unit, precision=precision)
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        return convert(graph, to_onnx(graph), folder)
 
     def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> MnnSession:
         """Load a file of MNN, or one that MNN's converter reads, with its weights."""

@@ -6,6 +6,7 @@ import re
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ class Ncnn(UnitRuntime):
     """
 
     name = "ncnn"
+    library = "ncnn"
     endings = (".param",)
 
     @property
@@ -89,6 +91,13 @@ class Ncnn(UnitRuntime):
             session.close()
             raise
         return session
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        param, weights, _ = to_ncnn_with_map(graph, precision="int8" if precision == "int8" else "fp32")
+        path = folder / "network.param"
+        path.write_text(param, encoding="utf-8")
+        path.with_suffix(".bin").write_bytes(weights)
+        return path
 
     def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> NcnnSession:
         """Load a .param file as it is, with the .bin beside it; without one its weights are zeros, as in ncnn's benchmark."""

@@ -229,6 +229,7 @@ class OnnxRuntime(UnitRuntime):
     """ONNX Runtime's provider for a kind of unit at its default optimisation level: the CPU, or CUDA."""
 
     name = "onnxruntime"
+    library = "onnxruntime"
     endings = (".onnx", ".ort")
 
     @property
@@ -256,6 +257,11 @@ class OnnxRuntime(UnitRuntime):
             raise RuntimeFailure(reason)
         model = to_onnx(graph, precision=precision)
         return self._checked(OnnxRuntimeSession(graph, model, threads=threads, profile=profile, provider=self._provider))
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        path = folder / "network.onnx"
+        path.write_bytes(to_onnx(graph, precision=precision))
+        return path
 
     def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
         """Load an ONNX file as it is, with the data beside it."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,10 @@ def _compile(graph: Graph, model: Any, threads: int, precision: str, unit: str, 
         return _core().compile_model(model, DEVICES[unit], properties)
     except RuntimeError as problem:
         raise _translated(problem, graph, "to load") from problem
+
+
+def _onnx(graph: Graph, precision: str) -> bytes:
+    return to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
 
 
 def _read(graph: Graph, model: bytes | str) -> Any:
@@ -196,6 +201,7 @@ class OpenVino(UnitRuntime):
     """OpenVINO's plugin for a kind of unit, tuned for the latency of one inference."""
 
     name = "openvino"
+    library = "openvino"
     endings = (".onnx", ".xml", ".tflite")
     units = ("cpu", "gpu", "npu")
 
@@ -227,8 +233,14 @@ class OpenVino(UnitRuntime):
         check_setting(self, graph, threads, precision)
         if self._unit != "cpu" and (reason := self.available()) is not None:
             raise RuntimeFailure(reason)
-        model = to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
-        return OpenVinoSession(graph, model, threads=threads, precision=precision, unit=self._unit, profile=profile)
+        return OpenVinoSession(
+            graph, _onnx(graph, precision), threads=threads, precision=precision, unit=self._unit, profile=profile
+        )
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        path = folder / "network.onnx"
+        path.write_bytes(_onnx(graph, precision))
+        return path
 
     def load_file(
         self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False

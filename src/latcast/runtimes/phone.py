@@ -28,6 +28,7 @@ from latcast.graph.ir import Graph
 from latcast.records import UNSTATED, ExecutedKernel, Unit, device_name
 from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, left_behind, quoted
 from latcast.runtimes.cores import mask
+from latcast.runtimes.model_file import ModelFile
 from latcast.runtimes.phone_tools import TOOLS, Burst, ToolNetwork, ToolSetting, attributed
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
 from latcast.runtimes.throttling import ThrottleWatch
@@ -200,15 +201,30 @@ class PhoneRuntime:
             UnsupportedOperatorError: The graph has an operator that the writer cannot express.
             RuntimeFailure: The phone does not answer, or the tool refused the network.
         """
-        check_setting(self, graph, threads, precision)
-        if self._cpus and threads > len(self._cpus):
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads on {len(self._cpus)} cores")
-        return self._opened(graph, ToolSetting(self._unit, threads, precision), profile=profile)
+        return self._opened(self._tool(graph, self._setting(graph, threads, precision)), profile=profile)
 
-    def _opened(self, graph: Graph, setting: ToolSetting, *, profile: bool = False) -> PhoneSession:
-        session = PhoneSession(self, graph, self._tool(graph, setting), profile=profile)
+    def load_file(self, file: ModelFile, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> PhoneSession:
+        """Copy a model file as it is to the phone and run it once."""
+        network = self._tool.of_file(file, self._setting(file, threads, precision))
+        if not network.slots:
+            return self._opened(network, {}, profile=profile)
+        return file.started(network.slots, lambda arrays: self._opened(network, network.stored_inputs(arrays), profile=profile))
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Suffixes of the model files that the tool runs as they are."""
+        return self._tool.endings
+
+    def _setting(self, network: Graph | ModelFile, threads: int, precision: str) -> ToolSetting:
+        check_setting(self, network, threads, precision)
+        if self._cpus and threads > len(self._cpus):
+            raise RuntimeFailure(f"'{network.name}' cannot run with {threads} threads on {len(self._cpus)} cores")
+        return ToolSetting(self._unit, threads, precision)
+
+    def _opened(self, network: ToolNetwork, inputs: Mapping[str, bytes] | None = None, *, profile: bool = False) -> PhoneSession:
+        session = PhoneSession(self, network, profile=profile)
         try:
-            session.open()
+            session.open(network.inputs(random_inputs(network.graph)) if inputs is None else inputs)
         except BaseException:
             session.close()
             raise
@@ -220,7 +236,7 @@ class PhoneRuntime:
             return
         try:
             if self._anchor is None:
-                self._anchor = self._opened(anchor_network(), ToolSetting(self._unit, 1, self.precisions[0]))
+                self._anchor = self._opened(self._tool(anchor_network(), ToolSetting(self._unit, 1, self.precisions[0])))
             self.watch.rising.add("anchor", self._anchor.anchor_ms())
         except RuntimeFailure:
             self._anchor = None  # the network that is measured will fail with the reason
@@ -241,9 +257,9 @@ class PhoneRuntime:
 class PhoneSession:
     """A network on a phone."""
 
-    def __init__(self, runtime: PhoneRuntime, graph: Graph, network: ToolNetwork, *, profile: bool) -> None:
+    def __init__(self, runtime: PhoneRuntime, network: ToolNetwork, *, profile: bool) -> None:
         self._runtime = runtime
-        self._graph = graph
+        self._graph = network.graph
         self._network = network
         self._profile = profile
         self._folder = folder_name()
@@ -256,9 +272,9 @@ class PhoneSession:
         self._made: list[np.ndarray] | None = None
         self._seen: dict[str, Any] = {"bursts": 0, "throttled_bursts": 0, "kept_throttled_bursts": 0}
 
-    def open(self) -> None:
-        """Copy the network and run it a first time, which sets the number of runs of a burst."""
-        self.set_inputs(random_inputs(self._graph))
+    def open(self, inputs: Mapping[str, bytes]) -> None:
+        """Copy the network and its inputs, and run it a first time, which sets the number of runs of a burst."""
+        self._inputs = inputs
         self._runtime.adb.shell(f"mkdir -p {self._folder}")
         self._runtime.adb.push({**self._network.files, **self._inputs}, self._folder)
         self._pushed = True

@@ -11,13 +11,13 @@ import re
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from latcast.errors import RuntimeFailure
+from latcast.errors import ModelError, RuntimeFailure
 from latcast.extras import unavailable
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Platform
@@ -27,6 +27,7 @@ from latcast.runtimes.benchmark_tools.readers import NcnnReader, OnnxruntimeRead
 from latcast.runtimes.benchmark_tools.tflite import INSIDE, TfliteReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import WHOLE_DELEGATE, executed_in
 from latcast.runtimes.kernel_assignment import joined
+from latcast.runtimes.model_file import InputSlot, ModelFile, files_of
 from latcast.runtimes.session import checked_inputs, dequantised, quantised
 
 if TYPE_CHECKING:
@@ -77,11 +78,37 @@ class ToolNetwork(ABC):
     units: ClassVar[Mapping[str, Sequence[str]]]
     """Kind of unit to the precisions there."""
 
+    endings: ClassVar[tuple[str, ...]] = ()
+    """Suffixes of the model files that it runs as they are."""
+
     files: Mapping[str, bytes]
     """Files for the phone, by name, without inputs."""
 
+    slots: Sequence[InputSlot] = ()
+    """Inputs of a model file that are fed to the tool; none where it fills them itself."""
+
     def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         self.graph, self.setting = graph, setting
+
+    @classmethod
+    def of_file(cls, file: ModelFile, setting: ToolSetting) -> ToolNetwork:
+        """Return a model file as it is, for the tool.
+
+        Raises:
+            DynamicShapeError: The size of an input is not known.
+            ModelError: The file cannot be read.
+            RuntimeFailure: Values are given to a tool that fills inputs itself.
+        """
+        made = cls.__new__(cls)
+        ToolNetwork.__init__(made, file.read, setting)
+        made._take(file)
+        if file.values and not made.slots:
+            raise RuntimeFailure(f"{cls.program} fills inputs itself; measure '{file.name}' without --input")
+        return made
+
+    def _take(self, file: ModelFile) -> None:
+        """Set ``files`` and ``slots`` from a model file."""
+        raise RuntimeFailure(f"{self.program} runs no model files as they are")
 
     @staticmethod
     def missing() -> str | None:
@@ -91,6 +118,10 @@ class ToolNetwork(ABC):
     def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
         """Return the files that hold inputs; none where the tool fills them itself."""
         return {}
+
+    def stored_inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
+        """Return the files that hold the inputs of a model file, in the order of ``slots``."""
+        return {f"input{number}.bin": array.tobytes() for number, array in enumerate(arrays)}
 
     @abstractmethod
     def timing(self, program: str, runs: int, warmups: int) -> str:
@@ -149,6 +180,7 @@ class TfliteToolNetwork(ToolNetwork):
     program = "benchmark_model"
     runtime = "litert"
     units: ClassVar = {"cpu": ("fp32", "int8"), "gpu": ("fp16", "fp32", "int8"), "npu": ("fp32", "int8")}
+    endings: ClassVar = (".tflite",)
 
     def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         from latcast.graph.writers.tflite import write_tflite
@@ -156,6 +188,23 @@ class TfliteToolNetwork(ToolNetwork):
         super().__init__(graph, setting)
         self._network = write_tflite(graph, precision="int8" if setting.precision == "int8" else "fp32")
         self.files = {"network.tflite": self._network.data}
+        tensors = [self._network.model.tensors[index] for index in self._network.model.inputs]
+        self._fed: Mapping[str, Sequence[int]] = {tensor.name: tensor.shape for tensor in tensors}
+
+    def _take(self, file: ModelFile) -> None:
+        from latcast.graph.importers.tflite_file import TfliteFile
+
+        self.files = {"network.tflite": file.path.read_bytes()}
+        main = TfliteFile(file.path).subgraph(0)
+        # Where a size may change and none is given, TFLite runs with the one that the file starts with.
+        slots = []
+        for stored in (main.tensors[index] for index in main.inputs):
+            open_sizes = tuple(-1 if axis in stored.dynamic_axes else size for axis, size in enumerate(stored.shape))
+            slot = InputSlot(stored.name, open_sizes, stored.tensor.dtype)
+            is_given = slot.name in file.shapes or slot.name in file.values
+            slots.append(replace(slot, sizes=file.shape_of(slot) if is_given else stored.shape))
+        self.slots = slots
+        self._fed = {slot.name: slot.sizes for slot in slots}
 
     def inputs(self, arrays: Sequence[np.ndarray]) -> Mapping[str, bytes]:
         found = {}
@@ -169,9 +218,8 @@ class TfliteToolNetwork(ToolNetwork):
         return found
 
     def _command(self, program: str, runs: int, warmups: int, *options: str) -> str:
-        model = self._network.model
-        names = [model.tensors[index].name for index in model.inputs]
-        shapes = [",".join(map(str, model.tensors[index].shape)) for index in model.inputs]
+        names = list(self._fed)
+        shapes = [",".join(map(str, shape)) for shape in self._fed.values()]
         # Names may hold a colon; the tool takes two of them for one separator then.
         between = "::" if any(":" in name for name in names) else ":"
         values = ",".join(f"{name}{between}input{number}.bin" for number, name in enumerate(names))
@@ -195,6 +243,8 @@ class TfliteToolNetwork(ToolNetwork):
         return self._command(program, runs, 2, "--enable_op_profiling=true")
 
     def kernels(self, printed: str, files: Mapping[str, bytes], runs: int) -> tuple[ExecutedKernel, ...]:
+        if self.slots:
+            raise RuntimeFailure("kernels of a model file are not timed on a phone; --made-up-weights times those of its network")
         (timing,) = TfliteReader().read(section(self.program, printed))
         if not timing.profile:
             raise RuntimeFailure("benchmark_model printed no profile; it must take --enable_op_profiling (TFLite 2.1 and newer)")
@@ -230,6 +280,7 @@ class NcnnToolNetwork(ToolNetwork):
     program = "benchncnn"
     runtime = "ncnn"
     units: ClassVar = {"cpu": ("fp32", "int8"), "gpu": ("fp32",)}
+    endings: ClassVar = (".param",)
 
     def __init__(self, graph: Graph, setting: ToolSetting) -> None:
         from latcast.graph.writers.ncnn import to_ncnn
@@ -238,6 +289,11 @@ class NcnnToolNetwork(ToolNetwork):
         param, _ = to_ncnn(graph, precision=setting.precision)
         # The tool generates the weights itself.
         self.files = {"network.ncnn.param": param.encode()}
+
+    def _take(self, file: ModelFile) -> None:
+        if file.graph is None:
+            raise RuntimeFailure(f"benchncnn needs the sizes of the inputs of '{file.name}', which latcast cannot read")
+        self.files = {"network.ncnn.param": file.path.read_bytes()}
 
     def timing(self, program: str, runs: int, warmups: int) -> str:
         shapes = ",".join(
@@ -269,6 +325,7 @@ class MnnToolNetwork(ToolNetwork):
     program = "MNNV2Basic.out"
     runtime = "mnn"
     units: ClassVar = {"cpu": ("fp32", "fp16"), "gpu": ("fp32", "fp16")}
+    endings: ClassVar = (".mnn",)
 
     @staticmethod
     def missing() -> str | None:
@@ -291,6 +348,10 @@ class MnnToolNetwork(ToolNetwork):
                 self._calls: Sequence[MnnCall] = session.traced_run()
             finally:
                 session.close()
+
+    def _take(self, file: ModelFile) -> None:
+        self.files = {"network.mnn": file.path.read_bytes()}
+        self._calls = ()
 
     def timing(self, program: str, runs: int, warmups: int) -> str:
         setting = self.setting
@@ -354,6 +415,7 @@ class OnnxruntimeToolNetwork(ToolNetwork):
     program = "onnxruntime_perf_test"
     runtime = "onnxruntime"
     units: ClassVar = {"cpu": ("fp32", "int8"), "npu": ("fp32", "int8")}
+    endings: ClassVar = (".onnx",)
 
     @staticmethod
     def missing() -> str | None:
@@ -364,6 +426,27 @@ class OnnxruntimeToolNetwork(ToolNetwork):
 
         super().__init__(graph, setting)
         self.files = {"network.onnx": to_onnx(graph, precision=setting.precision)}
+
+    def _take(self, file: ModelFile) -> None:
+        import onnx
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+        try:
+            model = onnx.load(file.path, load_external_data=False)
+        except DecodeError as problem:
+            raise ModelError(f"{file.path}: the file is no ONNX model, or is damaged: {problem}") from problem
+        stored = {tensor.name for tensor in model.graph.initializer}
+        for value in (each for each in model.graph.input if each.name not in stored):
+            sizes = value.type.tensor_type.shape.dim
+            shape = file.shape_of(InputSlot(value.name, [size.dim_value or -1 for size in sizes]))
+            for size, known in zip(sizes, shape, strict=True):  # the tool would take an open size as 1
+                size.dim_value = known
+        for tensor in model.graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = Path(entry.value).name  # all files lie in one folder of the phone
+        beside = {path.name: path.read_bytes() for path in files_of(file.path)[1:]}
+        self.files = {"network.onnx": model.SerializeToString(), **beside}
 
     def _command(self, program: str, runs: int, *options: str) -> str:
         provider = ["-e", "nnapi"] if self.setting.unit == "npu" else []

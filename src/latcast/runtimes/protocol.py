@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from latcast.graph.ir import Graph
@@ -91,6 +92,17 @@ class FileRuntime(Runtime, Protocol):
             RuntimeFailure: The runtime refused the file, or runs with none of the inputs that were tried.
             MissingExtraError: The library is not installed.
         """
+
+
+@runtime_checkable
+class StartRuntime(FileRuntime, Protocol):
+    """A runtime whose start can be timed: it loads files with a library of this machine."""
+
+    library: str
+    """Module of the library: importing it is no part of a network's start."""
+
+    def write(self, graph: Graph, folder: Path, precision: str = "fp32") -> Path:
+        """Write a network, with made-up weights, as a file of one of its formats; raises what ``load`` raises."""
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from latcast.folders import replacing
 from latcast.graph.writers.onnx import to_onnx
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Platform, Reference, Rows, Tabular, plain_fields
 from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces import build
@@ -94,7 +94,7 @@ class FoundNetwork:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Tabular):
     """The outcome of a search.
 
     Attributes:
@@ -114,6 +114,9 @@ class SearchResult:
     evaluations: int
     exhaustive: bool
     front: Evaluated
+
+    def _rows(self) -> Rows:
+        return [{**plain_fields(each), **each.reference.parameters} for each in self.networks()]
 
     def __repr__(self) -> str:
         return (

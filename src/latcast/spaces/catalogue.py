@@ -12,7 +12,7 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
-from latcast.records import Reference
+from latcast.records import Reference, Tabular
 from latcast.registry import Registry, matching, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
@@ -171,7 +171,7 @@ def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
 
 
 @dataclass(frozen=True)
-class NetworkSummary:
+class NetworkSummary(Tabular):
     """A named network and its size.
 
     Attributes:

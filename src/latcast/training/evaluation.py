@@ -20,6 +20,7 @@ from latcast.predictors.analytical import fit_nonnegative, term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Rows, Tabular
 from latcast.spaces.lineages import lineage_of
 from latcast.training.samples import NetworkSample
 
@@ -56,7 +57,7 @@ def fit_baseline(name: str, networks: Sequence[Sequence[Kernel]], latency_ms: np
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Tabular):
     """Errors of a predictor on networks it did not see.
 
     Attributes:
@@ -82,6 +83,14 @@ class Evaluation:
     actual_ms: np.ndarray
     level: float | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    def _rows(self) -> Rows:
+        columns = zip(self.names, self.predicted_ms, self.low_ms, self.high_ms, self.actual_ms, strict=True)
+        names = ("model", "predicted_ms", "low_ms", "high_ms", "actual_ms")
+        return [dict(zip(names, (model, *map(float, numbers)), strict=True)) for model, *numbers in columns]
+
+    def _notes(self) -> Sequence[str]:
+        return [f"{name}: {reason}" for name, reason in self.refused.items()]
 
     def __repr__(self) -> str:
         found = self.metrics

@@ -37,6 +37,7 @@ from latcast.spaces.catalogue import build
 from latcast.spaces.lineages import SPACES_OF_NAMES
 from latcast.training.fitting import chosen_model, cross_predict, fit_with_held_out
 from latcast.training.samples import NetworkSample, TrainingData, calibration_networks, collect, lineages_of, restrict
+from latcast.training.starts import learned_starts
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -119,15 +120,18 @@ def train(
         environment = environment_of(kept, chosen)
         known_rules = rules_of_host(environment, chosen, chosen_rules(rules, chosen))
         data = collect_stored(kept, chosen, known_rules)
+        wanted = restrict(data, lambda sample: not _names_of(sample) & set(leave_out))
+        starts = learned_starts(kept, chosen, known_rules, {sample.reference.key for sample in wanted.networks})
     groups = {name for sample in data.networks for name in _names_of(sample)}
     unknown = sorted(set(leave_out) - groups)
     if unknown:
         known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
     predictor = trained_with_card(
-        restrict(data, lambda sample: not _names_of(sample) & set(leave_out)), chosen, known_rules,
+        wanted, chosen, known_rules,
         learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment,
     )  # fmt: skip
+    predictor = replace(predictor, start=starts)
     further: dict[str, Any] = {"left_out": list(data.skipped)} if data.skipped else {}
     if licence is not None:
         further["licence"] = licence

@@ -17,11 +17,12 @@ from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
-from latcast.measure.settings import MeasurePlan, WorkerSettings
+from latcast.measure.settings import START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.single import measure, settings_of
 from latcast.predictors.bundle_index import IndexedBundle, keep_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
+from latcast.runtimes import RUNTIMES
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
@@ -29,6 +30,7 @@ from latcast.training.fitting import chosen_model, fit_once
 from latcast.training.from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
+from latcast.training.starts import FEWEST_STARTS, learned_starts
 from latcast.training.stopping import Outlook, StoppingRule
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ DEFAULT_SAMPLER = "adaptive"
 
 LEAST_PART_S = 5.0
 """Least seconds of measuring in each part, however late it begins."""
+
+START_SHARE, SECONDS_A_START, MOST_STARTS = 0.08, 0.6, 48
+"""Part of the budget for starts of some of the networks, seconds that one takes, and most networks; none in a budget for less
+than :data:`latcast.training.starts.FEWEST_STARTS`."""
 
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
@@ -210,7 +216,7 @@ def profile(
         >>> found.predictor
         <PlatformPredictor local/onnxruntime-.../cpu1/fp32>
         >>> latcast.predict("mobilenet_v2", on="local/onnxruntime")
-        <Prediction mobilenet_v2 on local/onnxruntime-...: ... ms, ... interval ... to ... ms, ... % covered>
+        <Prediction mobilenet_v2 on local/onnxruntime-...: ... ms, ... interval ... to ... ms, ...>
     """
     require("profiling", *LEARNING)
     from latcast.datasets.opening import default_store_path
@@ -278,6 +284,8 @@ def profile(
         )  # fmt: skip
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
+        keys = {sample.reference.key for sample in data.networks}
+        predictor = dataclasses.replace(predictor, start=learned_starts(store, platform, host_rules, keys))
         bundle = keep_bundle(predictor, output, replace=replace)
         return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures, stopped)
 
@@ -322,8 +330,8 @@ def measure_for_training(
     watch(Stage("choosing networks", 0.0))
     chosen, part_s = network_items(learn_from, budget_s, seed, rules)
     again = calibration_count(budget_s) if calibrate and learn_from != "kernels" else 0
-    if again:
-        part_s *= 1 - CALIBRATION_SHARE
+    starts = start_count(settings, budget_s)
+    part_s *= 1 - CALIBRATION_SHARE * bool(again) - START_SHARE * bool(starts)
     # Rounds of kernels end with a fit that may outlast their part, and every part pays its share of the choosing.
     part_s = min(part_s, max(budget_s - (start - begun), LEAST_PART_S))
     start += (time.monotonic() - start) * (1 - part_s / budget_s)
@@ -362,7 +370,19 @@ def measure_for_training(
     if again:
         platform = reports[0].platform
         reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
+    if starts:
+        watch(Stage("timing starts", 1.0))
+        items = [CampaignItem(item.reference, "start", START_PLAN) for item in measured[:starts]]
+        campaign = Campaign(store, settings, items, process_s=0, budget_s=START_SHARE * budget_s)
+        reports.append(campaign.run())
     return tuple(reports), outlook
+
+
+def start_count(settings: WorkerSettings, budget_s: float) -> int:
+    """Return how many starts a budget times; 0 where these are too few to learn from, or the runtime runs no files."""
+    writes = settings.runtime in RUNTIMES and hasattr(RUNTIMES.get(settings.runtime), "write")
+    count = min(round(START_SHARE * budget_s / SECONDS_A_START), MOST_STARTS)
+    return count if writes and count >= FEWEST_STARTS else 0
 
 
 def _networks_known(store: Store, platform: Platform) -> int:

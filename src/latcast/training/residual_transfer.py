@@ -121,7 +121,7 @@ def _on_sources(
     )  # fmt: skip
     if not trees or len(latency_ms) < FEW_SAMPLES:
         return found
-    from latcast.predictors.regressors.forest import LogResidual
+    from latcast.predictors.regressors.trees import LogResidual
 
     ratio = latency_ms / base.latency_ms(type_name, configurations)
     return replace(found, regressor=LogResidual.fit(feature_matrix(kind, configurations), ratio, seed=seed, tune=False))

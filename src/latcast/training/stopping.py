@@ -22,7 +22,7 @@ from latcast.errors import TrainingError
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.training.samples import NetworkSample, TrainingData, lineages_of, restrict
 
-LAST_LOOK, LOOKS_RATIO, FIRST_LOOK_S = 0.7, 0.65, 120.0
+LAST_LOOK, LOOKS_RATIO, FIRST_LOOK_S = 0.7, 0.65, 115.0
 """Part of the measuring at the last look, its ratio to the look before, and seconds before the first; all take about 2 %."""
 
 MOST_COST = 0.025

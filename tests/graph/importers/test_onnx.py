@@ -150,6 +150,29 @@ def test_shape_arithmetic_of_exporters_is_folded() -> None:
     assert next(iter(graph.constants.values())).tolist() == [2, 6, 4]
 
 
+@pytest.mark.parametrize(
+    ("way", "stored", "shape"),
+    [
+        ([node("Pad", ["s", "a", "b"], ["t"])], {"a": integers(0, 1), "b": np.asarray(1)}, (2, 3, 8, 1)),
+        ([node("TopK", ["s", "a"], ["t", ""])], {"a": integers(3)}, (8, 3, 2)),
+        ([node("Compress", ["s", "a"], ["p"]), node("Concat", ["b", "p"], ["t"], axis=0)],
+         {"a": np.asarray([False, True, True]), "b": integers(-1)}, (2, 3, 8)),
+        ([node("GatherND", ["s", "a"], ["t"])], {"a": np.asarray([[2], [1], [0]])}, (8, 3, 2)),
+        ([node("ScatterElements", ["s", "a", "b"], ["t"])], {"a": integers(1), "b": integers(-1)}, (2, 3, 8)),
+        ([node("MatMul", ["s", "a"], ["t"])], {"a": np.eye(3, dtype=np.int64)[::-1].copy()}, (8, 3, 2)),
+    ],
+)  # fmt: skip
+def test_sizes_are_folded_however_they_are_worked_out(
+    way: list[onnx.NodeProto], stored: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> None:
+    nodes = [node("Shape", ["x"], ["s"]), *way, node("Reshape", ["x", "t"], ["y"])]
+
+    graph = load_graph(model(nodes, {"x": (2, 3, 8)}, ["y"], stored))
+
+    assert op_types(graph) == ["Reshape"]
+    assert graph.shape("y") == shape
+
+
 def test_operators_that_do_nothing_are_dropped_and_the_output_keeps_its_name() -> None:
     nodes = [
         node("Identity", ["x"], ["a"]),

@@ -15,7 +15,9 @@ import pytest
 from latcast.errors import ModelError
 from latcast.graph import GraphBuilder
 from latcast.graph.importers import load_graph
+from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.operators import graph_macs, lookup, unknown_operators
+from latcast.graph.passes.folding import precision_remark, with_precision
 from latcast.graph.writers.onnx import to_onnx
 from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import model, node, value
@@ -442,6 +444,41 @@ def test_a_weight_of_4_bits_takes_half_a_byte() -> None:
     assert graph.tensors[product.inputs[1]].size_bytes == 64 * 32 / 2
 
 
+@pytest.mark.parametrize(
+    ("form", "precision", "remark"),
+    [
+        ("4 bits", "fp32", "the weights of the file are stored in 4 bits, the platform runs int8"),
+        ("normal floats", "fp32", "the weights of the file are stored in 4 bits, the platform runs int8"),
+        ("quantised on the way", "int8", ""),
+        ("experts", "fp32", ""),
+    ],
+)
+def test_weights_of_few_bits_are_not_called_int8(form: str, precision: str, remark: str) -> None:
+    graph = load_graph(FORMS[form][0])
+
+    assert graph.precision == precision
+    assert precision_remark(graph, "int8") == remark
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "remark"),
+    [
+        ("float32", "int8", "the weights of the file are stored in 8 bits"),
+        ("uint8", "int8", "the file is quantised to int8"),
+        ("int8", "int4", "the file is quantised to 4-bit weights and 8-bit activations"),
+        ("float16", "float16", "the file computes in fp16"),
+        ("float32", "uint2", "the weights of the file are stored in 2 bits"),
+        ("float32", "float32", ""),
+    ],
+)
+def test_a_remark_says_what_the_products_of_a_file_are_made_of(data: str, weight: str, remark: str) -> None:
+    tensors = {"x": Tensor((1, 8), data), "w": Tensor((8, 4), weight), "y": Tensor((1, 4), "float32")}
+    product = Node("MatMul", "product", ("x", "w"), ("y",))
+    graph = with_precision(Graph("one", (product,), ("x",), ("y",), tensors, frozenset({"w"})))
+
+    assert precision_remark(graph, "fp32") == (f"{remark}, the platform runs fp32" if remark else "")
+
+
 def test_experts_that_are_used_are_read_once() -> None:
     proto, _, _ = FORMS["experts"]
     graph = load_graph(proto)
@@ -542,7 +579,7 @@ LEFT_OUT: Mapping[str, str] = {
 def test_every_operator_that_onnx_and_onnxruntime_run_is_known_or_left_out_for_a_reason() -> None:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    from latcast.graph.importers.onnx_contrib import _RULES, CHANNELS_LAST
+    from latcast.graph.importers.onnx_contrib import CHANNELS_LAST, RULES
     from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 
     runs = {(each.domain, each.op_name) for each in state.get_all_opkernel_def() if each.provider == "CPUExecutionProvider"}
@@ -551,7 +588,7 @@ def test_every_operator_that_onnx_and_onnxruntime_run_is_known_or_left_out_for_a
     def known(domain: str, name: str) -> bool:
         row = lookup(name)
         of_table = row is not None and row.domain == domain
-        return of_table or (domain, name) in _RULES or domain == CHANNELS_LAST or (not domain and name in CONTROL_FLOW)
+        return of_table or (domain, name) in RULES or domain == CHANNELS_LAST or (not domain and name in CONTROL_FLOW)
 
     unknown = {name for domain, name in runs if not known(domain, name)}
 

@@ -220,6 +220,27 @@ def test_computing_with_a_given_value_stays_in_the_network() -> None:
     assert op_types(load_graph(proto, values={"t": 3})) == ["Cast", "MatMul"]
 
 
+def test_what_a_given_size_makes_is_computed_by_the_network() -> None:
+    window = [node("Range", ["zero", "n", "one"], ["places"]), node("Cast", ["places"], ["f"], to=1), node("Cos", ["f"], ["y"])]
+    numbers = {"zero": np.asarray(0), "one": np.asarray(1)}
+    ones = [node("ConstantOfShape", ["n"], ["o"]), node("Relu", ["o"], ["y"])]
+
+    ranged = load_graph(model(window, [value("n", (), INT64)], ["y"], numbers), values={"n": 5000})
+    filled = load_graph(model(ones, [value("n", (2,), INT64)], ["y"]), values={"n": [50, 200]})
+
+    assert [each.op_type for each in ranged.nodes] == ["Range", "Cast", "Cos"]
+    assert ranged.shape("y") == (5000,)
+    assert [each.op_type for each in filled.nodes] == ["Expand", "Relu"]
+    assert filled.shape("y") == (50, 200)
+
+
+def test_a_computed_size_that_the_file_records_needs_no_value() -> None:
+    proto = model([node("ConstantOfShape", ["n"], ["y"])], [value("n", (2,), INT64)], [])
+    proto.graph.output.append(value("y", (4, 3)))
+
+    assert load_graph(proto).shape("y") == (4, 3)
+
+
 def test_a_value_is_given_instead_of_a_default() -> None:
     inputs = [value("x", (4, 8)), value("n", (2,), INT64)]
     proto = model([node("Reshape", ["x", "n"], ["y"])], inputs, ["y"], {"n": np.asarray([8, 4])})

@@ -15,9 +15,9 @@ from latcast.predictors.regressors import (
     regressor_from_arrays,
     squared_percentage_error,
 )
-from latcast.predictors.regressors.forest import RandomForest, train_trees
 from latcast.predictors.regressors.lasso import Lasso, nonnegative_lasso
 from latcast.predictors.regressors.mlp import MultiLayerPerceptron, _Network
+from latcast.predictors.regressors.trees import RandomForest, train_trees
 
 
 def known_function(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ from latcast.graph.ir import AttributeValue, Graph, Node, Tensor
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
+from latcast.graph.operators.table import never
 from latcast.graph.passes.rewire import live_nodes
 
 Array = np.ndarray[Any, Any]
@@ -314,6 +315,7 @@ class Assembly:
         if entry is not None and entry.passes and not any(node.outputs[1:]):
             self.alias(node.outputs[0], inputs[0])
             return
+        computed_now = bool(inputs) and all(name in static or not name for name in inputs)
         if self._given and entry is not None:
             inputs = tuple(
                 [
@@ -330,7 +332,6 @@ class Assembly:
                 return
             node = replace(node, inputs=inputs)
         view = OperatorView(node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs))
-        computed_now = bool(inputs) and all(name in static or not name for name in inputs)
         if computed_now and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
             values = evaluate(view)
             if values is not None:
@@ -397,7 +398,7 @@ class Assembly:
             tensors = entry.infer(view)
         except ModelError:
             deciding = [name for at, name in enumerate(node.inputs) if name and at in entry.constants]
-            recorded = None if all(map(self.is_static, deciding)) else self._recorded(node)
+            recorded = None if entry.at_most is never and all(map(self.is_static, deciding)) else self._recorded(node)
             if recorded is None:
                 self._explain_missing_value(entry, node)
                 raise

@@ -8,17 +8,18 @@ Sources: ONNX's Operators.md for Attention, ONNX Runtime's ContribOperators.md f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 
-from latcast.graph.importers.onnx_steps import FLOATS, NoRuleError, Steps
+from latcast.graph.importers.onnx_steps import FLOATS, MICROSOFT, NoRuleError, Rule, Steps
 from latcast.graph.ir import AttributeValue, Node, Shape
 from latcast.graph.operators import OperatorView
 from latcast.graph.operators.contraction import attention_sizes
 
 
-def standard_attention(build: Steps) -> None:
+def _standard_attention(build: Steps) -> None:
     """Add products, mask and softmax on (batch, heads, tokens, size), parted from and merged to three axes.
 
     Query heads that share a head of keys are rows of one product, which moves nothing. A mask shorter than the keys, the
@@ -140,7 +141,7 @@ def _heads(build: Steps) -> int:
     return heads
 
 
-def self_attention(build: Steps) -> None:
+def _self_attention(build: Steps) -> None:
     """Add attention on (batch, tokens, channels) with one weight for queries, keys and values: Attention of com.microsoft."""
     heads = _heads(build)
     if len(build.shape(build.input(0))) != 3:
@@ -149,14 +150,14 @@ def self_attention(build: Steps) -> None:
     _attend_projected(build, projected, heads, mask=3, past=4, bias=5, shared=bool(build.input(6)))
 
 
-def masked_self_attention(build: Steps) -> None:
+def _masked_self_attention(build: Steps) -> None:
     """Add DecoderMaskedSelfAttention: one token more, in a buffer of keys and values."""
     heads = _heads(build)
     projected = build.plus(build("MatMul", *build.node.inputs[:2]), build.input(2))
     _attend_projected(build, projected, heads, mask=3, past=4, bias=5, shared=True)
 
 
-def quantised_attention(build: Steps) -> None:
+def _quantised_attention(build: Steps) -> None:
     """Add QAttention: the projection of integers gives real numbers, which the rest is computed in."""
     heads = _heads(build)
     x, weight, bias, x_scale, weight_scale, _, x_zero, weight_zero, _ = (build.input(index) for index in range(9))
@@ -199,7 +200,7 @@ def _used_past(build: Steps, keys: str, values: str, tokens: int, *, shared: boo
     return build("Slice", keys, *bounds), build("Slice", values, *bounds)
 
 
-def multi_head_attention(build: Steps) -> None:
+def _multi_head_attention(build: Steps) -> None:
     """Add MultiHeadAttention and DecoderMaskedMultiHeadAttention: attention on projected queries, keys and values.
 
     Queries, keys and values may be packed into one tensor of five axes, keys and values into one, or keys and values come on
@@ -242,7 +243,7 @@ def _unpacked(build: Steps, heads: int, q: str, k: str, v: str) -> tuple[str, st
     return q, k, v
 
 
-def grouped_attention(build: Steps) -> None:
+def _grouped_attention(build: Steps) -> None:
     """Add GroupQueryAttention and SparseAttention: heads of queries that share keys, the past, and a rotation of both.
 
     The number of tokens so far is an input; where it is not constant, it is the past and the new tokens.
@@ -287,7 +288,7 @@ def grouped_attention(build: Steps) -> None:
             build.give(index, kept)
 
 
-def packed_attention(build: Steps) -> None:
+def _packed_attention(build: Steps) -> None:
     """Add PackedAttention and PackedMultiHeadAttention: sequences without padding, one behind the other.
 
     A token attends to its own sequence, of the longest sequence's tokens at most.
@@ -314,7 +315,7 @@ def packed_attention(build: Steps) -> None:
     build.end("Reshape", mixed, build.integers(*build.shape(mixed)[1:]))
 
 
-def paged_attention(build: Steps) -> None:
+def _paged_attention(build: Steps) -> None:
     """Add PagedAttention: keys and values lie in blocks, of which a table names those of each sequence."""
     heads, key_heads = _heads(build), build.integer("kv_num_heads")
     q, k, _, keys, values = (build.input(index) for index in range(5))
@@ -339,7 +340,7 @@ def paged_attention(build: Steps) -> None:
     build.give(2, values)
 
 
-def windowed_attention(build: Steps) -> None:
+def _windowed_attention(build: Steps) -> None:
     """Add LongformerAttention: blocks of a window, each with those beside it; a few tokens are seen by all.
 
     Queries, keys and values of those few have a second weight, applied to all tokens as ONNX Runtime does.
@@ -360,7 +361,7 @@ def windowed_attention(build: Steps) -> None:
     build.end("Reshape", mixed, build.integers(batch, tokens, width))
 
 
-def decoder_attention(build: Steps) -> None:
+def _decoder_attention(build: Steps) -> None:
     """Add DecoderAttention on (tokens, batch, channels), with a cache that is the encoder's where its keys are static."""
     heads = _heads(build)
     query, key, q_weight, kv_weight, bias = build.node.inputs[:5]
@@ -382,3 +383,24 @@ def decoder_attention(build: Steps) -> None:
     build.give(1, present[0])
     build.give(2, present[1])
     build.end("Transpose", mixed, perm=(1, 0, 2))
+
+
+_OF_MICROSOFT: Mapping[str, Rule] = {
+    "Attention": _self_attention,
+    "DecoderAttention": _decoder_attention,
+    "DecoderMaskedMultiHeadAttention": _multi_head_attention,
+    "DecoderMaskedSelfAttention": _masked_self_attention,
+    "GroupQueryAttention": _grouped_attention,
+    "LongformerAttention": _windowed_attention,
+    "MultiHeadAttention": _multi_head_attention,
+    "PackedAttention": _packed_attention,
+    "PackedMultiHeadAttention": _packed_attention,
+    "PagedAttention": _paged_attention,
+    "QAttention": _quantised_attention,
+    "SparseAttention": _grouped_attention,
+}
+
+ATTENTION: Mapping[tuple[str, str], Rule] = {
+    ("", "Attention"): _standard_attention,
+    **{(MICROSOFT, name): rule for name, rule in _OF_MICROSOFT.items()},
+}

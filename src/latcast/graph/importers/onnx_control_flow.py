@@ -64,18 +64,21 @@ def _constant(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope)
 
 
 def _constant_of_shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
-    target = reading.assembly.value(node.inputs[0])
-    if target is None:
-        advice = reading.assembly.advice(node.inputs[0], "static shapes need it constant")
-        raise ModelError(f"node '{node.name or node.outputs[0]}' (ConstantOfShape) computes its shape at run time; {advice}")
-    shape = tuple(int(size) for size in target.reshape(-1))
+    """Add a constant, or where an input decides its shape one number that is expanded as the network runs."""
     attribute = attribute_of(proto, "value")
-    fill = np.zeros(1, np.float32) if attribute is None else numpy_helper.to_array(attribute.t)
-    name = node.outputs[0]
+    fill = np.zeros(1, np.float32) if attribute is None else numpy_helper.to_array(attribute.t).reshape(-1)[:1]
+    wanted, name, assembly = node.inputs[0], node.outputs[0], reading.assembly
+    target = assembly.value(wanted) if assembly.is_static(wanted) else None
+    if target is None:
+        number = assembly.fresh(f"{name}_number")
+        assembly.add_value(number, fill)
+        assembly.add(Node("Expand", node.name, (number, wanted), node.outputs))
+        return
+    shape = tuple(int(size) for size in target.reshape(-1))
     if prod(shape) <= MAX_ELEMENTS:
-        reading.assembly.add_value(name, np.full(shape, fill.reshape(-1)[0], dtype=fill.dtype))
+        assembly.add_value(name, np.full(shape, fill[0], dtype=fill.dtype))
     else:
-        reading.assembly.add_static(name, Tensor(shape, str(fill.dtype)))
+        assembly.add_static(name, Tensor(shape, str(fill.dtype)))
 
 
 def _shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from latcast.errors import ModelError
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.importers.onnx_opset import without_trailing_gaps
 from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
+
+MICROSOFT = "com.microsoft"
+"""Domain of the operators that ONNX Runtime adds."""
+
+Attributes = dict[str, AttributeValue]
 
 FLOATS = ("float16", "float32", "float64")
 """Element types in which numpy can write a constant down."""
@@ -49,6 +55,21 @@ class Steps:
 
     def text(self, name: str, default: str = "") -> str:
         return str(self.node.attributes.get(name, default))
+
+    def attributes(self, *names: str) -> Attributes:
+        """Return those of the attributes that the node has."""
+        return {name: self.node.attributes[name] for name in names if name in self.node.attributes}
+
+    def numbers(self, index: int) -> tuple[int, ...]:
+        """Return the integers of a constant input.
+
+        Raises:
+            NoRuleError: They are not known.
+        """
+        value = self.assembly.value(self.input(index)) if self.input(index) else None
+        if value is None:
+            raise NoRuleError
+        return tuple(int(number) for number in value.reshape(-1))
 
     def shape(self, name: str) -> Shape:
         return self.assembly.tensor(name).shape
@@ -118,3 +139,26 @@ class Steps:
         if plain == "silu":
             return self("Mul", x, self("Sigmoid", x))
         return self({"relu": "Relu", "gelu": "Gelu"}.get(plain, kind), x, *bounds, **parameters)
+
+
+Rule = Callable[[Steps], None]
+"""Adds the operators that stand for one node."""
+
+
+def rename(op_type: str, inputs: int | None = None) -> Rule:
+    """Return a rule to an operator that has the same attributes, and the first of the inputs."""
+
+    def rule(build: Steps) -> None:
+        node = build.node
+        build.add(Node(op_type, node.name, node.inputs[:inputs], node.outputs, node.attributes))
+
+    return rule
+
+
+def refuse(reason: str) -> Rule:
+    """Return a rule that raises a ModelError with this reason."""
+
+    def rule(build: Steps) -> None:
+        raise ModelError(f"node '{build.node.name}' ({build.node.op_type}) {reason}")
+
+    return rule

@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
+from latcast.errors import ModelError
 from latcast.graph.operators.elementwise import CAST_TYPES
-from latcast.graph.operators.table import Kind, OperatorView, names_of, operators
+from latcast.graph.operators.table import Kind, OperatorView, lookup, names_of, operators
 
 Array = np.ndarray[Any, Any]
 
 MAX_ELEMENTS = 4096
 """Elements of a result above which it is not computed: it is data, not arithmetic on shapes."""
 
-_BROADCASTING = frozenset({"Clip", *names_of(operators(Kind.BINARY))})
-"""Operators that bring their inputs to one shape."""
-
-EVALUATED = _BROADCASTING - {"Mean", "PRelu", "SwiGLU"} | {
-    "Neg", "Abs", "Sign", "Sqrt", "Reciprocal", "Exp", "Log", "Tanh", "Floor", "Ceil", "Round", "Relu", "Cast", "CastLike", "Not",
-    "Identity", "Gather", "GatherElements", "ScatterND", "Concat", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Flatten",
-    "Transpose", "Expand", "Tile", "Range", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ArgMax", "ArgMin",
-    "NonZero", "CumSum", "Trilu",
+EVALUATED = names_of(operators(Kind.BINARY)) - {"Mean", "PRelu", "SwiGLU"} | {
+    "Neg", "Abs", "Sign", "Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Tanh", "Floor", "Ceil", "Round", "Relu", "Clip",
+    "Cast", "CastLike", "Not", "IsNaN", "IsInf", "Identity", "Gather", "GatherElements", "GatherND", "ScatterElements",
+    "ScatterND", "Concat", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand", "Tile", "Pad",
+    "Range", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ArgMax", "ArgMin", "TopK", "Unique", "Compress",
+    "NonZero", "CumSum", "Trilu", "MatMul",
 }  # fmt: skip
-"""Operators that can be evaluated. Those whose results may be larger than all inputs are in :func:`_result_elements`."""
+"""Operators that can be evaluated."""
 
 
 def evaluate(view: OperatorView, limit: int | None = MAX_ELEMENTS) -> list[Array] | None:
@@ -41,21 +39,22 @@ def evaluate(view: OperatorView, limit: int | None = MAX_ELEMENTS) -> list[Array
         view: The node; ``values`` holds an array for every input that is not left out.
         limit: Most elements of a result; None for any number.
     """
-    if view.node.op_type not in EVALUATED:
+    row = lookup(view.node.op_type)
+    if row is None or view.node.op_type not in EVALUATED:
         return None
     given = [view.value(index) for index in range(len(view.node.inputs))]
     if any(value is None and name for value, name in zip(given, view.node.inputs, strict=True)):
         return None
     try:
-        if limit is not None and _result_elements(view, given) > limit:
+        if limit is not None and any(tensor.elements > limit for tensor in row.infer(view)):
             return None
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the mean of nothing
             outputs = _computed(view, given)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except (ModelError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         # Wrong operands: the shape inference that comes next says so in the words of the model.
         return None
-    return outputs if limit is None or all(value.size <= limit for value in outputs) else None
+    return outputs
 
 
 def _computed(view: OperatorView, given: Sequence[Any]) -> list[Array]:
@@ -85,24 +84,3 @@ def _numpy_type(name: str) -> np.dtype[Any]:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))
-
-
-def _result_elements(view: OperatorView, given: Sequence[Any]) -> int:
-    """Count the elements of a result that may be larger than all the inputs, before it is computed."""
-    shapes = [value.shape for value in given if value is not None]
-    op_type = view.node.op_type
-    if op_type in _BROADCASTING:
-        return prod(np.broadcast_shapes(*shapes))
-    if op_type == "Gather":
-        axis = view.int_attribute("axis", 0)
-        return prod(shapes[1]) * prod(size for index, size in enumerate(shapes[0]) if index != axis % len(shapes[0]))
-    if op_type == "Concat":
-        return sum(prod(shape) for shape in shapes)
-    if op_type == "Expand":
-        return prod(np.broadcast_shapes(shapes[0], tuple(int(size) for size in given[1].reshape(-1))))
-    if op_type == "Tile":
-        return int(given[0].size) * prod(int(count) for count in given[1].reshape(-1))
-    if op_type == "Range":
-        start, end, step = (float(value.reshape(-1)[0]) for value in given)
-        return int(abs((end - start) / step))
-    return 0

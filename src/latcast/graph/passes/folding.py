@@ -18,7 +18,7 @@ from typing import cast
 
 import numpy as np
 
-from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.ir import DTYPE_BYTES, Graph, Node, Tensor
 from latcast.graph.operators import Kind, lookup, names_of, operators, view_of
 from latcast.graph.operators.elementwise import is_quantized
 from latcast.graph.operators.table import no_flops
@@ -254,26 +254,48 @@ def with_precision(graph: Graph) -> Graph:
     """Return the graph with the precision that most of its multiply-accumulates are done in.
 
     A convolution with a weight of 8 bits counts as int8 even where it reads real numbers: runtimes quantise its input on
-    the fly. A network without convolutions and products counts the elements that its operators write.
+    the fly. A weight of fewer bits is widened to the real numbers that it is multiplied with. A network without convolutions
+    and products counts the elements that its operators write.
     """
     work: Counter[str] = Counter()
-    for node in graph.nodes:
-        entry = lookup(node.op_type)
-        if entry is not None and entry.macs is not no_flops:
-            work[_kind(graph, node)] += entry.macs(view_of(graph, node))
-    if not work:
-        for node in graph.nodes:
-            work[_kind(graph, node)] += sum(graph.tensors[name].elements for name in node.outputs if name)
+    for (data, weight), amount in _work(graph).items():
+        is_int8 = is_quantized(data) or (is_quantized(weight) and DTYPE_BYTES[weight] == 1)
+        work["int8" if is_int8 else _REALS.get(data) or _REALS.get(weight) or "fp32"] += amount
     precision = max(work, key=work.__getitem__, default="fp32")
     return graph if precision == graph.precision else replace(graph, precision=precision)
 
 
-def _kind(graph: Graph, node: Node) -> str:
-    kinds = [_precision(graph.tensors[name].dtype) for name in node.inputs[:2] if name]
-    return "int8" if "int8" in kinds else next((kind for kind in kinds if kind), "fp32")
+def precision_remark(graph: Graph, precision: str) -> str:
+    """Return a sentence where a network is stored in another precision than a platform's, else an empty text."""
+    if graph.precision in (precision, "fp32") and not any(graph.tensors[name].dtype in _FEW_BITS for name in graph.weights):
+        return ""
+    work = _work(graph)
+    data, weight = (
+        round(8 * DTYPE_BYTES[dtype]) if is_quantized(dtype) else 0 for dtype in max(work, key=work.__getitem__, default=("", ""))
+    )
+    if weight and not data:
+        found = f"the weights of the file are stored in {weight} bits"
+    elif data and min(data, weight or data) < 8:
+        found = f"the file is quantised to {weight or data}-bit weights and {data}-bit activations"
+    elif graph.precision in (precision, "fp32"):  # few of the products read the weights of few bits
+        return ""
+    else:
+        found = f"the file {'is quantised to' if graph.precision == 'int8' else 'computes in'} {graph.precision}"
+    return f"{found}, the platform runs {precision}"
 
 
-def _precision(dtype: str) -> str:
-    if is_quantized(dtype):
-        return "int8"
-    return {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp32"}.get(dtype, "")
+_REALS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp32"}
+_FEW_BITS = frozenset(dtype for dtype, size in DTYPE_BYTES.items() if is_quantized(dtype) and size < 1)
+
+
+def _work(graph: Graph) -> Counter[tuple[str, str]]:
+    """Return multiply-accumulates by the element types of a node's first two inputs, or where there are none elements written."""
+    macs: Counter[tuple[str, str]] = Counter()
+    elements: Counter[tuple[str, str]] = Counter()
+    for node in graph.nodes:
+        row = lookup(node.op_type)
+        data, weight = (graph.tensors[name].dtype if name else "" for name in (*node.inputs, "", "")[:2])
+        elements[data, weight] += sum(graph.tensors[name].elements for name in node.outputs if name)
+        if row is not None and row.macs is not no_flops:
+            macs[data, weight] += row.macs(view_of(graph, node))
+    return macs or elements

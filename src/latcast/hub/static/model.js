@@ -6,7 +6,10 @@ const PORTION = 50;
 const CHARTED = 600;
 const LABEL = 60; // pixels that a label of the axis takes with the gap to the next
 
-const state = { source: null, found: null, shown: PORTION, chosen: [] };
+const PAUSE = 300; // milliseconds without a keystroke before the server is asked what a name means
+
+// meant: the platforms that the search names, null where nothing is searched for.
+const state = { source: null, found: null, shown: PORTION, chosen: [], meant: null };
 
 const milliseconds = (ms) => (ms >= 100 ? ms.toFixed(0) : ms >= 10 ? ms.toFixed(1) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(3));
 const flops = (count) => (count >= 1e9 ? `${(count / 1e9).toPrecision(3)} GFLOPs` : `${(count / 1e6).toPrecision(3)} MFLOPs`);
@@ -63,7 +66,7 @@ async function predict(source) {
     $("results").hidden = false; // before anything is drawn into it: the axis needs its width
     showModel();
     offerFilters();
-    show();
+    await search();
     const rows = state.found.predictions;
     say(`${source.name}: from ${milliseconds(rows[0].latency_ms)} to ${milliseconds(rows.at(-1).latency_ms)} ms on ${rows.length} platforms.`);
     $("title").focus();
@@ -107,10 +110,11 @@ function offerFilters() {
   offer("source", rows.map((row) => SOURCES[row.source]));
 }
 
-const SOURCES = { hub: "this hub", shipped: "latcast", user: "this server" };
+const SOURCES = { hub: "this hub", shipped: "latcast", user: "this server", chip: "its chip" };
 
-// Where what is known of a platform comes from.
+// Where what is known of a platform comes from; nothing of those that come with latcast, which are nearly all.
 function origin(row) {
+  if (row.source === "shipped") return "";
   if (row.source !== "hub") return `from ${SOURCES[row.source]}`;
   const networks = `${row.networks} network${row.networks === 1 ? "" : "s"}`;
   return `${networks} measured on this hub${row.trusted ? "" : ", by strangers"}`;
@@ -123,16 +127,46 @@ const ORDERS = {
   name: (a, b) => a.platform.localeCompare(b.platform),
 };
 
+let searches = 0;
+
+// Asks which platforms a name means: those that `latcast predict --on` takes.
+async function search() {
+  const text = $("find").value.trim();
+  const mine = ++searches;
+  let meant = null;
+  if (text) {
+    try {
+      const answer = await fetch(`/api/named?${new URLSearchParams({ text })}`);
+      const found = await answer.json();
+      if (!answer.ok) throw new Error(found.detail);
+      const rows = found.from_chip.length ? (await ask({ on: text })).predictions : null;
+      meant = { ...found, text, rows, wide: false };
+    } catch (problem) {
+      meant = { platforms: [], taken: [], note: problem.message, rows: [], wrong: true };
+    }
+  }
+  if (mine !== searches) return; // another name was typed meanwhile
+  state.meant = meant;
+  state.shown = PORTION;
+  show();
+}
+
+function searched() {
+  const { meant, found } = state;
+  if (!meant) return found.predictions;
+  const ids = new Set(meant.wide ? meant.platforms : meant.taken);
+  return meant.rows ?? found.predictions.filter((row) => ids.has(row.platform));
+}
+
 function show() {
-  const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const { meant } = state;
   const [kind, runtime, precision, source] = ["kind", "runtime", "precision", "source"].map((id) => $(id).value);
   const budget = Number($("budget").value) || Infinity;
-  state.chosen = state.found.predictions
+  const among = searched();
+  state.chosen = among
     .filter((row) => {
-      const text = `${row.platform} ${row.chip ?? ""}`.toLowerCase();
       const [, itsRuntime, , itsPrecision] = row.platform.split("/");
       return (
-        words.every((word) => text.includes(word)) &&
         (!kind || row.kind === kind) &&
         (!runtime || itsRuntime.replace(/-[^-]*$/, "") === runtime) &&
         (!precision || itsPrecision === precision) &&
@@ -142,7 +176,16 @@ function show() {
     })
     .sort(ORDERS[$("order").value]);
   const rows = state.chosen.slice(0, state.shown);
-  $("count").textContent = `${state.chosen.length} of ${state.found.predictions.length} platforms`;
+  const more = meant && !meant.wide ? meant.platforms.length - meant.taken.length : 0;
+  const named = more > 0 ? `“${meant.text}” names ${meant.platforms.length} platforms; the best known of each unit are shown.` : "";
+  const said = named || (meant?.rows ? meant.note : "");
+  const count = `${state.chosen.length} of ${among.length} platform${among.length === 1 ? "" : "s"}`;
+  const filtered = !meant || state.chosen.length < among.length;
+  $("count").textContent = meant?.wrong ? said : [said, filtered || !said ? count : ""].filter(Boolean).join(" ");
+  $("count").classList.toggle("warning", Boolean(meant?.wrong));
+  $("widen").hidden = more <= 0;
+  $("widen").textContent = `Show all ${meant?.platforms.length}`;
+  $("plotted").hidden = $("axis").parentElement.hidden = !rows.length;
   const axis = new Axis(rows);
   $("axis").replaceChildren(axis.labels());
   $("rows").replaceChildren(...rows.map((row) => item(row, axis)));
@@ -197,11 +240,10 @@ function item(row, axis) {
   const [device, runtime, unit, precision] = row.platform.split("/");
   const about = [runtime, unit, precision, row.chip, origin(row)].filter(Boolean).join(" · ");
   const name = element("div", { className: "name" }, element("strong", {}, device), " ", element("span", { className: "tag" }, row.kind));
-  if (row.coverage.share < 0.9 || row.warnings.length) {
-    const tag = element("span", { className: "tag slow" }, "less sure");
-    tag.title = row.warnings[0] ?? `${(100 * row.coverage.share).toFixed(0)} % of it rests on what was learned`;
-    name.append(" ", tag);
-  }
+  const { word, expected_error_pct: error, why } = row.grade;
+  const grade = element("span", { className: word === "rough" ? "tag slow" : "tag" }, `${word}, ±${error.toFixed(error < 0.95 ? 1 : 0)} %`);
+  grade.title = [why, ...row.warnings].join("; ");
+  name.append(" ", grade);
   name.append(element("br"), element("small", {}, about));
   const figures = element("div", { className: "figures" });
   const level = row.level === null ? "uncalibrated" : `${row.level} %`;
@@ -300,7 +342,17 @@ document.addEventListener("drop", (event) => {
   $("drop").classList.remove("over");
   take(event.dataTransfer.files[0]);
 });
-for (const id of ["find", "kind", "runtime", "precision", "source", "order", "budget"]) {
+let typing;
+$("find").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(search, PAUSE);
+});
+$("widen").addEventListener("click", () => {
+  state.meant.wide = true;
+  show();
+  $("find").focus();
+});
+for (const id of ["kind", "runtime", "precision", "source", "order", "budget"]) {
   $(id).addEventListener("input", () => {
     state.shown = PORTION;
     show();

@@ -40,10 +40,10 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
     "regressor",
     {
         "lasso": "latcast.predictors.regressors.lasso:Lasso",
-        "random_forest": "latcast.predictors.regressors.forest:RandomForest",
-        "gbdt": "latcast.predictors.regressors.forest:GradientBoosting",
+        "random_forest": "latcast.predictors.regressors.trees:RandomForest",
+        "gbdt": "latcast.predictors.regressors.trees:GradientBoosting",
         "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
-        "log_residual": "latcast.predictors.regressors.forest:LogResidual",
+        "log_residual": "latcast.predictors.regressors.trees:LogResidual",
         "gaussian_process": "latcast.predictors.regressors.gaussian_process:GaussianProcessCorrection",
     },
     group="latcast.regressors",

@@ -1,0 +1,304 @@
+"""Language models on the command line: what ``predict``, ``check``, ``choose`` and others do where a model is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from latcast.cli import options
+from latcast.cli.output import CHECK_FAILED, StageProgress, for_each, percent, print_json, print_table, warn
+from latcast.errors import LatcastError
+
+if TYPE_CHECKING:
+    from latcast.llm.forecast import LanguagePrediction
+    from latcast.llm.limits import Limits
+
+
+def speed(tokens_per_s: float) -> str:
+    """Return a speed in tokens a second as text."""
+    return f"{tokens_per_s:.3g}" if tokens_per_s < 1000 else f"{tokens_per_s:,.0f}"
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    return f"{speed(value)} ({speed(low)} to {speed(high)})"
+
+
+def seconds(milliseconds: float) -> str:
+    """Return a time as people say it: milliseconds below a second, seconds above."""
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.3g} s"
+
+
+def predict(
+    models: Sequence[str], on: str, prompt_tokens: int, generated_tokens: int, quantisation: str, *, breakdown: bool
+) -> list[LanguagePrediction]:
+    """Return the predictions of language models on the platforms that ``on`` names; of several models, those that fail are said.
+
+    Raises:
+        LatcastError: The only model fails, all fail, or there is no such platform.
+    """
+    if not models:
+        return []
+    from latcast.llm.forecast import predict_language_model
+
+    platforms = options.names_in(on)
+    found = for_each(
+        models,
+        lambda model: predict_language_model(
+            model, platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens, quantisation=quantisation,
+            breakdown=breakdown,
+        ),
+    )  # fmt: skip
+    if not found:
+        raise LatcastError(f"none of {len(models)} language models could be predicted")
+    return [each for _, predictions in found for each in predictions]
+
+
+def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
+    """Print a line for each, and of those with a breakdown what each quantity costs."""
+    if predictions:
+        print_table(
+            "",
+            ("model", "platform", "prefill tok/s", "decode tok/s", "first token", "whole answer", "memory MB", "grade"),
+            [
+                (
+                    found.model, found.platform,
+                    _with_interval(found.prefill_tokens_per_s, found.prefill_low_tokens_per_s, found.prefill_high_tokens_per_s),
+                    _with_interval(found.decode_tokens_per_s, found.decode_low_tokens_per_s, found.decode_high_tokens_per_s),
+                    seconds(found.first_token_ms), seconds(found.answer_ms), f"{found.memory_mb:,.0f}", str(found.grade),
+                )
+                for found in predictions
+            ],
+        )  # fmt: skip
+    for found in predictions:
+        for phase, parts in (found.breakdown or {}).items():
+            total = sum(parts.values())
+            print_table(
+                f"\n{phase} of {found.model} on {found.platform}",
+                ("quantity", "ms", "% of all"),
+                [(name, f"{spent:.3g}", percent(100 * spent / total)) for name, spent in parts.items()],
+            )
+    for found in predictions:
+        for text in found.warnings:
+            warn(f"{found.model} on {found.platform}: {text}")
+
+
+def check(models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int], *, as_json: bool) -> None:
+    """Print whether language models keep to limits, likelier than not; exit with 3 where one does not.
+
+    Args:
+        models: As the user calls them.
+        on: Platforms, with commas between.
+        limits: What to keep to.
+        tokens: Of the prompt and of the answer.
+        as_json: Whether to print JSON.
+    """
+    from latcast.llm.limits import choose_language_models
+
+    found = [
+        each
+        for _, listed in for_each(
+            models,
+            lambda text: choose_language_models(
+                options.names_in(on), limits, [text], prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=0.5
+            ),
+        )
+        for each in listed
+    ]
+    passed = all(each.fits for each in found)
+    if as_json:
+        print_json({"passed": passed, "checks": [each.to_json() for each in found]})
+    else:
+        print_table("", ("", "model", "platform", "keeps to it %", *_FOUND), [
+            ("pass" if each.fits else "FAIL", each.prediction.model, each.prediction.platform, percent(100 * each.probability, 0),
+             *_found(each.prediction))
+            for each in found
+        ])  # fmt: skip
+    if len({each.prediction.model for each in found}) < len(models):
+        raise typer.Exit(1)
+    if not passed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+MOST_LISTED = 10
+"""Candidates listed where not all are asked for."""
+
+
+def choose(
+    models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int], certainty: float, *, everything: bool, as_json: bool
+) -> None:
+    """Print the largest language model that keeps to limits on the platforms, and those after it."""
+    from latcast.llm.limits import choose_language_models
+
+    found = choose_language_models(
+        options.names_in(on), limits, models, prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=certainty
+    )
+    listed = found if everything else found[:MOST_LISTED]
+    pick = found[0] if found[0].fits else None
+    if as_json:
+        print_json({
+            "pick": pick and pick.prediction.model, "candidates": len(found), "models": [each.to_json() for each in listed],
+        })  # fmt: skip
+        return
+    fitting = sum(each.fits for each in found)
+    if pick is None:
+        nearest = found[0]
+        print(f"none of {len(found)} fits; the nearest is {nearest.prediction.model}, {100 * nearest.probability:.0f} % likely\n")
+    else:
+        print(f"{pick.prediction.model} on {pick.prediction.platform}; {fitting} of {len(found)} fit\n")
+    print_table("", ("model", "platform", "parameters", "bits", "fits %", *_FOUND), [
+        (each.prediction.model, each.prediction.platform, f"{each.parameters / 1e9:.2f} B", f"{each.bits:.1f}",
+         percent(100 * each.probability, 0), *_found(each.prediction))
+        for each in listed
+    ])  # fmt: skip
+
+
+_FOUND = ("decode tok/s", "first token", "memory MB")
+
+
+def _found(each: LanguagePrediction) -> tuple[str, ...]:
+    decode = _with_interval(each.decode_tokens_per_s, each.decode_low_tokens_per_s, each.decode_high_tokens_per_s)
+    return decode, seconds(each.first_token_ms), f"{each.memory_mb:,.0f}"
+
+
+def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json: bool) -> None:
+    """Print the speeds of a language model over the length of the prompt."""
+    from latcast.llm.forecast import predict_language_model
+
+    platforms = options.names_in(on)
+    points = [
+        each
+        for tokens in lengths(contexts)
+        for each in predict_language_model(model, platforms, prompt_tokens=tokens, generated_tokens=generated_tokens)
+    ]
+    points.sort(key=lambda each: (each.platform, each.prompt_tokens))
+    if as_json:
+        print_json({"sweeps": [each.to_json() for each in points]})
+        return
+    print_table("", ("platform", "prompt", "prefill tok/s", *_FOUND, "grade"), [
+        (each.platform, str(each.prompt_tokens),
+         _with_interval(each.prefill_tokens_per_s, each.prefill_low_tokens_per_s, each.prefill_high_tokens_per_s),
+         *_found(each), str(each.grade))
+        for each in points
+    ])  # fmt: skip
+
+
+def lengths(text: str) -> list[int]:
+    """Return the lengths of a range (``256..8192``, by doubling; ``256..2048..256``, by steps) or of a list (``256,1024``)."""
+    try:
+        parts = [int(part) for part in (text.split("..") if ".." in text else text.split(","))]
+    except ValueError:
+        parts = []
+    if not parts or min(parts) < 1 or (".." in text and len(parts) not in (2, 3)):
+        raise typer.BadParameter(f"--context '{text}' is no range of tokens such as 256..8192 and no list such as 256,1024")
+    if ".." not in text:
+        return parts
+    first, last, *step = parts
+    found = [first]
+    while (following := found[-1] + step[0] if step else 2 * found[-1]) <= last:
+        found.append(following)
+    return found
+
+
+def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) -> None:
+    """Print how many times as fast one language model is as another, in both phases."""
+    from latcast.llm.forecast import predict_language_model
+
+    found = [
+        predict_language_model(each, options.names_in(on), prompt_tokens=tokens[0], generated_tokens=tokens[1]) for each in (a, b)
+    ]
+    pairs = list(zip(*found, strict=True))
+    if as_json:
+        print_json({
+            "pairs": [
+                {"platform": one.platform, "a": one.to_json(), "b": two.to_json(),
+                 "prefill_times": two.prefill_tokens_per_s / one.prefill_tokens_per_s,
+                 "decode_times": two.decode_tokens_per_s / one.decode_tokens_per_s, "memory_mb": two.memory_mb - one.memory_mb}
+                for one, two in pairs
+            ]
+        })  # fmt: skip
+        return
+    print(f"A: {a}\nB: {b}\n")
+    rows = []
+    for one, two in pairs:
+        row = [one.platform]
+        for phase in ("decode", "prefill"):
+            of_a, of_b = (getattr(each, f"{phase}_tokens_per_s") for each in (one, two))
+            row += [speed(of_a), speed(of_b), f"{of_b / of_a:.2f}"]
+        rows.append(tuple(row))
+    heads = [head for phase in ("decode", "prefill") for head in (f"A {phase} tok/s", f"B {phase} tok/s", "B times A")]
+    print_table("", ("platform", *heads), rows)
+
+
+def limits_of(min_decode: float | None, max_ttft: str, max_memory: str) -> Limits:
+    """Return the limits that options give.
+
+    Raises:
+        BadParameter: One is no time or size.
+    """
+    from latcast.llm.limits import Limits
+
+    return Limits(
+        min_decode,
+        _quantity(max_ttft, "--max-ttft", {"ms": 1.0, "s": 1e3}),
+        _quantity(max_memory, "--max-memory", {"mb": 1.0, "gb": 1e3}),
+    )
+
+
+def _quantity(text: str, option: str, units: Mapping[str, float]) -> float | None:
+    if not text:
+        return None
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]+)", text.strip().lower())
+    if found is None or found[2] not in units or float(found[1]) == 0:
+        raise typer.BadParameter(f"{option} '{text}', expected a number with one of {', '.join(units)}")
+    return float(found[1]) * units[found[2]]
+
+
+def measure(models: Sequence[str], threads: int, prompt_tokens: int, generated_tokens: int, *, as_json: bool) -> None:
+    """Measure GGUF files, or named models with made-up weights, under llama.cpp, and print what they took."""
+    from latcast.measure.language_models import measure_language_model
+
+    found = for_each(models, lambda text: measure_language_model(text, prompt_tokens, generated_tokens, threads))
+    rows: list[dict[str, Any]] = [{"model": text, **each} for text, each in found]
+    if as_json:
+        print_json({"measurements": rows})
+        return
+    print_table(
+        "",
+        ("model", "platform", "prefill tok/s", "decode tok/s", "variation %"),
+        [
+            (
+                row["model"], row["platform"], speed(row["prefill_tokens_per_s"]), speed(row["decode_tokens_per_s"]),
+                percent(row["variation_pct"]),
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def profile(budget_minutes: float, threads: int, device: str, store: Path | None, *, as_json: bool) -> None:
+    """Learn this machine's speeds of language models, and print how well."""
+    from latcast.training.language_profile import profile_language_models
+
+    with StageProgress() as progress:
+        found = profile_language_models(
+            60 * budget_minutes, threads, device=device, store=store,
+            show=lambda share, text: progress.show(f"measuring {text}", share),
+        )  # fmt: skip
+    if as_json:
+        print_json(
+            {
+                "platform": found.platform, "file": str(found.file), "store": str(found.store), "stacks": found.stacks,
+                "prefill_mape": found.mape["prefill"], "decode_mape": found.mape["decode"], "variation_pct": found.spread,
+            }
+        )  # fmt: skip
+        return
+    print(f"{found.platform}: learned from {found.stacks} stacks of layers under llama.cpp")
+    print(
+        f"shapes held out: MAPE {found.mape['prefill']:.1f} % of prefill, {found.mape['decode']:.1f} % of decode; "
+        f"repeats vary by {found.spread:.1f} %"
+    )
+    print(f"prices: {found.file}\nmeasurements: {found.store}")

@@ -1,0 +1,5 @@
+"""Language models: read from a header, a configuration or a name; predicted by phase, in tokens a second.
+
+A :class:`~latcast.llm.decoder.LanguageModel` is facts: matrices with their tensor types, attention and recurrent layers.
+:mod:`~latcast.llm.workload` counts what each phase reads and computes; :mod:`~latcast.llm.prices` prices that on a platform.
+"""

@@ -1,0 +1,246 @@
+"""Predicting how fast a language model reads and answers on platforms, both by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from latcast.chips.chip_names import chips_of
+from latcast.errors import ModelError, UnknownPlatformError
+from latcast.llm.decoder import LanguageModel
+from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices
+from latcast.llm.prices import Phase, Term
+from latcast.llm.reading import read_language_model
+from latcast.llm.speeds import Machine, machine_of
+from latcast.llm.workload import decode_quantities, memory, prefill_quantities
+from latcast.predictors.platform_names import Named, best_known, read_name, words_of_platform
+from latcast.predictors.prediction import Grade
+from latcast.records import UNIT_KINDS, UNSTATED, Platform, Unit, device_name
+from latcast.registry import is_pattern, matched
+
+LEVEL = 90.0
+"""Percent of speeds that lie in their interval."""
+
+
+@dataclass(frozen=True)
+class LanguagePrediction:
+    """Speed and memory of a language model on a platform.
+
+    Attributes:
+        model: What the user called it.
+        platform: Platform id.
+        prompt_tokens, generated_tokens: Length of the prompt and of the answer.
+        prefill_tokens_per_s, decode_tokens_per_s: Speeds of reading the prompt and of answering, with their 90 % interval.
+        first_token_ms: From the prompt to the first token of the answer.
+        answer_ms: From the prompt to the last token.
+        memory_mb: Weights, cache and buffers at the end of the answer, in 10^6 bytes.
+        grade: The error to expect of the decode speed, and why.
+        warnings: What the user should know, a sentence each.
+        breakdown: Phase to milliseconds by quantity, of one token for ``decode`` and of the whole prompt for ``prefill``.
+    """
+
+    model: str
+    platform: str
+    prompt_tokens: int
+    generated_tokens: int
+    prefill_tokens_per_s: float
+    prefill_low_tokens_per_s: float
+    prefill_high_tokens_per_s: float
+    decode_tokens_per_s: float
+    decode_low_tokens_per_s: float
+    decode_high_tokens_per_s: float
+    first_token_ms: float
+    first_token_low_ms: float
+    first_token_high_ms: float
+    answer_ms: float
+    answer_low_ms: float
+    answer_high_ms: float
+    memory_mb: float
+    grade: Grade
+    warnings: tuple[str, ...] = ()
+    breakdown: Mapping[Phase, Mapping[str, float]] | None = None
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form that scripts rely on."""
+        found = {name: value for name, value in vars(self).items() if name != "breakdown"}
+        found["warnings"] = list(self.warnings)
+        found["grade"] = asdict(self.grade)
+        if self.breakdown is not None:
+            found["breakdown"] = {phase: dict(parts) for phase, parts in self.breakdown.items()}
+        return found
+
+
+def predict_language_model(
+    models: str | LanguageModel | Sequence[str | LanguageModel],
+    on: str | Sequence[str],
+    *,
+    prompt_tokens: int = 512,
+    generated_tokens: int = 128,
+    quantisation: str = "",
+    breakdown: bool = False,
+) -> list[LanguagePrediction]:
+    """Predict how fast language models read a prompt and answer, and the memory that they take.
+
+    Args:
+        models: ``NAME:QUANTISATION``, GGUF files, config.json files, folders of onnxruntime-genai, or models that were read.
+        on: Platform ids or devices and chips in any spelling; see :func:`language_platforms_meant`.
+        prompt_tokens: Length of the prompt.
+        generated_tokens: Length of the answer.
+        quantisation: Of models whose name or file does not say.
+        breakdown: Whether to list what each quantity costs.
+
+    Returns:
+        One prediction for each model on each platform, a model after the other.
+
+    Raises:
+        ModelError: A model cannot be read, or its context is shorter than prompt and answer.
+        UnknownPlatformError: A name means no platform.
+    """
+    if prompt_tokens < 1 or generated_tokens < 1:
+        raise ModelError(f"found {prompt_tokens} tokens of prompt and {generated_tokens} of answer; expected at least 1 of each")
+    listed = [models] if isinstance(models, str | LanguageModel) else list(models)
+    read = [(each, read_language_model(each, quantisation)) if isinstance(each, str) else (each.name, each) for each in listed]
+    prices = known_prices()
+    platforms: list[str] = []
+    for text in [on] if isinstance(on, str) else on:
+        found, prices = language_platforms_meant(text, prices)
+        platforms += (name for name in found if name not in platforms)
+    forecast = _Forecast(prices, prompt_tokens, generated_tokens, breakdown)
+    return forecast.predictions(read, platforms)
+
+
+@dataclass(frozen=True)
+class _Forecast:
+    prices: LearnedPrices
+    prompt: int
+    generated: int
+    breakdown: bool
+
+    def predictions(self, models: Sequence[tuple[str, LanguageModel]], platforms: Sequence[str]) -> list[LanguagePrediction]:
+        runtimes = {name: Platform.parse(name).runtime for name in platforms}
+        decodes = [decode_quantities(model, self.prompt + self.generated / 2) for _, model in models]
+        found: list[list[LanguagePrediction]] = [[] for _ in models]
+        for name in platforms:
+            prefills = [prefill_quantities(model, self.prompt, 0, runtimes[name]) for _, model in models]
+            reading = self.prices.prices["prefill"].seconds_by_term(name, prefills)
+            answering = self.prices.prices["decode"].seconds_by_term(name, decodes)
+            for row, (text, model) in enumerate(models):
+                parts: dict[Phase, Mapping[Term, float]] = {"prefill": reading[row], "decode": answering[row]}
+                found[row].append(self._prediction(text, model, name, runtimes[name], parts))
+        return [each for row in found for each in row]
+
+    def _prediction(
+        self, text: str, model: LanguageModel, platform: str, runtime: str, parts: Mapping[Phase, Mapping[Term, float]]
+    ) -> LanguagePrediction:
+        situations = {phase: self.prices.situation(phase, platform, parts[phase]) for phase in parts}
+        width = {phase: self.prices.width(phase, platform, situations[phase]) for phase in parts}
+        # What is not known of a model is outside of what was held out.
+        wider = 2.0 if model.notes else 1.0
+        wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
+        prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
+        first, answer = prompt_s + token_s, prompt_s + self.generated * token_s
+        prefill, decode = self.prompt / prompt_s, 1 / token_s
+        worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
+        why, warnings = self._why(model, platform, worst)
+        return LanguagePrediction(
+            text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
+            *_around(1e3 * first, math.hypot(prompt_s * wide, token_s * wide_token) / first),
+            *_around(1e3 * answer, math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer),
+            memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
+            Grade.of(wider * width["decode"][1], why), warnings,
+            {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
+        )  # fmt: skip
+
+    def _maps(self, platform: str) -> bool:
+        """Return whether weights are mapped from their file for all units of a platform."""
+        return self.prices.machines[platform].kind == "gpu-metal"
+
+    def _why(self, model: LanguageModel, platform: str, situation: str) -> tuple[str, tuple[str, ...]]:
+        """Return what decides the error that is to be expected, and the warnings."""
+        pairs, warnings = self.prices.pairs.get(platform, 0), list(model.notes)
+        why = f"models of other lineages held out on {platform}"
+        if situation == NEW_OPERATORS:
+            why = f"{platform} was measured with no model of such operators or weights"
+            warnings.append(why)
+        elif situation == NEW_QUANTISATION:
+            why = f"no weights of such types were measured on {platform}"
+            warnings.append(why)
+        if pairs == 0:
+            why = f"no language model was measured on {platform}; answered from its chip's bandwidth and peak"
+            warnings.append(why)
+        elif pairs < 10:
+            why = f"{platform} was measured with {pairs} pairs of a model and a quantisation"
+        return why, tuple(warnings)
+
+
+def _around(value: float, width: float) -> tuple[float, float, float]:
+    """Return a value with the ends of its interval, of half a ``width`` in logarithms."""
+    return value, value * math.exp(-width), value * math.exp(width)
+
+
+def _in_ms(terms: Mapping[Term, float]) -> dict[str, float]:
+    """Return the milliseconds of each term, the longest first."""
+    return {" ".join(term): 1e3 * seconds for term, seconds in sorted(terms.items(), key=lambda pair: -pair[1])}
+
+
+def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str], LearnedPrices]:
+    """Return the ids of the platforms that a text means, and the prices that know them.
+
+    A platform id or a beginning of it, a pattern, or a device or chip in any spelling with what tells its platforms apart
+    ("s23 npu"): the best measured platform of each kind of unit. A chip on which nothing was measured is answered from its facts.
+
+    Raises:
+        UnknownPlatformError: It means none, or the device was not measured on such a unit; the message says what there is.
+    """
+    known = sorted(prices.machines)
+    if is_pattern(text):
+        return matched(text, known, "platform of language models", "latcast platforms --llm"), prices
+    parts = text.rstrip("/").split("/")
+    begun = [name for name in known if name.split("/")[: len(parts)] == parts]
+    named = None if begun else read_name(text, known)
+    if named is None and not begun:
+        raise UnknownPlatformError(f"no platform of language models is known as '{text}'; name a device or chip, and its unit")
+    mine = begun or _measured_on(named, known, prices)
+    if mine:
+        cards = {name: {"networks": prices.pairs.get(name, 0)} for name in mine}
+        return list(best_known(Named(text, (), tuple(mine), ()), cards)), prices
+    new = _unmeasured(text, named)
+    for machine in new:
+        prices = prices.with_machine(machine)
+    return [machine.platform for machine in new], prices
+
+
+def _measured_on(named: Named | None, known: Sequence[str], prices: LearnedPrices) -> list[str]:
+    """Return the platforms that a name means: those of the device, else those of other devices with its chip."""
+    if named is None or named.platforms:
+        return list(named.platforms) if named else []
+    ids = {chip.id for entry in named.entries for chip in chips_of(entry)}
+    same = [name for name in known if prices.machines[name].chip in ids]
+    return [name for name in same if words_of_platform(name).issuperset(named.said)]
+
+
+def _unmeasured(text: str, named: Named | None) -> list[Machine]:
+    """Return a platform of each unit of the named chip that the words allow.
+
+    Raises:
+        UnknownPlatformError: Nothing is known of its chip, or it has no such unit.
+    """
+    chip = next((each for entry in named.entries for each in chips_of(entry)), None) if named else None
+    if named is None or chip is None:
+        raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
+    units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
+    has = [kind for kind in UNIT_KINDS if chip.has(kind)]
+    if not all(Unit.parse(word).kind in has for word in units):
+        raise UnknownPlatformError(
+            f"found '{' '.join(units)}' in '{text}'; expected a unit that {chip.name} has: {', '.join(has)}"
+        )
+    runtime = next((word for word in named.said if word not in units), "llama.cpp")
+    threads = f"cpu{min(4, sum(cluster.cores or 0 for cluster in chip.cpu) or 4)}"
+    device = device_name(named.device)
+    return [
+        machine_of(Platform.stated(device, runtime, threads if unit == "cpu" else unit, UNSTATED).id, chip.id)
+        for unit in units or has
+    ]

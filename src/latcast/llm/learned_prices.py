@@ -1,0 +1,268 @@
+"""The prices that latcast comes with, those of platforms that a user added, and their file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import BundleError
+from latcast.folders import data_folder, replacing
+from latcast.llm.decoder import LanguageModel
+from latcast.llm.prices import Phase, PriceList, Term, Timed, effects_of, fit
+from latcast.llm.reading import read_language_model
+from latcast.llm.speeds import Machine, SpeedMeasurement
+from latcast.llm.workload import decode_quantities, prefill_quantities
+from latcast.reading import parse_json
+from latcast.records import Platform, device_name
+
+PHASES: Sequence[Phase] = ("prefill", "decode")
+
+FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new operators"
+"""How much of a model's time goes to quantities that were measured on the platform: all, all but types of weights, or less."""
+
+ALL_KINDS = ""
+"""Key of half-widths that hold for kinds of platforms with too few held-out predictions of their own."""
+
+_NOTICED = 0.03
+"""Share of the time from which on a quantity that was never measured counts."""
+
+_MANY_PAIRS = 30
+"""Measured (model, quantisation) pairs from which on a device counts as known."""
+
+
+@dataclass(frozen=True)
+class LearnedPrices:
+    """Price lists of both phases, the platforms they know, and how far predictions were off on what was held out.
+
+    Attributes:
+        machines: Platform id to what is known of it.
+        prices: Phase to its price list.
+        pairs: Platform id to the (model, quantisation) pairs measured there.
+        widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
+            speeds, that held 90 % of held-out predictions, and to their mean error in percent.
+        memory_mb: Kind of platform to megabytes beside the model.
+        card: Sources, licences and held-out figures.
+    """
+
+    machines: Mapping[str, Machine]
+    prices: Mapping[Phase, PriceList]
+    pairs: Mapping[str, int]
+    widths: Mapping[Phase, Mapping[str, Mapping[str, tuple[float, float]]]] = field(default_factory=dict)
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_machine(self, machine: Machine) -> LearnedPrices:
+        """Return the same with one more platform, of which nothing was measured."""
+        if machine.platform in self.machines:
+            return self
+        machines = {**self.machines, machine.platform: machine}
+        prices = {phase: replace(list_, path=effects_of(phase, machines)) for phase, list_ in self.prices.items()}
+        return replace(self, machines=machines, prices=prices, pairs={**self.pairs, machine.platform: 0})
+
+    def adapted(self, machine: Machine, measurements: Sequence[SpeedMeasurement]) -> LearnedPrices:
+        """Return the same with a platform learned from its measurements; prices of others stay."""
+        known = self.with_machine(machine)
+        mine = [replace(each, platform=machine.platform) for each in measurements]
+        prices = {phase: fit(timed(phase, mine), known.prices[phase]) for phase in PHASES}
+        return replace(known, prices=prices, pairs={**known.pairs, machine.platform: len({pair_of(each) for each in mine})})
+
+    def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
+        """Return how familiar a workload is, by the terms of its time that were measured on this platform or its kind."""
+        total, prices = sum(seconds.values()), self.prices[phase]
+        noticed = [term for term, share in seconds.items() if share > _NOTICED * total]
+        unseen = [term for term in noticed if not prices.measured(platform, term)]
+        if not unseen:
+            return FAMILIAR
+        only_types = all(term[0] in ("weights", "multiply") and "experts" not in term for term in unseen)
+        return (
+            NEW_QUANTISATION
+            if only_types and all(prices.measured(platform, term, elsewhere=True) for term in unseen)
+            else NEW_OPERATORS
+        )
+
+    def width(self, phase: Phase, platform: str, situation: str) -> tuple[float, float]:
+        """Return the half-width, of log speeds, of a 90 % interval, and the mean error that is to be expected, in percent."""
+        kind, table = self.machines[platform].kind, self.widths[phase]
+
+        def of(row: str) -> tuple[float, float]:
+            return table[row].get(kind, table[row][ALL_KINDS])
+
+        if platform in table.get(situation, {}):
+            return table[situation][platform]
+        found, pairs = of(situation), self.pairs.get(platform, 0)
+        counts = sorted(int(row.split()[0]) for row in table if row.endswith(" pairs"))
+        if pairs >= _MANY_PAIRS or not counts:
+            return found
+        fewer = max(count for count in counts if count <= pairs)
+        few = of(f"{fewer} pairs")
+        return max(found[0], few[0]), max(found[1], few[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that :func:`read_prices` reads; equal prices give equal bytes."""
+        return {
+            "schema": 1,
+            "card": self.card,
+            "platforms": {
+                name: {**asdict(machine), "pairs": self.pairs.get(name, 0)} for name, machine in sorted(self.machines.items())
+            },
+            "widths": self.widths,
+            "effects": {
+                phase: {"|".join(key): round(value, 4) for key, value in sorted(self.prices[phase].effects.items())}
+                for phase in PHASES
+            },
+        }
+
+
+def pair_of(measurement: SpeedMeasurement) -> tuple[str, str]:
+    """Return what one download gives: a model and its quantisation."""
+    return measurement.model, measurement.quantisation
+
+
+@cache
+def model_of(name: str, quantisation: str) -> LanguageModel:
+    """Return a named model for measurements of it, whose contexts may be longer than those it was made for."""
+    return replace(read_language_model(name, quantisation), context_limit=None)
+
+
+def timed(phase: Phase, measurements: Iterable[SpeedMeasurement]) -> list[Timed]:
+    """Return a phase of the measurements that have it: quantities and seconds. Many lengths of one pair count as their root."""
+    having = [
+        each for each in measurements if getattr(each, f"{phase}_tokens_per_s") and (phase == "decode" or each.prompt_tokens)
+    ]
+    counts = Counter((each.platform, pair_of(each)) for each in having)
+    return [
+        Timed(each.platform, quantities, seconds, counts[each.platform, pair_of(each)] ** -0.5)
+        for each in having
+        for quantities, seconds in [_quantities_and_seconds(phase, each)]
+    ]
+
+
+def _quantities_and_seconds(phase: Phase, measurement: SpeedMeasurement) -> tuple[Mapping[Term, float], float]:
+    model = model_of(*pair_of(measurement))
+    if phase == "decode":
+        return decode_quantities(model, measurement.context_tokens), 1 / (measurement.decode_tokens_per_s or math.nan)
+    tokens = measurement.prompt_tokens or 0
+    runtime = Platform.parse(measurement.platform).runtime
+    return prefill_quantities(model, tokens, 0, runtime), tokens / (measurement.prefill_tokens_per_s or math.nan)
+
+
+def learn(
+    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], start: LearnedPrices | None = None
+) -> LearnedPrices:
+    """Return prices learned from all measurements, without intervals."""
+    prices = {
+        phase: fit(
+            timed(phase, measurements), PriceList(effects_of(phase, machines), {}), start.prices[phase].effects if start else None
+        )
+        for phase in PHASES
+    }
+    pairs = {platform: len({pair_of(each) for each in measurements if each.platform == platform}) for platform in machines}
+    return LearnedPrices(machines, prices, pairs)
+
+
+def read_prices(text: str, name: str) -> LearnedPrices:
+    """Return the prices in a document of :meth:`LearnedPrices.to_json`.
+
+    Raises:
+        BundleError: It is none, or of another schema.
+    """
+    document = parse_json(text, name, error=BundleError)
+    try:
+        if document["schema"] != 1:
+            raise BundleError(f"{name}: schema {document['schema']}, expected 1; update latcast")
+        rows = document["platforms"]
+        machines = {key: Machine(**{part: value for part, value in row.items() if part != "pairs"}) for key, row in rows.items()}
+        effects = {
+            phase: {tuple(key.split("|")): float(value) for key, value in document["effects"][phase].items()} for phase in PHASES
+        }
+        widths = {
+            phase: {
+                row: {kind: (float(a), float(b)) for kind, (a, b) in kinds.items()}
+                for row, kinds in document["widths"].get(phase, {}).items()
+            }
+            for phase in PHASES
+        }
+        return LearnedPrices(
+            machines, {phase: PriceList(effects_of(phase, machines), effects[phase]) for phase in PHASES},
+            {key: int(row["pairs"]) for key, row in rows.items()}, widths, document["card"],
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise BundleError(
+            f"{name}: found {problem!r} where prices of language models should stand; write the file again"
+        ) from problem
+
+
+@cache
+def _shipped() -> LearnedPrices:
+    return read_prices(files("latcast.llm").joinpath("shipped/prices.json").read_text(encoding="utf-8"), "prices.json")
+
+
+def added_folder() -> Path:
+    """Return the folder of platforms that the user added."""
+    return data_folder() / "language_platforms"
+
+
+def known_prices() -> LearnedPrices:
+    """Return the shipped prices with those of the platforms that the user added."""
+    found = _shipped()
+    for file in sorted(added_folder().glob("*.json")):
+        found = _with_added(found, read_prices(file.read_text(encoding="utf-8"), str(file)))
+    return found
+
+
+def _with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
+    machines = {**known.machines, **added.machines}
+    prices = {
+        phase: replace(
+            known.prices[phase],
+            path=effects_of(phase, machines),
+            effects={**added.prices[phase].effects, **known.prices[phase].effects},
+        )
+        for phase in PHASES
+    }
+    widths = {
+        phase: {row: {**kinds, **added.widths[phase].get(row, {})} for row, kinds in known.widths[phase].items()}
+        for phase in PHASES
+    }
+    return replace(known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs}, widths=widths)
+
+
+def written(prices: LearnedPrices) -> str:
+    """Return the text of a file of prices: a line a section, so that equal prices give equal bytes."""
+    document = prices.to_json()
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(document[key])}" for key in document) + "\n}\n"
+
+
+def save_added(prices: LearnedPrices, platform: str) -> Path:
+    """Write a platform's own prices to the user's folder; return the file."""
+    own = {
+        phase: replace(
+            prices.prices[phase],
+            effects={
+                key: value for key, value in prices.prices[phase].effects.items() if key not in _shipped().prices[phase].effects
+            },
+        )
+        for phase in PHASES
+    }
+    alone = replace(
+        prices,
+        machines={platform: prices.machines[platform]},
+        prices=own,
+        pairs={platform: prices.pairs[platform]},
+        widths={
+            phase: {row: {platform: kinds[platform]} for row, kinds in rows.items() if platform in kinds}
+            for phase, rows in prices.widths.items()
+        },
+        card={},
+    )
+    file = added_folder() / f"{device_name(platform.replace('/', '-'))}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write_text(written(alone), encoding="utf-8")
+    return file

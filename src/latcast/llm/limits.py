@@ -1,0 +1,138 @@
+"""Language models under limits: whether one keeps to them, and which of many is the best that does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from latcast.errors import ModelError
+from latcast.llm.decoder import LanguageModel
+from latcast.llm.forecast import LanguagePrediction, predict_language_model
+from latcast.llm.reading import named_models, read_language_model
+from latcast.llm.tensor_types import bytes_of, quantise
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
+
+OFFERED = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "iq4_nl", "q3_k_m", "q2_k")
+"""Quantisations that are tried of each named model."""
+
+FEWEST_BITS_OF_QUALITY = 4.0
+"""Bits a weight below which answers suffer more than from the next smaller model; such picks come last."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a language model must keep to on a platform; None is no limit.
+
+    Attributes:
+        min_decode_tokens_per_s: Speed of the answer.
+        max_first_token_ms: Time until its first token.
+        max_memory_mb: Weights, cache and buffers, in 10^6 bytes.
+    """
+
+    min_decode_tokens_per_s: float | None = None
+    max_first_token_ms: float | None = None
+    max_memory_mb: float | None = None
+
+    def probability(self, found: LanguagePrediction) -> float:
+        """Return the probability that a prediction keeps to the limits: that of the one which it is likeliest to miss.
+
+        Logarithms of speeds and times are normal about the prediction, with the deviation of the 90 % interval.
+        """
+        parts = [1.0]
+        if self.min_decode_tokens_per_s is not None:
+            ends = found.decode_low_tokens_per_s, found.decode_high_tokens_per_s
+            parts.append(1 - _probability_below(self.min_decode_tokens_per_s, found.decode_tokens_per_s, ends))
+        if self.max_first_token_ms is not None:
+            ends = found.first_token_low_ms, found.first_token_high_ms
+            parts.append(_probability_below(self.max_first_token_ms, found.first_token_ms, ends))
+        if self.max_memory_mb is not None:
+            parts.append(float(found.memory_mb <= self.max_memory_mb))
+        return min(parts)
+
+
+def _probability_below(limit: float, value: float, ends: tuple[float, float]) -> float:
+    deviation = math.log(ends[1] / ends[0]) / (2 * LEVEL_DEVIATIONS)
+    return 0.5 * math.erfc((math.log(value) - math.log(limit)) / (deviation * math.sqrt(2)))
+
+
+@dataclass(frozen=True)
+class LanguageCandidate:
+    """A model and a quantisation on a platform, against the limits.
+
+    Attributes:
+        prediction: Its speeds and memory.
+        parameters: Weights of the model.
+        bits: Bits a weight, the mean.
+        probability: That it keeps to the limits.
+        fits: Whether that is at least the certainty asked for.
+    """
+
+    prediction: LanguagePrediction
+    parameters: float
+    bits: float
+    probability: float
+    fits: bool
+
+    @property
+    def quality(self) -> tuple[bool, float, float]:
+        """Return what orders candidates: enough bits, parameters, bits."""
+        return self.bits >= FEWEST_BITS_OF_QUALITY, self.parameters, self.bits
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        judged = {"parameters": self.parameters, "bits": self.bits, "probability": self.probability, "fits": self.fits}
+        return {**self.prediction.to_json(), **judged}
+
+
+def choose_language_models(
+    on: str | Sequence[str],
+    limits: Limits,
+    models: Sequence[str] = (),
+    *,
+    prompt_tokens: int = 512,
+    generated_tokens: int = 128,
+    certainty: float = 0.9,
+) -> list[LanguageCandidate]:
+    """Return candidates on platforms, the best that fits first, then the others by how likely they fit.
+
+    The best is the largest model of at least 4 bits a weight. Scores of benchmarks are not compared: few models have the same.
+
+    Args:
+        on: Platforms, as :func:`latcast.llm.forecast.predict_language_model` takes them.
+        limits: What to keep to.
+        models: Candidates with their quantisations; by default all named models in :data:`OFFERED`.
+        prompt_tokens, generated_tokens: Length of the prompt and of the answer.
+        certainty: Probability from which on a candidate fits.
+
+    Raises:
+        ModelError: A candidate cannot be read; or none is left whose context holds prompt and answer.
+        UnknownPlatformError: There is no such platform.
+    """
+    tokens = prompt_tokens + generated_tokens
+    read = [(text, replace(read_language_model(text), name=text)) for text in models] or _offered()
+    usable = {name: model for name, model in read if model.context_limit is None or model.context_limit >= tokens}
+    if not usable:
+        raise ModelError(f"found no candidate with a context of {tokens} tokens; expected a shorter prompt or answer")
+    predictions = predict_language_model(
+        list(usable.values()), on, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens
+    )
+    found = []
+    for each in predictions:
+        model = usable[each.model]
+        weights = sum(bytes_of(matrix, matrix.stored) for matrix in model.matrices)
+        probability = limits.probability(each)
+        bits = 8 * weights / model.parameters
+        found.append(LanguageCandidate(each, model.parameters, bits, probability, probability >= certainty))
+    return sorted(found, key=lambda each: (each.fits, each.quality if each.fits else (each.probability,)), reverse=True)
+
+
+def _offered() -> list[tuple[str, LanguageModel]]:
+    return [
+        (text, replace(quantise(model, quantisation), name=text))
+        for name in named_models()
+        for model in [read_language_model(name)]
+        for quantisation in OFFERED
+        for text in [f"{name}:{quantisation}"]
+    ]

@@ -1,0 +1,285 @@
+"""The price list of language models: a phase takes the sum of its quantities, each at the platform's price.
+
+The logarithm of a price is a sum of effects, each with a normal prior: of the quantity anywhere, on this kind of platform, on
+this platform, and the platform's speed, which is expected where the chip's peak lies. Effects of kinds are learned from all
+platforms together; a new platform adds only its own, so that a few measurements move its speed first and single prices later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latcast.llm.speeds import Machine, machine_of
+
+Array = NDArray[np.float64]
+
+Term = tuple[str, ...]
+"""A quantity that has a price: ``("weights", "q4_k")``, ``("kernels",)``; see :mod:`latcast.llm.workload`."""
+
+Effect = tuple[str, ...]
+"""A part of log prices that some of them share."""
+
+Path = Sequence[tuple[Effect, float, float, float]]
+"""Effects that add up to one log price: each with its prior's mean and standard deviation, and the factor that it counts by."""
+
+_FREEDOM = 4.0
+"""Degrees of freedom of the t distribution of residuals: a measurement that is far off counts little."""
+
+_LEAST_TRUST = 0.3
+"""Least weight of a measurement, relative to one at its prediction: a platform unlike all others must still be learned."""
+
+_STEPS = 25
+"""Most steps of a fit; residuals settle within a dozen."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A measured phase: what it reads and computes, and how long it took."""
+
+    platform: str
+    quantities: Mapping[Term, float]
+    seconds: float
+    weight: float = 1.0
+    """Counts of repeats and of near repeats (one model at many lengths) grow by less than one each."""
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Effects learned, and how they make a price.
+
+    Attributes:
+        path: Platform and term to the effects of this price.
+        effects: Values of those that measurements moved; others are at their prior's mean.
+        noise: Standard deviation of a log latency about its prediction.
+    """
+
+    path: Callable[[str, Term], Path]
+    effects: Mapping[Effect, float]
+    noise: float = 0.06
+
+    def log_price(self, platform: str, term: Term) -> float:
+        """Return the logarithm of seconds a unit of the term."""
+        return sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in self.path(platform, term))
+
+    def measured(self, platform: str, term: Term, *, elsewhere: bool = False) -> bool:
+        """Return whether the term was measured on the platform, or ``elsewhere`` on such a unit."""
+
+        def is_of(effect: Effect) -> bool:
+            return any(part[:4] in ("cpu-", "gpu-", "npu-") if elsewhere else "/" in part for part in effect)
+
+        return next((effect in self.effects for effect, *_ in self.path(platform, term) if is_of(effect)), False)
+
+    def seconds_by_term(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> list[dict[Term, float]]:
+        """Return the seconds of each term of each workload on a platform."""
+        prices = {term: math.exp(self.log_price(platform, term)) for each in workloads for term in each}
+        return [{term: count * prices[term] for term, count in each.items() if count > 0} for each in workloads]
+
+    def seconds(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
+        """Return the seconds of each workload on a platform."""
+        return np.array([sum(parts.values()) for parts in self.seconds_by_term(platform, workloads)])
+
+
+def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] | None = None) -> PriceList:
+    """Return the price list with the effects that it does not know yet fitted; those it knows stay.
+
+    The maximum of the posterior, by Gauss-Newton steps on log latencies with the weights of a t distribution: priors are
+    residuals like others. An empty ``known`` learns everything; one learned from other platforms adapts to a new one.
+
+    Args:
+        timed: Measured phases.
+        known: Effects that stay, and how prices are made.
+        start: Values to start from, where a similar fit is known: a fold of cross-validation takes half the steps.
+    """
+    index: dict[Effect, int] = {}
+    means: list[float] = []
+    deviations: list[float] = []
+    columns: dict[tuple[str, Term], int] = {}
+    fixed: list[float] = []
+    members: list[tuple[int, int, float]] = []
+    rows, cells, counts = [], [], []
+    for row, each in enumerate(timed):
+        for term, count in each.quantities.items():
+            if count <= 0:
+                continue
+            key = (each.platform, term)
+            if key not in columns:
+                columns[key] = len(columns)
+                fixed.append(0.0)
+                for effect, mean, deviation, factor in known.path(*key):
+                    if effect in known.effects:
+                        fixed[-1] += factor * known.effects[effect]
+                        continue
+                    if effect not in index:
+                        index[effect] = len(index)
+                        means.append(mean)
+                        deviations.append(deviation)
+                    members.append((columns[key], index[effect], factor))
+            rows.append(row)
+            cells.append(columns[key])
+            counts.append(count)
+    if not index:
+        return known
+    prior, precision = np.array(means), 1 / np.array(deviations) ** 2
+    members_of = np.zeros((len(columns), len(index)))
+    for column, place, factor in members:
+        members_of[column, place] += factor
+    at, cell, count_of, base = np.array(rows), np.array(cells), np.array(counts), np.array(fixed)
+    target, weights = np.log([each.seconds for each in timed]), np.array([each.weight for each in timed])
+    size = len(timed), len(columns)
+
+    def state(values: Array) -> tuple[Array, Array, float]:
+        parts = count_of * np.exp((base + members_of @ values)[cell])
+        total = np.bincount(at, parts, size[0])
+        residuals = (target - np.log(total)) / known.noise
+        loss = float(weights @ ((_FREEDOM + 1) * np.log1p(residuals**2 / _FREEDOM)) + precision @ (values - prior) ** 2)
+        return parts / total[at], residuals, loss
+
+    values = np.array([(start or {}).get(effect, mean) for effect, mean in zip(index, means, strict=True)])
+    shares, residuals, loss = state(values)
+    for _ in range(_STEPS):
+        slopes = np.bincount(at * size[1] + cell, shares, size[0] * size[1]).reshape(size) @ members_of
+        trust = weights * np.maximum((_FREEDOM + 1) / (_FREEDOM + residuals**2), _LEAST_TRUST) / known.noise
+        curvature = (slopes * (trust / known.noise)[:, None]).T @ slopes + np.diag(precision)
+        step = np.linalg.solve(curvature, slopes.T @ (trust * residuals) - precision * (values - prior)).clip(-1, 1)
+        for part in (1.0, 0.4, 0.1):
+            tried = state(values + part * step)
+            if tried[2] < loss:
+                break
+        else:
+            break
+        settled = loss - tried[2] < 1e-4 * abs(loss)
+        values, (shares, residuals, loss) = values + part * step, tried
+        if settled:
+            break
+    return PriceList(known.path, {**known.effects, **dict(zip(index, values.tolist(), strict=True))}, known.noise)
+
+
+Phase = Literal["prefill", "decode"]
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """Prior of a term: log of seconds a unit at the reference peaks, and its deviations anywhere, on a kind, on a platform."""
+
+    mean: float
+    anywhere: float
+    kind: float
+    own: float
+    scale: str = ""
+    """What it follows: ``bandwidth``, ``compute`` or, where it is empty, neither."""
+
+
+_EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
+    "decode": {
+        "weights": _Expected(-4.1, 0.5, 0.35, 0.12, "bandwidth"),
+        "cache": _Expected(-3.6, 0.7, 0.7, 0.35, "bandwidth"),
+        "state": _Expected(-3.8, 0.7, 0.7, 0.5, "bandwidth"),
+        "kernel": _Expected(-13.0, 1.2, 0.7, 0.5),
+        "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "constant": _Expected(-7.5, 1.2, 0.7, 0.5),
+    },
+    "prefill": {
+        "multiply": _Expected(-1.2, 0.5, 0.35, 0.2, "compute"),
+        "whole_head": _Expected(-4.1, 1.5, 0.7, 0.5, "compute"),
+        "attention": _Expected(-0.8, 0.7, 0.7, 0.35, "compute"),
+        "weights": _Expected(-4.1, 0.6, 0.6, 0.3, "bandwidth"),
+        "elements": _Expected(-5.6, 1.2, 0.7, 0.5, "compute"),
+        "scan": _Expected(0.4, 1.0, 0.7, 0.5, "compute"),
+        "kernel": _Expected(-12.3, 1.2, 0.7, 0.5),
+        "recurrent_layer": _Expected(-2.0, 1.5, 0.7, 0.5),
+        "expert_layer": _Expected(-1.0, 1.5, 0.7, 0.5),
+        "constant": _Expected(-6.0, 1.2, 0.7, 0.5),
+    },
+}
+
+BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
+"""Peaks at which prices are expected as given: about those of a phone."""
+
+_NATIVE: Mapping[str, frozenset[str]] = {
+    "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
+    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+}
+"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU."""
+
+
+def _family(tensor_type: str) -> str:
+    """Return the family of a type of weights: types of one share their kernels' design."""
+    if tensor_type.startswith("iq"):
+        return "codebook"
+    if tensor_type.endswith("_k"):
+        return "k"
+    return "block" if tensor_type.startswith("q") else "float" if tensor_type in ("f16", "bf16", "f32") else "integer"
+
+
+def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, Term], Path]:
+    """Return the function from platform and term to the effects of the price."""
+
+    @cache
+    def path(platform: str, term: Term) -> Path:
+        machine = machines[platform]
+        name, native = term[0], _NATIVE.get(machine.kind)
+        typed = name == "multiply" or (name == "weights" and phase == "decode")
+        if native is None or not typed or term[1] in native:
+            return _path(phase, machine, term, typed)
+        return [
+            *_path(phase, _cpu_beside(machine, machines), term, typed),
+            (("left", machine.kind, name), 0.2, 0.4, 1.0),
+            (("left", platform, name), 0.0, 0.2, 1.0),
+        ]
+
+    return path
+
+
+def _cpu_beside(machine: Machine, machines: Mapping[str, Machine]) -> Machine:
+    """Return the CPU of a device, as known under the same runtime, or of four threads."""
+    device, runtime, _, precision = machine.platform.split("/")
+    same = [
+        each for each in machines.values() if each.kind.startswith("cpu") and each.platform.split("/")[:2] == [device, runtime]
+    ]
+    return same[0] if same else machine_of(f"{device}/{runtime}/cpu4/{precision}", machine.chip)
+
+
+def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
+    platform, kind, expected = machine.platform, machine.kind, _EXPECTED[phase][term[0]]
+    unit = kind.partition("-")[0]
+    name, detail = term[0], term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
+    found: list[tuple[Effect, float, float, float]] = []
+    if typed:
+        family = _family(detail)
+        found += [
+            ((name, detail), expected.mean, expected.anywhere, 1.0),
+            ((name, kind, detail), 0.0, expected.kind, 1.0),
+            ((name, kind, family), 0.0, 0.25, 1.0),
+            ((name, platform, detail), 0.0, expected.own, 1.0),
+            ((name, platform, family), 0.0, 0.12, 1.0),
+        ]
+        if len(term) > 2:
+            found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
+    else:
+        found += [
+            ((name,), expected.mean, expected.anywhere, 1.0),
+            ((name, kind), 0.0, expected.kind, 1.0),
+            ((name, platform), 0.0, expected.own, 1.0),
+        ]
+        if detail:
+            found += [((name, "of", detail), 0.0, 0.25, 1.0), ((name, kind, "of", detail), 0.0, 0.3, 1.0)]
+    if not expected.scale:
+        return found
+    narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
+    slow = -math.log((machine.compute_tops or COMPUTE_TOPS) / COMPUTE_TOPS)
+    if phase == "prefill" and expected.scale == "bandwidth":
+        return [*found, (("reading", platform), narrow, 0.4, 1.0)]
+    known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
+    found += [(("speed", kind), 0.0, 0.6, 1.0), (("speed", platform), 0.0, 0.35 if known else 0.8, 1.0)]
+    if phase == "prefill":
+        return [*found, (("compute", unit), 1.0, 0.2, slow)]
+    return [*found, (("bandwidth", unit), 0.7, 0.2, narrow), (("compute", unit), 0.3, 0.2, slow)]

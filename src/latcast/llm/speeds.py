@@ -1,0 +1,139 @@
+"""Measured speeds of language models, and the platforms they were measured on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+from latcast.chips.chip_names import chip_of
+from latcast.chips.chip_table import Chip
+from latcast.records import Platform, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedMeasurement:
+    """Speeds of one model on one platform; what was not measured is None.
+
+    Attributes:
+        model: Name that :func:`latcast.llm.reading.read_language_model` knows.
+        quantisation: Recipe of its weights: ``q4_k_m``.
+        platform: Platform id.
+        chip: As the source names it; empty where it does not.
+        prompt_tokens: Length of the prompt.
+        context_tokens: Tokens in the cache during decoding, their mean.
+        prefill_tokens_per_s, decode_tokens_per_s, ttft_ms, memory_mb: As measured.
+        source, licence: Where it was published.
+        note: What the source says of the run.
+    """
+
+    model: str
+    quantisation: str
+    platform: str
+    chip: str = ""
+    prompt_tokens: int | None = None
+    context_tokens: float = 64.0
+    prefill_tokens_per_s: float | None = None
+    decode_tokens_per_s: float | None = None
+    ttft_ms: float | None = None
+    memory_mb: float | None = None
+    source: str = ""
+    licence: str = ""
+    note: str = ""
+
+    def has(self, phase: str) -> bool:
+        """Return whether a phase was measured."""
+        if phase == "decode":
+            return bool(self.decode_tokens_per_s)
+        return bool(self.prefill_tokens_per_s and self.prompt_tokens)
+
+
+def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
+    """Return one measurement, the median, for each model, platform and number of tokens."""
+
+    def key(each: SpeedMeasurement) -> tuple[str, str, str, int, float]:
+        return each.platform, each.model, each.quantisation, each.prompt_tokens or 0, each.context_tokens
+
+    found = []
+    for _, group in groupby(sorted(measurements, key=key), key):
+        same = list(group)
+        values: dict[str, Any] = {
+            name: median(present) if (present := [value for each in same if (value := getattr(each, name)) is not None]) else None
+            for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms", "memory_mb")
+        }
+        found.append(replace(same[0], **values))
+    return found
+
+
+_BACKENDS = {"nvidia": "cuda", "apple": "metal", "intel": "vulkan", "amd": "vulkan", "qualcomm": "opencl"}
+"""What llama.cpp computes with on GPUs of a vendor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What prices of a platform are expected from.
+
+    Attributes:
+        platform: Platform id.
+        kind: Platforms of a kind share much of their prices: ``cpu-arm``, ``gpu-opencl``, ``npu-hexagon``, ``gpu-openvino``.
+        chip: Id of the chip in :mod:`latcast.chips`; empty where unknown.
+        bandwidth_gb_s: Peak bandwidth of its memory; None where unknown.
+        compute_tops: Peak of its unit, of int8 on CPUs and NPUs, of fp16 on GPUs; None where unknown.
+    """
+
+    platform: str
+    kind: str
+    chip: str = ""
+    bandwidth_gb_s: float | None = None
+    compute_tops: float | None = None
+
+
+def machine_of(platform: str, chip_text: str = "") -> Machine:
+    """Return what is known of a platform from its id and its chip's name."""
+    parsed = Platform.parse(platform)
+    unit = Unit.parse(parsed.unit)
+    chip = chip_of(parsed.device, chip_text, unit.kind)
+    vendor = (chip.vendor if chip else "").lower()
+    isa = "x86" if chip and any({"avx", "avx2"} & each.features for each in chip.cpu) else "arm"
+    kind = {"cpu": f"cpu-{isa}", "gpu": f"gpu-{_BACKENDS.get(vendor, 'vulkan')}", "npu": "npu-hexagon"}.get(unit.kind, unit.kind)
+    if unit.qualifiers:
+        kind = f"{unit.kind}-{unit.qualifiers[0]}"
+    elif parsed.runtime != "llama.cpp" and vendor != "apple":
+        kind = f"{unit.kind}-{parsed.runtime}"
+    elif vendor == "apple" and unit.kind == "npu":
+        kind = "npu-ane"
+    bandwidth, compute = (chip.bandwidth_gb_s, _peak_tops(chip, unit.kind, unit.threads)) if chip else (None, None)
+    found = _peaks().get(f"{parsed.device}/{unit.kind}", (None, None))
+    return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute)
+
+
+@cache
+def _peaks() -> Mapping[str, Sequence[Any]]:
+    text = files("latcast.llm").joinpath("shipped/peaks.json").read_text(encoding="utf-8")
+    found: Mapping[str, Sequence[Any]] = json.loads(text)["peaks"]
+    return found
+
+
+def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:
+    """Return the peak of a chip's unit in 10^12 operations a second; of a CPU, of its fastest ``threads`` cores."""
+    if unit_kind == "gpu":
+        return 2 * chip.gpu_gflops / 1000 if chip.gpu_gflops else None
+    if unit_kind == "npu":
+        return chip.npu_tops
+    left, total = threads, 0.0
+    for cluster in chip.cpu:
+        used = min(left, cluster.cores or 1)
+        left -= used
+        lanes = (cluster.fma_bits or 4 * (cluster.simd_bits or 128)) / 8
+        total += used * (cluster.ghz or 2.0) * lanes * (4.0 if cluster.features & {"i8mm", "vnni", "amx"} else 2.0)
+    return total / 1000 or None
+
+
+def machines_of(measurements: Sequence[SpeedMeasurement]) -> dict[str, Machine]:
+    """Return the machine of each platform that was measured."""
+    return {each.platform: machine_of(each.platform, each.chip) for each in measurements}

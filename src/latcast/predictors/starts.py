@@ -1,0 +1,163 @@
+"""The start of a network on a platform: loading it (read, optimise, compile, allocate), and the first inference.
+
+Each is a sum over what decides it (:func:`features_of`), times 90 % bounds that networks held out calibrated. A bundle that
+``latcast profile`` trained has its own :class:`StartModel`; ``starts.json`` has those learned from published runs. On phones only
+the first inference is known: ``latency`` and ``latency_per_mmac`` scale with the phone, so that a first run takes as much longer
+as some million multiply-accumulates do there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import BundleError
+from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import graph_macs
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.memory import memory_of
+from latcast.kernels.rules import FusionRules
+from latcast.predictors.platform_predictor import PlatformPredictor, Workload
+from latcast.predictors.prediction import Prediction, Start
+from latcast.reading import parse_json
+from latcast.records import WEIGHT_BYTES, Platform, Unit
+
+SHIPPED = Path(__file__).with_name("starts.json")
+"""Models of platforms whose bundles have none, by runtime, unit and precision."""
+
+LOAD_TERMS = ("constant", "nodes", "distinct", "weights_mb", "weights_3x3_mb", "activations_mb")
+"""What loading depends on: a network, an operator of the file, a kernel of its own shape, a megabyte, one of weights that a
+runtime may transform for 3x3 windows (Winograd)."""
+
+FIRST_TERMS = ("constant", "kernels", "activations_mb", "latency", "latency_per_mmac")
+"""What a first inference depends on; ``latency`` is that of the steady one. The last is of phones alone."""
+
+
+LEAST_MMACS = 37.0
+"""Millions of multiply-accumulates of the smallest network that the phones ran: a smaller one is taken for as large."""
+
+LEAST_FACTOR = 1e-3
+"""Least lower bound as a factor, where a steady latency may be next to nothing."""
+
+
+def features_of(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules, precision: str) -> dict[str, float]:
+    """Return what decides a start, but for the latency, in the units of the terms' names."""
+    busy = [kernel for kernel in kernels if not kernel.free]
+    memory = memory_of(graph, rules, precision, kernels)
+    filters = [node.inputs[1] for node in graph.nodes if node.op_type == "Conv" and _is_dense_3x3(node)]
+    return {
+        "constant": 1.0,
+        "kernels": float(len(busy)),
+        "distinct": float(len({kernel.key for kernel in busy})),
+        "nodes": float(len(graph.nodes)),
+        "weights_mb": memory.weights_bytes / 1e6,
+        "weights_3x3_mb": sum(graph.tensors[name].elements for name in filters) * WEIGHT_BYTES.get(precision, 4) / 1e6,
+        "activations_mb": memory.peak_activations_bytes / 1e6,
+        "mmacs": graph_macs(graph) / 1e6,
+    }
+
+
+def _is_dense_3x3(node: Node) -> bool:
+    found = node.attributes
+    return found.get("kernel_shape") == (3, 3) and found.get("strides", (1, 1)) == (1, 1) and found.get("group", 1) == 1
+
+
+@dataclass(frozen=True)
+class StartLaw:
+    """One part of a start.
+
+    Attributes:
+        terms_ms: Milliseconds by term; those of the latency are factors.
+        low, high: The 90 % interval, as factors.
+    """
+
+    terms_ms: Mapping[str, float]
+    low: float
+    high: float
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], known: Sequence[str]) -> StartLaw:
+        """Read a part; raise a ValueError for terms that are unknown, negative or not finite, or bounds on one side."""
+        terms = {str(name): float(value) for name, value in data["terms_ms"].items()}
+        low, high = float(data["low"]), float(data["high"])
+        if not set(terms) <= set(known) or set(data) != {"terms_ms", "low", "high"}:
+            raise ValueError(f"found the terms {', '.join(terms)} of a start, expected some of {', '.join(known)}")
+        if not all(math.isfinite(value) and value >= 0 for value in terms.values()) or not 0 < low <= 1 <= high < math.inf:
+            raise ValueError(f"found {terms} with bounds {low:g} and {high:g}, expected numbers from 0 on and bounds around 1")
+        return cls(terms, low, high)
+
+    def latency_ms(self, features: Mapping[str, float]) -> float:
+        return sum(value * features[name] for name, value in self.terms_ms.items())
+
+
+@dataclass(frozen=True)
+class StartModel:
+    """What is known of starts on a platform.
+
+    Attributes:
+        load: None where nobody measured it there.
+        first: The first inference.
+        basis: What it was learned from, for people.
+    """
+
+    load: StartLaw | None
+    first: StartLaw
+    basis: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StartModel:
+        """Read the output of :meth:`to_json`; raise a KeyError, TypeError or ValueError for another form."""
+        load = None if data["load"] is None else StartLaw.from_json(data["load"], LOAD_TERMS)
+        return cls(load, StartLaw.from_json(data["first"], FIRST_TERMS), str(data["basis"]))
+
+    def start(self, features: Mapping[str, float], found: Prediction) -> Start:
+        """Return the start of a network whose steady latency is predicted."""
+        per_mmac = found.latency_ms / max(features["mmacs"], LEAST_MMACS)
+        given = {**features, "latency": found.latency_ms, "latency_per_mmac": per_mmac}
+        first_ms = self.first.latency_ms(given)
+        # What the steady latency may be off by counts as far as the first one rests on it.
+        at_none = self.first.latency_ms({**given, "latency": 0.0, "latency_per_mmac": 0.0})
+        share = 1 - at_none / first_ms if first_ms > 0 else 0.0
+        whole_ms = found.latency_ms or 1.0
+        low, high = (
+            math.exp(sign * math.hypot(math.log(own), math.log(max(1 + share * (bound_ms / whole_ms - 1), LEAST_FACTOR))))
+            for sign, own, bound_ms in ((-1, self.first.low, found.low_ms), (1, self.first.high, found.high_ms))
+        )
+        start = Start(self.basis, first_ms=first_ms, first_low_ms=first_ms * low, first_high_ms=first_ms * high)
+        if self.load is None:
+            return start
+        load_ms = self.load.latency_ms(given)
+        return replace(start, load_ms=load_ms, load_low_ms=load_ms * self.load.low, load_high_ms=load_ms * self.load.high)
+
+
+@cache
+def _shipped() -> tuple[tuple[Mapping[str, Any], StartModel], ...]:
+    document = parse_json(SHIPPED.read_bytes(), SHIPPED.name, error=BundleError)
+    return tuple((entry["platform"], StartModel.from_json(entry["model"])) for entry in document["models"])
+
+
+def start_model_of(platform: Platform, own: StartModel | None = None) -> StartModel | None:
+    """Return the model of a platform: its bundle's own, else the one shipped for its kind; None where neither is."""
+    unit = Unit.parse(platform.unit)
+    kind = {"runtime": platform.runtime, "unit": unit.kind, "threads": unit.threads, "precision": platform.precision}
+    return own or next((model for described, model in _shipped() if described == kind), None)
+
+
+def with_starts(predictor: PlatformPredictor, workload: Workload, predictions: Sequence[Prediction]) -> list[Prediction]:
+    """Return the predictions with the start of each; without numbers and with a reason where none is known."""
+    platform = predictor.platform
+    model = start_model_of(platform, predictor.start)
+    if model is None:
+        mend = f"; measure them: latcast profile --runtime {platform.runtime}" if platform.device == "local" else ""
+        return [replace(found, start=Start(f"no starts were measured on {platform} or its kind{mend}")) for found in predictions]
+    return [
+        replace(found, start=model.start(features_of(graph, kernels, predictor.rules, platform.precision), found))
+        for graph, kernels, found in zip(workload.graphs, workload.kernels, predictions, strict=True)
+    ]

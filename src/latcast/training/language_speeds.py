@@ -1,0 +1,244 @@
+"""Learning prices of language models: what is held out, how far predictions of it are off, and the intervals that follow."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latcast.datasets.importers.language_model_speeds import attribution
+from latcast.llm.learned_prices import (
+    ALL_KINDS,
+    FAMILIAR,
+    NEW_OPERATORS,
+    NEW_QUANTISATION,
+    PHASES,
+    LearnedPrices,
+    learn,
+    model_of,
+    pair_of,
+    timed,
+)
+from latcast.llm.prices import Phase
+from latcast.llm.speeds import Machine, SpeedMeasurement
+
+FOLDS = 8
+"""Parts that are held out in turn."""
+
+PAIR_COUNTS = (0, 1, 3, 10)
+"""Measured pairs of a new chip for which predictions are judged."""
+
+_SEEDS = 3
+"""Draws of the measured pairs of a new chip."""
+
+_FEWEST = 30
+"""Held-out predictions from which on a kind of platforms has intervals of its own."""
+
+LEVEL = 0.9
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A prediction of what training did not see.
+
+    Attributes:
+        phase, measurement: What was predicted.
+        split: ``lineage``, ``quantisation here``, ``quantisation anywhere`` or ``chip``.
+        fold: Part that was held out with it.
+        kind: Of the platform.
+        situation: See :data:`latcast.llm.learned_prices.FAMILIAR`; of a chip the number of its measured pairs, ``3 pairs``.
+        seconds, predicted: Measured and predicted.
+        trained: Measurements of the same platform that training saw: what a rival may learn from.
+    """
+
+    phase: Phase
+    measurement: SpeedMeasurement
+    split: str
+    fold: int
+    kind: str
+    situation: str
+    seconds: float
+    predicted: float
+    trained: Sequence[SpeedMeasurement] = ()
+
+    @property
+    def error(self) -> float:
+        """Return the logarithm of predicted over measured."""
+        return float(np.log(self.predicted / self.seconds))
+
+
+def lineage_of(name: str) -> str:
+    """Return the lineage of a named model: its architecture, and of Llama's, which many share, the maker and the generation."""
+    architecture = model_of(name, "f16").architecture
+    if architecture != "llama":
+        return architecture
+    generation = re.match(r"llama-(\d)", name)
+    return f"llama-{generation[1]}" if generation else re.split(r"[-.]?\d", name)[0]
+
+
+def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> list[HeldOut]:
+    """Return predictions of all measurements with their lineage, quantisation or chip held out."""
+    return [
+        each
+        for split in (_lineages, _quantisations_here, _quantisations_anywhere, _chips)
+        for each in split(measurements, machines, full)
+    ]
+
+
+def _predictions(
+    prices: LearnedPrices,
+    trained: Sequence[SpeedMeasurement],
+    test: Sequence[SpeedMeasurement],
+    split: str,
+    fold: int,
+    situation: str = "",
+) -> Iterator[HeldOut]:
+    seen: dict[str, list[SpeedMeasurement]] = defaultdict(list)
+    for each in trained:
+        seen[each.platform].append(each)
+    for phase in PHASES:
+        having = [each for each in test if each.has(phase)]
+        for each, known in zip(having, timed(phase, having), strict=True):
+            parts = prices.prices[phase].seconds_by_term(each.platform, [known.quantities])[0]
+            yield HeldOut(
+                phase, each, split, fold, prices.machines[each.platform].kind,
+                situation or prices.situation(phase, each.platform, parts),
+                known.seconds, sum(parts.values()), seen[each.platform],
+            )  # fmt: skip
+
+
+def _folded(names: Collection[str], seed: int) -> list[set[str]]:
+    shuffled = sorted(names)
+    random.Random(seed).shuffle(shuffled)
+    return [set(shuffled[part::FOLDS]) for part in range(FOLDS)]
+
+
+def _split_by(
+    held: Callable[[SpeedMeasurement, set[str]], bool], folds: Sequence[set[str]], name: str
+) -> Callable[[Sequence[SpeedMeasurement], Mapping[str, Machine], LearnedPrices], Iterator[HeldOut]]:
+    def predictions(
+        measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
+    ) -> Iterator[HeldOut]:
+        for number, out in enumerate(folds):
+            train = [each for each in measurements if not held(each, out)]
+            test = [each for each in measurements if held(each, out)]
+            if test and train:
+                yield from _predictions(learn(train, machines, full), train, test, name, number)
+
+    return predictions
+
+
+def _lineages(
+    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
+) -> Iterator[HeldOut]:
+    folds = _folded({lineage_of(each.model) for each in measurements}, 1)
+    return _split_by(lambda each, out: lineage_of(each.model) in out, folds, "lineage")(measurements, machines, full)
+
+
+def _quantisations_here(
+    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
+) -> Iterator[HeldOut]:
+    """Yield predictions of quantisations that other platforms know: of each platform another eighth leaves in a fold."""
+    of_platform: dict[str, set[str]] = defaultdict(set)
+    for each in measurements:
+        of_platform[each.platform].add(each.quantisation)
+    folds: list[set[str]] = [set() for _ in range(FOLDS)]
+    for number, (platform, names) in enumerate(sorted(of_platform.items())):
+        if len(names) > 1:
+            for fold, out in zip(folds, _folded(names, number), strict=True):
+                fold.update(f"{platform} {name}" for name in out)
+    split = _split_by(lambda each, out: f"{each.platform} {each.quantisation}" in out, folds, "quantisation here")
+    return split(measurements, machines, full)
+
+
+def _quantisations_anywhere(
+    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
+) -> Iterator[HeldOut]:
+    names = sorted({each.quantisation for each in measurements if "q" in each.quantisation})
+    split = _split_by(lambda each, out: each.quantisation in out, [{name} for name in names], "quantisation anywhere")
+    return split(measurements, machines, full)
+
+
+def chip_group(machine: Machine) -> str:
+    """Return what is held out together: all platforms of a chip."""
+    return machine.chip or machine.platform.split("/")[0]
+
+
+def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+    for number, out in enumerate(_folded({chip_group(machine) for machine in machines.values()}, 2)):
+        train = [each for each in measurements if chip_group(machines[each.platform]) not in out]
+        others = {name: machine for name, machine in machines.items() if chip_group(machine) not in out}
+        prices = learn(train, others, full)
+        for platform in sorted(set(machines) - set(others)):
+            yield from _chip(prices, machines[platform], [each for each in measurements if each.platform == platform], number)
+
+
+def _chip(prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasurement], fold: int) -> Iterator[HeldOut]:
+    """Yield predictions of one platform of a chip that training did not see, with some of its pairs measured."""
+    pairs = sorted({pair_of(each) for each in mine})
+    for count in PAIR_COUNTS:
+        if count and len(pairs) < count + 3:
+            continue
+        for seed in range(_SEEDS if count else 1):
+            chosen = set(random.Random(100 * seed + count).sample(pairs, count))
+            measured = [
+                each for pair in sorted(chosen) for each in _shortest_and_longest([one for one in mine if pair_of(one) == pair])
+            ]
+            known = prices.adapted(machine, measured)
+            rest = [each for each in mine if pair_of(each) not in chosen]
+            yield from _predictions(known, measured, rest, "chip", fold, f"{count} pairs")
+
+
+def _shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[SpeedMeasurement]:
+    """Return the measurements of a pair that a kit would take: its shortest and its longest prompt."""
+    ordered = sorted(measurements, key=lambda each: each.prompt_tokens or 0)
+    return ordered[:1] + (ordered[-1:] if len(ordered) > 1 else [])
+
+
+def conformal(errors: Sequence[float]) -> float:
+    """Return the half-width that holds 90 % of new errors like these."""
+    count = len(errors)
+    return float(np.quantile(np.abs(errors), min(1.0, LEVEL * (1 + 1 / count))))
+
+
+def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPrices:
+    """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform."""
+    groups: dict[tuple[Phase, str, str], list[float]] = defaultdict(list)
+    for each in judged:
+        for kind in (each.kind, ALL_KINDS):
+            groups[each.phase, each.situation, kind].append(each.error)
+    widths: dict[Phase, dict[str, dict[str, tuple[float, float]]]] = {phase: {} for phase in PHASES}
+    rows = [FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)]
+    for phase in PHASES:
+        everything = [error for (of, _, kind), errors in groups.items() if of == phase and kind == ALL_KINDS for error in errors]
+        for row in rows:
+            pooled = groups.get((phase, row, ALL_KINDS)) or everything
+            found = {ALL_KINDS: pooled}
+            found |= {
+                kind: errors
+                for (of, like, kind), errors in groups.items()
+                if (of, like) == (phase, row) and len(errors) >= _FEWEST
+            }
+            widths[phase][row] = {
+                kind: (round(conformal(errors), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1))
+                for kind, errors in sorted(found.items())
+            }
+    return replace(prices, widths=widths)
+
+
+def learned(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> tuple[LearnedPrices, list[HeldOut]]:
+    """Return prices learned from measurements, with intervals and a card, and the held-out predictions behind these."""
+    full = learn(measurements, machines)
+    judged = held_out(measurements, machines, full)
+    card: dict[str, Any] = {
+        "sources": attribution(measurements),
+        "measurements": len(measurements),
+        "models": len({each.model for each in measurements}),
+        "platforms": len(machines),
+    }
+    return replace(with_widths(full, judged), card=card), judged

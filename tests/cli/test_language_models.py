@@ -1,0 +1,102 @@
+"""Language models on the command line: tables, JSON, and refusals of one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Latcast
+
+
+def test_predict_shows_both_phases_the_first_token_and_the_memory(latcast: Latcast) -> None:
+    found = latcast("predict", "qwen2.5-1.5b:q4_0", "--on", "snapdragon 8 gen 2 cpu")
+
+    head, row = found.out.splitlines()[:2]
+    assert head.split()[:8] == ["model", "platform", "prefill", "tok/s", "decode", "tok/s", "first", "token"]
+    assert row.startswith("qwen2.5-1.5b:q4_0")
+
+
+def test_json_has_both_phases_with_their_intervals_beside_a_network_s_latency(latcast: Latcast) -> None:
+    given = ("--on", "galaxy s23", "--prompt", 256, "--generate", 64, "--json")
+
+    predictions = latcast("predict", "qwen2.5-1.5b:q4_0", "resnet18", *given).json["predictions"]
+
+    networks = [each for each in predictions if "latency_ms" in each]
+    spoken = [each for each in predictions if "decode_tokens_per_s" in each]
+    assert networks
+    for each in spoken:
+        assert each["prefill_low_tokens_per_s"] < each["prefill_tokens_per_s"] < each["prefill_high_tokens_per_s"]
+        # The first token comes after the whole prompt.
+        assert each["first_token_ms"] > 1000 * 256 / each["prefill_tokens_per_s"]
+        assert each["grade"]["word"] in ("good", "fair", "rough")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("qwen2.5-1.5b", "name a quantisation"),
+        ("qwen2.5-1.5b:q9_9", "is not a quantisation"),
+        ("nonesuch-3b:q4_0", "no language model is named so"),
+    ],
+)
+def test_what_is_not_known_is_said_in_one_line(latcast: Latcast, model: str, said: str) -> None:
+    assert said in latcast("predict", model, "--on", "galaxy s23").reason
+
+
+def test_a_context_beyond_the_model_s_is_refused(latcast: Latcast) -> None:
+    assert "expected at most" in latcast("predict", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--prompt", 1_000_000).reason
+
+
+def test_check_fails_with_code_3_where_a_model_is_likelier_too_slow_than_not(latcast: Latcast) -> None:
+    on = ("--on", "galaxy s23 cpu")
+    speed = latcast("predict", "qwen2.5-1.5b:q4_0", *on, "--json").json["predictions"][0]["decode_tokens_per_s"]
+
+    kept = latcast("check", "qwen2.5-1.5b:q4_0", "--min-decode", 0.9 * speed, *on, "--json")
+    missed = latcast("check", "qwen2.5-1.5b:q4_0", "--min-decode", 1.1 * speed, *on, "--json")
+
+    assert (kept.code, missed.code) == (0, 3)
+    assert 0.5 < kept.json["checks"][0]["probability"] < 1
+    assert 0 < missed.json["checks"][0]["probability"] < 0.5
+
+
+def test_choose_picks_the_largest_that_surely_fits(latcast: Latcast) -> None:
+    found = latcast(
+        "choose", "--llm", "--on", "galaxy s23 cpu", "--min-decode", 10, "--max-memory", "3GB", "--all", "--json"
+    ).json
+
+    fitting = [each for each in found["models"] if each["fits"]]
+    assert found["pick"] == fitting[0]["model"]
+    assert all(each["memory_mb"] <= 3000 and each["probability"] >= 0.9 for each in fitting)
+    assert fitting[0]["parameters"] == max(each["parameters"] for each in fitting if each["bits"] >= 4)
+    assert not any(each["fits"] for each in found["models"][len(fitting) :])
+
+
+def test_a_longer_prompt_slows_the_answer_and_the_lengths_of_a_sweep_double(latcast: Latcast) -> None:
+    points = latcast("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23 cpu", "--context", "512..4096", "--json").json["sweeps"]
+
+    assert [each["prompt_tokens"] for each in points] == [512, 1024, 2048, 4096]
+    speeds = [each["decode_tokens_per_s"] for each in points]
+    assert speeds == sorted(speeds, reverse=True)
+
+
+def test_compare_says_how_many_times_as_fast_b_is(latcast: Latcast) -> None:
+    pair = latcast("compare", "qwen2.5-1.5b:q8_0", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23 cpu", "--json").json["pairs"][0]
+
+    assert pair["decode_times"] == pytest.approx(pair["b"]["decode_tokens_per_s"] / pair["a"]["decode_tokens_per_s"])
+    assert pair["decode_times"] > 1  # nearly half of the bytes
+    assert pair["memory_mb"] < 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "a lot"), "is no range of tokens"),
+        (("choose", "--llm", "--on", "galaxy s23", "--max-ttft", "2"), "--max-ttft"),
+        (("choose", "--llm", "--on", "galaxy s23", "--max-memory", "3 apples"), "--max-memory"),
+        (("check", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "--min-decode"),
+    ],
+)
+def test_a_wrong_call_is_a_usage_error(latcast: Latcast, arguments: tuple[str, ...], said: str) -> None:
+    found = latcast(*arguments)
+
+    assert found.code == 2
+    assert said in found.err

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from latcast.errors import ModelError
+from latcast.llm.reading import _entries, _joined, is_language_model, named_models, read_language_model
+from latcast.llm.tensor_types import quantisations
+from latcast.llm.workload import decode_quantities, memory, prefill_quantities
+
+MOST_OFF = 0.02
+
+
+def test_totals_are_the_published_ones() -> None:
+    off = {name: read_language_model(name).parameters / entry["published"] - 1 for name, entry in _entries().items()}
+    assert len(off) >= 120
+    assert {name: share for name, share in off.items() if abs(share) > MOST_OFF} == {}
+    assert not any(read_language_model(name).notes for name in off)
+
+
+def test_no_two_models_share_a_spelling() -> None:
+    found: dict[str, str] = {}
+    for name, entry in _entries().items():
+        for spelling in (name, *entry.get("also", ())):
+            assert found.setdefault(_joined(spelling), name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("qwen2.5-1.5b", "qwen2.5-1.5b"),
+        ("Qwen2.5-1.5B-Instruct", "qwen2.5-1.5b"),
+        ("Qwen/Qwen2.5-Coder-1.5B-Instruct", "qwen2.5-1.5b"),
+        ("llama_v3_2_1b_instruct", "llama-3.2-1b"),
+        ("llama3.2:1b", "llama-3.2-1b"),
+        ("bartowski/Qwen_Qwen3.5-0.8B-GGUF/Q4_K_M", "qwen3.5-0.8b"),
+        ("gemma-3-27b-it-UD-Q4_K_XL", "gemma-3-27b"),
+        ("mistral_7b_instruct_v0_3", "mistral-7b"),
+    ],
+)
+def test_names_may_be_spelled_in_many_ways(text: str, name: str) -> None:
+    assert is_language_model(text)
+    assert read_language_model(text).name == name
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    assert not is_language_model("qwen2.5-1.6b")
+    with pytest.raises(ModelError, match=r"no language model is named so; nearest: .*qwen2\.5-1\.5b"):
+        read_language_model("qwen2.5-1.6b")
+
+
+def test_every_model_and_every_recipe_is_counted() -> None:
+    for number, name in enumerate(named_models()):
+        for quantisation in quantisations()[number % 5 :: 5]:
+            model = read_language_model(name, quantisation)
+            assert memory(model, 512).total > 0
+            assert all(value >= 0 for value in decode_quantities(model, 512).values())
+            assert all(value >= 0 for value in prefill_quantities(model, 512).values())

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from latcast.errors import ModelError
+from latcast.llm.reading import named_models, read_language_model
+from latcast.llm.workload import decode_quantities, kernels, memory, prefill_quantities
+
+
+def test_a_token_reads_its_weights_and_its_cache() -> None:
+    model = read_language_model("llama-3.1-8b:q8_0")
+    found = decode_quantities(model, 1000)
+    assert found["weights", "q8_0"] == pytest.approx((8_030_261_248 - 128_256 * 4096) * 8.5 / 8 / 1e9, rel=1e-3)
+    assert found["cache",] == pytest.approx(2 * 2 * 32 * 8 * 128 * 1000 / 1e9)
+    assert decode_quantities(model, 1000, "q8_0")["cache",] == pytest.approx(found["cache",] * 8.5 / 16)
+    assert found["kernel",] == kernels(model) == pytest.approx(17 * 32, abs=10)
+
+
+def test_a_prompt_multiplies_by_its_weights_and_sees_what_came_before() -> None:
+    model = read_language_model("llama-3.1-8b:q8_0")
+    found = prefill_quantities(model, 512)
+    body = 8_030_261_248 - 2 * 128_256 * 4096
+    assert prefill_quantities(model, 512, runtime="mlx")["multiply", "q8_0"] == pytest.approx(2 * body * 512 / 1e12, rel=1e-3)
+    assert found["multiply", "q8_0"] < prefill_quantities(model, 512, runtime="mlx")["multiply", "q8_0"]  # the last layer's
+    assert found["attention", "128"] == pytest.approx(4 * 4096 * 32 * 512 * 256 / 1e12)
+    assert prefill_quantities(model, 512, cached_tokens=512)["attention", "128"] == pytest.approx(3 * found["attention", "128"])
+    assert ("whole_head",) in prefill_quantities(model, 512, runtime="openvino-genai-2026.1")
+
+
+def test_a_window_bounds_the_cache() -> None:
+    model = read_language_model("gemma-3-1b:q4_0")
+    short, long = decode_quantities(model, 512)["cache",], decode_quantities(model, 4096)["cache",]
+    assert long == pytest.approx(short * (22 + 8 * 4) / 26)
+    assert prefill_quantities(model, 4096)["attention", "256"] < 8 * 8 * prefill_quantities(model, 512)["attention", "256"] / 2
+
+
+def test_a_token_reads_the_experts_it_is_routed_to() -> None:
+    found = decode_quantities(read_language_model("qwen3-30b-a3b:q8_0"), 0)
+    assert found["weights", "q8_0", "experts"] == pytest.approx(48 * 8 * 3 * 2048 * 768 * 8.5 / 8 / 1e9)
+    assert found["expert_layer",] == 48
+
+
+def test_states_and_tables_by_layer_are_counted() -> None:
+    assert decode_quantities(read_language_model("qwen3.5-0.8b:q8_0"), 0)["state",] == pytest.approx(8 * 18 * 2048 * 128 / 1e9)
+    assert decode_quantities(read_language_model("gemma-4-e2b:q8_0"), 0)["embedding_layer",] == 35
+
+
+def test_memory_holds_a_tied_head_twice_in_llama_cpp() -> None:
+    model = read_language_model("llama-3.2-1b:q8_0")
+    head = 128_256 * 2048 * 8.5 / 8
+    assert memory(model, 512).weights - memory(model, 512, runtime="mlx").weights == pytest.approx(head)
+    assert memory(model, 512, mapped=True).weights == memory(model, 512, runtime="mlx").weights
+    assert memory(model, 500) == memory(model, 512)
+    assert memory(model, 1024).cache == 2 * memory(model, 512).cache
+    assert memory(model, 512).compute >= 512 * 128_256 * 4
+
+
+@pytest.mark.parametrize("tokens", [-1, 8193])
+def test_a_context_beyond_the_models_is_refused(tokens: int) -> None:
+    model = read_language_model("gemma-2b:q4_0")
+    with pytest.raises(ModelError, match=f"found .*{tokens} tokens, expected"):
+        decode_quantities(model, tokens)
+    with pytest.raises(ModelError, match="expected"):
+        memory(model, tokens)
+
+
+def test_a_model_without_types_and_an_unknown_cache_are_refused() -> None:
+    model = read_language_model("gemma-2b")
+    with pytest.raises(ModelError, match="name a quantisation, as in 'gemma-2b:q4_k_m'"):
+        decode_quantities(model, 1)
+    with pytest.raises(ModelError, match="'q3' is not a type of cache"):
+        decode_quantities(read_language_model("gemma-2b:q8_0"), 1, "q3")
+    assert replace(model, context_limit=None).context_limit is None
+
+
+def test_a_thousand_pairs_take_less_than_half_a_second() -> None:
+    pairs = [(name, quantisation) for name in named_models() for quantisation in ("q4_0", "q4_k_m", "q8_0", "q6_k", "iq4_xs")]
+    started = time.process_time()
+    for name, quantisation in pairs[:1000]:
+        model = read_language_model(name, quantisation)
+        decode_quantities(model, 128)
+        prefill_quantities(model, 512)
+    assert time.process_time() - started < 1.5  # half a second where nothing else runs
