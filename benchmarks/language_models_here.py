@@ -11,6 +11,7 @@ from benchmarks.judge import Columns, table
 from benchmarks.result_files import keep, kept_parts
 from latcast.llm.forecast import predict_language_model
 from latcast.measure.language_models import measure_language_model
+from latcast.records import signed
 from latcast.training.language_profile import profile_language_models
 
 MODELS = (
@@ -79,7 +80,8 @@ def here_table(documents: dict[str, Any] | None = None) -> str:
     }
     for phase, target in (("prefill", 6.0), ("decode", 5.0)):
         columns |= {
-            f"{phase}: MAPE %": f"{{{phase}[mape]:.1f}}", f"{phase}: worst %": f"{{{phase}[worst]:+.1f}}",
+            f"{phase}: MAPE %": f"{{{phase}[mape]:.1f}}",
+            f"{phase}: worst %": lambda row, phase=phase: signed(row[phase]["worst"]),
             f"{phase}: inside the 90 % interval": f"{{{phase}[inside]}} of {{count}}",
             f"{phase}: target %": lambda row, phase=phase, target=target: (
                 f"{target:g}, {'met' if row[phase]['mape'] <= target else 'missed'}"

@@ -147,8 +147,8 @@ def test_facts_of_gpus_and_npus_name_their_family() -> None:
     mali, hexagon = facts(chips()["kirin970"], "gpu"), facts(chips()["qcs8550"], "npu")
 
     assert mali["gpu=mali-bifrost"] == 1.0
-    assert mali["log2_gpu_cores"] == pytest.approx(math.log2(12))
-    assert {"npu=hexagon", "npu_class=hexagon-v73"} <= set(hexagon)
+    assert mali["log2_gpu_gflops"] == pytest.approx(math.log2(2 * 12 * 12 * 0.746))
+    assert {"npu=hexagon", "memory=LPDDR5X"} <= set(hexagon)
     assert hexagon["log2_tops"] == pytest.approx(math.log2(48))
 
 

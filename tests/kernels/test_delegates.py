@@ -46,6 +46,7 @@ PLATFORMS = {
     "galaxy-s25/qairt-2.42.0/npu+qnn_dlc/int8": "qnn",
     "iphone15/coreml-8.0/npu/fp16": "coreml",
     "iphone15/onnxruntime-1.23/npu+coreml/fp16": "onnxruntime-coreml",
+    "rk3588-board/rknpu2-2.3.2/npu+rknn/int8": "rknn",
 }
 
 

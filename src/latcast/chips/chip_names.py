@@ -255,8 +255,8 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
         For all kinds ``year`` (since 2018, in units of 5 years) and ``log2_bandwidth_gb_s``. For a CPU ``log2_ghz``,
         ``log2_cluster_cores``, ``log2_cores`` (of all clusters), ``log2_simd_bits``, ``log2_fma_bits``, ``out_of_order``, a flag
         for each of neon, fp16, dotprod, i8mm, sve, avx2, avx512, vnni and amx, and ``core=`` with the core's design. For a GPU
-        ``log2_gpu_cores``, ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family; for an NPU ``log2_tops``, ``npu=``
-        with its family and, where known, ``npu_class=``. Names with ``=`` are 1 where they hold, and absent elsewhere.
+        ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family (vendors count cores differently); for an NPU
+        ``log2_tops``, ``npu=`` with its family and ``memory=``. Names with ``=`` are 1 where they hold, and absent elsewhere.
 
     Raises:
         LatcastError: No such kind.
@@ -281,15 +281,14 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
         }
     elif unit_kind == "gpu" and chip.gpu:
         found |= {
-            "log2_gpu_cores": _log2(chip.gpu_cores),
             "log2_gpu_ghz": _log2(None if chip.gpu_mhz is None else chip.gpu_mhz / 1000),
             "log2_gpu_gflops": _log2(chip.gpu_gflops),
             f"gpu={chip.gpu_family}": 1.0,
         }
     elif unit_kind == "npu" and chip.npu:
         found |= {"log2_tops": _log2(chip.npu_tops), f"npu={chip.npu_family}": 1.0}
-        if chip.npu != chip.npu_family:
-            found[f"npu_class={chip.npu}"] = 1.0
+        if chip.memory:
+            found[f"memory={chip.memory}"] = 1.0
     return {name: value for name, value in found.items() if value is not None}
 
 

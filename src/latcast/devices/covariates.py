@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from latcast.chips.chip_names import chip_of, facts, vendor_of
+from latcast.chips.chip_table import Chip, chips
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.errors import DatasetError
 from latcast.graph.ir import Graph
@@ -25,9 +27,15 @@ RULES = "tflite"
 
 USUAL: Mapping[str, float] = {
     "year": 0.0, "log2_bandwidth_gb_s": 5.0, "log2_ghz": 1.2, "log2_cluster_cores": 2.0, "log2_cores": 3.0, "log2_simd_bits": 7.0,
-    "log2_fma_bits": 8.0, "log2_gpu_cores": 3.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
+    "log2_fma_bits": 8.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
 }  # fmt: skip
-"""About the middle of each fact: a fact that is not known counts as the usual one."""
+"""About the middle of each fact: a GPU's or NPU's fact that is not known counts as the usual one."""
+
+CPU_FACTS = ("year", "log2_bandwidth_gb_s", "log2_ghz", "log2_cores", "log2_simd_bits", "log2_fma_bits")
+"""What is filled in where it is not known of a CPU."""
+
+INTERCEPT_RIDGE, FACT_RIDGE, DESIGN_RIDGE = 1e-3, 0.3, 2.0
+"""Chips without an effect that each counts as when facts are filled in."""
 
 
 def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Kernel, ...]:
@@ -57,6 +65,7 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
     found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
     chip = chip_of(device_text or platform.device, chip_text, kind, vendor_of(platform))
     known = facts(chip, kind, platform.unit) if chip is not None else {}
+    known = filled_in(known) if known and kind == "cpu" else known
     for name, value in known.items():
         found[f"{kind} {name}"] = value - USUAL.get(name, 0.0)
     if kind == "cpu":
@@ -65,6 +74,36 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
         found["cpu threads"] = float(threads)
         found["cpu threads stated"] = float(stated)
     return found
+
+
+def filled_in(known: Mapping[str, float]) -> Mapping[str, float]:
+    """Add the facts that are not known of a CPU: what chips with its other facts, and with its core's design, have."""
+    given = tuple(name for name in CPU_FACTS if name in known)
+    found = dict(known)
+    for name in CPU_FACTS:
+        if name not in known:
+            designs, effects = _effects_on(name, given)
+            found[name] = float(_row(known, given, designs) @ effects)
+    return found
+
+
+def _row(known: Mapping[str, float], given: Sequence[str], designs: Sequence[str]) -> np.ndarray:
+    return np.array([1.0, *(known[name] for name in given), *(known.get(name, 0.0) for name in designs)])
+
+
+@cache
+def _effects_on(fact: str, given: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Regress a fact of the table's CPUs on others and on the cores' designs; return the designs, and the effects of all."""
+    listed = [known for known in map(_cpu_facts, chips().values()) if fact in known and all(name in known for name in given)]
+    designs = tuple(sorted({name for known in listed for name in known if name.startswith("core=")}))
+    rows = np.array([_row(known, given, designs) for known in listed])
+    ridge = np.diag([INTERCEPT_RIDGE, *[FACT_RIDGE] * len(given), *[DESIGN_RIDGE] * len(designs)])
+    return designs, np.linalg.solve(rows.T @ rows + ridge, rows.T @ np.array([known[fact] for known in listed]))
+
+
+@cache
+def _cpu_facts(chip: Chip) -> Mapping[str, float]:
+    return facts(chip, "cpu") if chip.cpu else {}
 
 
 def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:

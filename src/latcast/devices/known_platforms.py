@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latcast.chips.chip_names import named_in, silicon
+from latcast.chips.chip_names import chip_of, named_in, silicon
 from latcast.datasets.importers import IMPORTERS
 from latcast.devices.covariates import RULES, USUAL, covariates_of, kind_of, lineage_or_none
 from latcast.devices.device_model import KINDS, KnownPlatform
@@ -128,19 +128,13 @@ LEAST_FLOPS, PEAKS = 5e8, 4.0
 """FLOPs of a network whose throughput is compared with the chip's peak in fp32; more times that than any precision reaches."""
 
 
-MOST_FLOPS_A_CLOCK = 512
-"""FLOPs a clock of one core of a phone's GPU in fp32, where the chip's peak is not known."""
-
-
 def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) -> bool:
     """Return whether a GPU would be several times as fast as its peak, as with drivers that return early."""
-    known = {name: platform.covariates.get(f"gpu {name}") for name in ("log2_gpu_gflops", "log2_gpu_cores", "log2_gpu_ghz")}
-    stated, cores, ghz = ((None if value is None else 2 ** (value + USUAL[name])) for name, value in known.items())
-    peak = stated if stated is not None else cores * ghz * MOST_FLOPS_A_CLOCK if cores and ghz else None
-    if platform.kind != "gpu" or peak is None:
+    log2_peak = platform.covariates.get("gpu log2_gpu_gflops")
+    if log2_peak is None:
         return False
     gflops = flops / np.exp(log_ms) * 1e-6
-    return bool((gflops[flops > LEAST_FLOPS] > PEAKS * peak).any())
+    return bool((gflops[flops > LEAST_FLOPS] > PEAKS * 2 ** (log2_peak + USUAL["log2_gpu_gflops"])).any())
 
 
 def _described(source: str, item: Measurement) -> KnownPlatform:
@@ -171,6 +165,13 @@ def _why_left_out(source: str, item: Measurement) -> str:
     kind = item.environment.get("unit_kind")
     if sum(counts.values()) and kind in counts and counts[kind] < LEAST_SHARE_ON_UNIT * sum(counts.values()):
         return "more than a tenth of its layers ran on another unit"
+    platform = Platform.parse(item.platform)
+    if kind == "gpu" or platform.unit.startswith("gpu"):
+        if platform.runtime == "ncnn" and platform.precision == "int8":
+            return "ncnn runs quantised networks on the CPU"
+        chip = chip_of(*named_in(platform.device, item.environment), "gpu")
+        if chip is not None and not chip.has("gpu"):
+            return "its chip has no GPU, so that another unit ran it"
     if not can_build(item.reference):
         return "its network has no graph"
     return ""

@@ -29,6 +29,11 @@ MEASURED_ONLY: Mapping[str, NamedNetworks] = MappingProxyType(
             "netspresso": f"it is a model of NetsPresso {_NO_FAMILY} export it to ONNX to predict it",
             "ti": f"it is a model of TI's model zoo {_NO_FAMILY} give its file to predict it",
             "hailo": f"it is a model of Hailo's model zoo {_NO_FAMILY} give its ONNX file to predict it",
+            "renesas_drpai": f"it is a model of Renesas's list {_NO_FAMILY} export it to ONNX to predict it",
+            "mlperf_mobile": f"it is a network of MLPerf Mobile {_NO_FAMILY} give its file to predict it",
+            "opencv_zoo": f"it is a model of OpenCV's zoo {_NO_FAMILY} give its ONNX file to predict it",
+            "mmdeploy": f"it is a model of OpenMMLab {_NO_FAMILY} export it to ONNX to predict it",
+            "xnnpack": f"it is a network of XNNPACK's benchmark {_NO_FAMILY} give its file to predict it",
             "rknn": f"it is a model of Rockchip's model zoo {_NO_FAMILY} give its ONNX file to predict it",
         }.items()
     }

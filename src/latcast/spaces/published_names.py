@@ -29,8 +29,63 @@ TENSORFLOW: Mapping[str, str] = {
 """Published name, without width 1.0 and input, to a member. ResNet-50 v1.5 has its stride in the 3x3 convolution, as the member
 has it; TensorFlow-Slim's v1 has it in the last block of a stage, and no family does."""
 
+_RENESAS: Mapping[str, str] = {
+    **{f"ConvNeXt {size}": f"timm/convnext_{size.replace(' ', '_')}" for size in ("atto", "femto", "femto ols")},
+    "CSP-Darknet": "timm/cspdarknet53", "CSP-ResNet": "timm/cspresnet50", "CSP-ResNeXt": "timm/cspresnext50",
+    "Darknet-53": "timm/darknet53", "Darknet-aa53": "timm/darknetaa53", "DenseNet Blur 121d": "timm/densenetblur121d",
+    **{f"DenseNet{layers}": f"densenet{layers}" for layers in (121, 161, 169, 201)},
+    "DLA(Dense Layer Aggregation)102x": "timm/dla102x", "DLA46x_c": "timm/dla46x_c", "DLA60x_c": "timm/dla60x_c",
+    "DPN(Dual Path Network)107": "timm/dpn107", "DPN68": "timm/dpn68",
+    **{f"ECA-ResNet{size}": f"timm/ecaresnet{size}" for size in ("101d", "26t", "50d", "50t", "light")},
+    "EfficientNet Edge Medium": "timm/efficientnet_em", "EfficientNet Edge Small": "timm/efficientnet_es",
+    "pruned EfficientNet Edge Small": "timm/efficientnet_es_pruned", "EfficientNet Lite0": "efficientnet_lite0",
+    "FBNet-C": "timm/fbnetc_100", **{f"FBNetV3-{size.upper()}": f"timm/fbnetv3_{size}" for size in "bdg"},
+    "Global Context Resnet50t (gcresnet50t)": "timm/gcresnet50t", "GhostNet-1.0x": "timm/ghostnet_100",
+    **{f"HardcoreNAS_{size.upper()}": f"timm/hardcorenas_{size}" for size in "abcdef"},
+    **{f"HRNet w{width}": f"timm/hrnet_w{width}" for width in (18, 30, 32, 40, 44)},
+    "HRNet w18small": "timm/hrnet_w18_small", "HRNet w18small V2": "timm/hrnet_w18_small_v2",
+    **{f"PP-LCNet-{width}x": f"timm/lcnet_{code}" for width, code in (("0.5", "050"), ("0.75", "075"), ("1", "100"))},
+    **{f"(Legacy) SE-ResNet-{layers}": f"timm/legacy_seresnet{layers}" for layers in (18, 34, 50, 152)},
+    "MnasNet-Small depth multiplier 1.0": "timm/mnasnet_small", "MobileNet V3 (RW variant)": "timm/mobilenetv3_rw",
+    **{f"MobileNet V3 Small {width}": f"timm/mobilenetv3_small_{code}" for width, code in (("0.5", "050"), ("0.75", "075"))},
+    **{
+        f"RegNet{line} {size}": f"timm/regnet{line.lower()}_{code}"
+        for line, sizes in (
+            ("X", {"200MF": "002", "400MF": "004", "600MF": "006", "800MF": "008", "1.6GF": "016", "3.2GF": "032", "6.4GF": "064",
+                   "16GF": "160"}),
+            ("Y", {"200MF": "002", "400MF": "004", "600MF": "006", "4.0GF": "040", "8.0GF": "080", "32GF": "320"}),
+        )
+        for size, code in sizes.items()
+    },
+    **{f"RepVGG-{size.upper()}": f"timm/repvgg_{size}" for size in ("a2", "b0", "b1", "b1g4", "b2", "b2g4", "b3", "b3g4")},
+    **{
+        f"Res2Net-{layers} {width}w×{scales}s": f"timm/res2net{layers}_{width}w_{scales}s"
+        for layers, width, scales in ((101, 26, 4), (50, 14, 8), (50, 26, 4), (50, 26, 6), (50, 48, 2))
+    },
+    "Res2Next-50": "timm/res2next50", **{f"ResNeSt-{layers}": f"timm/resnest{layers}d" for layers in (14, 26, 50)},
+    **{f"ResNeSt-{layers}": f"timm/resnest{layers}e" for layers in (101, 200, 269)},
+    "ResNeSt-50 1s4×24d": "timm/resnest50d_1s4x24d", "ResNeSt-50 4s2×40d": "timm/resnest50d_4s2x40d",
+    "ResNeXt-101(64x4d)": "timm/resnext101_64x4d", "ResNeXt-50d(32x4d)": "timm/resnext50d_32x4d",
+    "ResNeXt-101(32x8d)": "resnext101_32x8d", "ResNeXt-50(32x4d)": "resnext50_32x4d",
+    **{f"ResNet-{layers}": f"resnet{layers}" for layers in (18, 34, 50, 101, 152)}, "ResNet-26": "timm/resnet26",
+    **{f"ResNet-{layers}-D": f"timm/resnet{layers}d" for layers in (18, 26, 34, 50, 101, 152, 200)},
+    **{f"ResNet-{layers}-T": f"timm/resnet{layers}t" for layers in (10, 14, 26)},
+    "ResNet-50 blur anti-aliasing": "timm/resnetblur50", **{f"ResNet-RS-{n}": f"timm/resnetrs{n}" for n in (50, 101, 152, 200)},
+    "ResNet18 (PyTorch)": "resnet18", "ResNet34 (PyTorch)": "resnet34", "ResNet101 (PyTorch)": "resnet101",
+    "ResNeXt-50-32x4d (PyTorch)": "resnext50_32x4d", "MobileNetV2 (PyTorch)": "mobilenet_v2",
+    "SqueezeNet1_1 (PyTorch)": "squeezenet1_1", "DenseNet-121 (PyTorch)": "densenet121",
+    "DenseNet-161 (PyTorch)": "densenet161", "GoogleNet (PyTorch)": "googlenet", "MnasNet0_5 (PyTorch)": "mnasnet0_5",
+}  # fmt: skip
+"""Renesas's names of timm's networks, and of torchvision's ("(PyTorch)"), to members."""
+
 MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
+        "renesas_drpai": _RENESAS,
+        "xnnpack": {
+            f"{precision} MobileNet {name}": f"mobilenet_{member}"
+            for precision in ("FP32", "INT8")
+            for name, member in (("v1 1.0X", "v1"), ("v2 1.0X", "v2"), ("v3 Large", "v3_large"), ("v3 Small", "v3_small"))
+        },
         "mlperf": TENSORFLOW,
         "ti": {
             **TENSORFLOW, "inception_v3": "timm/inception_v3", "mobilenet_edgetpu_1.0_224": "timm/mobilenet_edgetpu_100",

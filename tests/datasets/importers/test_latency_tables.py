@@ -11,13 +11,22 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers import IMPORTERS, Imported
-from latcast.datasets.importers.latency_tables import PLATFORM, UNIT_KINDS, Cells, LatencyTables, published_platform
+from latcast.datasets.importers.latency_tables import (
+    PLATFORM,
+    UNIT_KINDS,
+    Cells,
+    LatencyTables,
+    in_own_columns,
+    published_platform,
+)
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.records import Measurement, Platform
 from latcast.spaces.measured_only import can_build
 
-SETS = [name for name in IMPORTERS.names() if isinstance(IMPORTERS.get(name), LatencyTables)]
+SETS = [
+    name for name in IMPORTERS.names() if isinstance(IMPORTERS.get(name), LatencyTables) and not IMPORTERS.get(name).rewritten
+]
 
 ROW: Mapping[str, str] = {
     "network": "mobilenet_v1_0.5_160", "weights_or_input": "160", "device": "Raspberry Pi 4 (1.5 GHz)", "chip": "BCM2711",
@@ -281,3 +290,21 @@ def test_published_platforms_have_ids_that_read_back_and_are_theirs_alone(publis
                 assert columns_of(Platform.parse(platform.id)) == {column: cells[column] for column in PLATFORM[2:]}
                 assert cells["core_or_unit"].partition("-")[0] in UNIT_KINDS
     assert len(ids) == 565
+
+
+def test_a_row_in_its_origins_words_becomes_a_record_of_the_same_schema() -> None:
+    row = {
+        "source": "s", "device": "RZ/V2M EVK", "chip": "RZ/V2M", "unit": "npu", "runtime": "drp-ai-tvm v2.4.0",
+        "precision": "fp16", "threads": "", "batch": "",
+        "network": "ResNet18", "input": "224, 224", "latency_ms": "16.0", "statistic": "",
+        "path": "owner/repository@a557552:docs/list.md", "licence": "Apache-2.0",
+        "note": "Classification; from PyTorch, torchvision",
+    }  # fmt: skip
+
+    found = in_own_columns(row)
+
+    assert published_platform(found).id == "rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16"
+    assert (found["network"], found["weights_or_input"], found["source_commit"]) == ("ResNet18 (PyTorch)", "224x224", "a557552")
+    assert published_platform(in_own_columns(row | {"runtime": "tvm v2.4.0 / v2.5.0", "unit": "cpu4"})).id == (
+        "rz-v2m-evk/tvm-unstated/cpu4/fp16"
+    )

@@ -132,11 +132,14 @@ IMPORTERS: Registry[DatasetImporter] = Registry(
         "fbnet": "latcast.datasets.importers.nas_tables:FBNET_IMPORTER",
         **{
             name: f"latcast.datasets.importers.latency_tables:{name.upper()}"
-            for name in ("mlperf", "timm", "paddle", "netspresso", "ti", "aihub", "hailo", "rknn")
+            for name in (
+                "mlperf", "timm", "paddle", "netspresso", "ti", "aihub", "hailo", "rknn", "renesas_drpai", "mlperf_mobile",
+                "opencv_zoo", "mmdeploy", "xnnpack",
+            )
         },
     },
     group="latcast.datasets",
-)
+)  # fmt: skip
 
 
 class Refusals:

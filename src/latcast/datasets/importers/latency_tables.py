@@ -32,6 +32,12 @@ COLUMNS = (
     "network", "weights_or_input", *PLATFORM, "latency_ms", "statistic", "repeats_of", "source_file", "source_commit",
 )  # fmt: skip
 
+PLAIN_COLUMNS = (
+    "source", "device", "chip", "unit", "runtime", "precision", "threads", "batch", "network", "input", "latency_ms", "statistic",
+    "path", "licence", "note",
+)  # fmt: skip
+"""Columns of tables that state what their origin does, in its words."""
+
 UNIT_KINDS: Mapping[str, str] = {"cpu": "cpu", "gpu": "gpu", "npu": "npu", "dsp": "npu"}
 """First word of a unit to its kind."""
 
@@ -106,6 +112,7 @@ class LatencyTables:
         streams: Returns whether a row is the interval of a pipeline instead of a latency.
         needed: Columns that ``streams`` reads, besides those of the schema.
         operations: Column with the operations of a network, and the FLOPs of its unit.
+        rewritten: Turns a row of :data:`PLAIN_COLUMNS` into one of :data:`COLUMNS`; None where the tables have these.
     """
 
     name: str
@@ -117,6 +124,7 @@ class LatencyTables:
     streams: Callable[[Cells], bool] | None = None
     needed: tuple[str, ...] = ()
     operations: tuple[str, float] | None = None
+    rewritten: Callable[[Cells], Cells] | None = None
 
     @property
     def title(self) -> str:
@@ -126,7 +134,7 @@ class LatencyTables:
     @property
     def files(self) -> tuple[str, ...]:
         """All files of the dataset."""
-        return (*self.latencies, PLATFORMS, *((ACCURACY,) if self.accuracy else ()))
+        return (*self.latencies, *(() if self.rewritten else (PLATFORMS,)), *((ACCURACY,) if self.accuracy else ()))
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
         """Read a folder; see :class:`latcast.datasets.importers.DatasetImporter`."""
@@ -136,13 +144,14 @@ class LatencyTables:
         refusals = Refusals(strict=strict)
         files: dict[str, FileSummary] = {}
         reading = _Reading(self)
-        if PLATFORMS not in absent:
+        if PLATFORMS in self.files and PLATFORMS not in absent:
             files[PLATFORMS] = reading.read_platforms(Table(folder / PLATFORMS, PLATFORM[:-1], refusals))
         if self.accuracy and ACCURACY not in absent:
             files[ACCURACY] = reading.read_accuracy(Table(folder / ACCURACY, ("network", "weights", "input", "top1"), refusals))
         for name in self.latencies:
             if name not in absent:
-                files[name] = reading.read_latencies(Table(folder / name, COLUMNS, refusals))
+                columns = PLAIN_COLUMNS if self.rewritten else COLUMNS
+                files[name] = reading.read_latencies(Table(folder / name, columns, refusals))
         notes = (*self.caveats, *reading.notes(known_platforms=PLATFORMS not in absent))
         return Imported(tuple(reading.found), files, absent, tuple(refusals.found), notes)
 
@@ -210,6 +219,8 @@ class _Reading:
         before = len(self.found)
 
         def read(row: Row, cells: Cells) -> None:
+            if self.dataset.rewritten is not None:
+                cells = self.dataset.rewritten(cells)
             key = tuple(cells[name] for name in self.columns)
             if self.repeat_percent and key not in self.repeat_percent:
                 raise Malformed(f"the platform '{' '.join(key):.200}' is not in {PLATFORMS}")
@@ -299,6 +310,38 @@ def _read_rows(table: Table, columns: Collection[str], read: Callable[[Row, Cell
     return FileSummary(len(table), 0, 0)
 
 
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_ALL_CORES = re.compile(r"cpu \((all cores|as many threads as big cores)\)")
+
+
+def in_own_columns(cells: Cells) -> Cells:
+    """Return a row of :data:`PLAIN_COLUMNS` under the names of :data:`COLUMNS`, its runtime as ``name-version``.
+
+    A runtime of which several versions were used, or none is stated, is ``unstated``; networks of one name keep their origin
+    ("from ONNX") as part of the name, but those of timm.
+    """
+    runtime = cells["runtime"].lower().replace(" (cpu only)", "")
+    versions = set(_VERSION.findall(runtime))
+    name = re.split(r" v?\d|[ (/]", runtime)[0]
+    unit = _ALL_CORES.sub(lambda found: "cpu" if found[1] == "all cores" else "cpu-big", cells["unit"])
+    cores = re.fullmatch(r"cpu(\d+)", unit)
+    origin = re.search(r"from ([^,;]+)", cells["note"])
+    made_by = origin[1].strip() if origin else ""
+    suffix = "" if made_by in ("", "pytorch-image-models") else f" ({made_by})"
+    sides = re.findall(r"\d+", cells["input"])
+    precision = cells["precision"].partition(" ")[0]
+    return {
+        **cells, "network": cells["network"] + suffix, "weights_or_input": "x".join(sides), "threads": cores[1] if cores else "",
+        "core_or_unit": "cpu" if cores else unit, "runtime": f"{name}-{versions.pop() if len(versions) == 1 else UNSTATED}",
+        "backend": "", "precision": precision, "batch": cells["batch"] or "1", "repeats_of": "", "source_file": cells["path"],
+        "source_commit": cells["path"].partition("@")[2].partition(":")[0],
+    }  # fmt: skip
+
+
+def _plain(name: str, source: str, licence: str, *caveats: str) -> LatencyTables:
+    return LatencyTables(name, source, licence, caveats=caveats, rewritten=in_own_columns)
+
+
 MLPERF = LatencyTables(
     "mlperf",
     "mlcommons/inference_results_v0.5 f5acb8b, v1.0 f7759ba, v2.1 91f7859, v3.0 1948f9b",
@@ -356,3 +399,13 @@ RKNN = LatencyTables(
     "Apache-2.0",
     caveats=("at the highest clock of the NPU; RK3588 and RK3576 on one of their cores",),
 )
+RENESAS_DRPAI = _plain(
+    "renesas_drpai", "renesas-rz/rzv_drp-ai_tvm a557552", "Apache-2.0",
+    "latencies are whole milliseconds; those of the NPU include what TVM leaves to the CPU",
+)  # fmt: skip
+MLPERF_MOBILE = _plain(
+    "mlperf_mobile", "mlcommons/mobile_results_v2.1 to v5.0", "Apache-2.0", "the precision depends on the task"
+)  # fmt: skip
+OPENCV_ZOO = _plain("opencv_zoo", "opencv/opencv_zoo 966be4c", "Apache-2.0", "preprocessing may be included")
+MMDEPLOY = _plain("mmdeploy", "open-mmlab/mmdeploy 3f8604b", "Apache-2.0")
+XNNPACK = _plain("xnnpack", "google/XNNPACK 75db3c0", "BSD-3-Clause", "latencies are whole milliseconds")
