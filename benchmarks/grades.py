@@ -58,12 +58,13 @@ def grades(
     store: Annotated[
         Path | None, typer.Option(help="That `latcast data import usc DIR --store` wrote; no phones where left out.")
     ] = None,
-    every: Annotated[int, typer.Option(help="One CPU platform of the phones in so many, and one GPU in a third.", min=1)] = 18,
+    every: Annotated[int, typer.Option(help="One CPU platform of the phones in so many, and one GPU in a third.", min=1)] = 17,
     seed: Seed = 0,
 ) -> None:
-    """Judge the errors that grades state, on networks held out."""
-    keep_rows("pool", [*pool_trials(data, seed)], seed)
-    if store is not None:
+    """Judge the errors that grades state, on networks held out of the pool, or of the phones whose store is given."""
+    if store is None:
+        keep_rows("pool", [*pool_trials(data, seed)], seed)
+    else:
         keep_rows("phones", [*phone_trials(store, every)], seed)
     print(grades_table())
     for text in missed(kept_rows()):

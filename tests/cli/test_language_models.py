@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Latcast
+from tests.llm.gguf_files import real_header
 
 
 def test_predict_shows_both_phases_the_first_token_and_the_memory(latcast: Latcast) -> None:
@@ -84,6 +87,57 @@ def test_compare_says_how_many_times_as_fast_b_is(latcast: Latcast) -> None:
     assert pair["decode_times"] == pytest.approx(pair["b"]["decode_tokens_per_s"] / pair["a"]["decode_tokens_per_s"])
     assert pair["decode_times"] > 1  # nearly half of the bytes
     assert pair["memory_mb"] < 0
+
+
+def test_explain_divides_both_phases_into_parts_with_the_output_head_apart(latcast: Latcast) -> None:
+    found = latcast("explain", "qwen2.5-1.5b:q4_k_m", "--on", "galaxy s23 cpu", "--json").json["explanations"][0]
+
+    for phase, tokens in (("prefill", 512), ("decode", 1)):
+        costs = found["costs"][phase]
+        assert sum(cost["ms"] for cost in costs) == pytest.approx(1e3 * tokens / found[f"{phase}_tokens_per_s"])
+        assert sum(found["limits"][phase].values()) == pytest.approx(sum(cost["ms"] for cost in costs))
+        assert any("output head" in cost["text"] for cost in costs)
+    by_text = {cost["text"]: cost["ms"] for cost in found["costs"]["decode"]}
+    # A tied head of 151,936 x 1,536 weights is more than the rest of the weights of its type, of half of two matrices a layer.
+    assert by_text["output head, of type q6_k"] > by_text["reading weights of type q6_k"]
+    assert next(iter(found["limits"]["prefill"])) == "arithmetic"
+
+
+def test_explain_predicts_a_file_in_other_quantisations_as_it_does_the_named_model(latcast: Latcast, tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(real_header("gemma-3-1b"))
+
+    given = ("--on", "galaxy s23 cpu", "--json")
+    of_file, of_name = (
+        latcast("explain", model, *given).json["explanations"][0]["alternatives"] for model in (file, "gemma-3-1b:q4_1")
+    )
+
+    assert [each["model"] for each in of_file] == ["q8_0", "q6_k", "q4_k_m", "q4_0"]
+    named = {each["model"]: each for each in of_name}
+    for each in of_file:
+        assert each["decode_tokens_per_s"] == pytest.approx(named[each["model"]]["decode_tokens_per_s"], rel=0.01)
+
+
+def test_a_report_of_a_language_model_is_refused_and_names_explain(latcast: Latcast) -> None:
+    assert "latcast explain" in latcast("report", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23").reason
+
+
+def test_models_lists_language_models_with_their_published_sizes(latcast: Latcast) -> None:
+    found = latcast("models", "--llm", "qwen2.5-1.5b", "--json").json
+
+    assert [each["name"] for each in found] == ["qwen2.5-1.5b"]
+    assert found[0]["parameters"] == pytest.approx(found[0]["published"], rel=0.02)
+    assert found[0]["source"] == "Qwen/Qwen2.5-1.5B"
+    assert latcast("models", "qwen2.5-1.5b", "--json").json == found
+
+
+def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latcast) -> None:
+    found = latcast("platforms", "--llm", "galaxy s23 npu", "--json").json
+
+    assert [each["id"].split("/")[2] for each in found] == ["npu+hexagon"]
+    assert found[0]["pairs"] > 0
+    assert 0 < found[0]["decode_mape"] < 100
+    assert "no platform of language models" in latcast("platforms", "--llm", "nonesuch").reason
 
 
 @pytest.mark.parametrize(

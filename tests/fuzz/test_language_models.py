@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from latcast.llm.reading import _entries, read_language_model
+from latcast.llm.reading import named_models, read_language_model
 from latcast.llm.tensor_types import quantisations
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 from tests.fuzz.mutations import INTERESTING_NUMBERS, case_count, chance_of, mutated, mutated_value, try_cases
@@ -68,7 +68,7 @@ def test_configurations(tmp_path: Path) -> None:
     chance = chance_of("configurations")
     seeds = [
         {key: value for key, value in entry.items() if key not in ("published", "source", "also")}
-        for entry in _entries().values()
+        for entry in named_models().values()
     ]
 
     def cases() -> Iterator[bytes]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from latcast.errors import ModelError
-from latcast.llm.reading import _entries, _joined, is_language_model, named_models, read_language_model
+from latcast.llm.reading import _joined, is_language_model, named_models, read_language_model
 from latcast.llm.tensor_types import quantisations
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 
@@ -11,7 +11,7 @@ MOST_OFF = 0.02
 
 
 def test_totals_are_the_published_ones() -> None:
-    off = {name: read_language_model(name).parameters / entry["published"] - 1 for name, entry in _entries().items()}
+    off = {name: read_language_model(name).parameters / entry["published"] - 1 for name, entry in named_models().items()}
     assert len(off) >= 120
     assert {name: share for name, share in off.items() if abs(share) > MOST_OFF} == {}
     assert not any(read_language_model(name).notes for name in off)
@@ -19,7 +19,7 @@ def test_totals_are_the_published_ones() -> None:
 
 def test_no_two_models_share_a_spelling() -> None:
     found: dict[str, str] = {}
-    for name, entry in _entries().items():
+    for name, entry in named_models().items():
         for spelling in (name, *entry.get("also", ())):
             assert found.setdefault(_joined(spelling), name) == name
 

@@ -153,6 +153,17 @@ def test_the_best_known_of_each_unit_learned_from_many_networks_and_errs_least()
     assert best_known(Named("a", (), names, ()), few) == (names[0], names[4])
 
 
+def test_of_runtimes_that_are_known_well_the_most_usual_one_is_taken() -> None:
+    names = ("a/tflite-1/gpu/fp16", "a/x-1/gpu/fp16")
+
+    def taken(of_tflite: float) -> tuple[str, ...]:
+        cards = {name: {"networks": 90, "mape": mape} for name, mape in zip(names, (of_tflite, 4.0), strict=True)}
+        return best_known(Named("a", (), names, ()), cards)
+
+    assert taken(6.0) == (names[0],)
+    assert taken(30.0) == (names[1],)
+
+
 def test_the_cards_of_shipped_and_pooled_platforms_are_read_alone() -> None:
     names = ("pixel4/tflite-2.10/gpu/fp16", "jetson-nano/tensorrt-jetpack4.6/gpu/fp16")
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from latcast.cli import device_fusion, options
+from latcast.cli import device_fusion, device_language, options
 from latcast.cli.device_adapt import adapt
 from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
 from latcast.cli.device_reach import prepare
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, print_json, print_table, warn
+from latcast.records import UNSTATED
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import NewDevice
@@ -51,15 +52,26 @@ def add(
     ],
     unit: Annotated[str, Option("--unit", "-u", help="What computes: cpu4, 2large, gpu, npu.")],
     runtime: Annotated[str, Option("--runtime", "-r", help="What ran them, with its version where known: tflite-2.16.")],
-    precision: Annotated[str, Option("--precision", "-p", help="fp32, fp16, int8...", callback=options.one_of(_precisions))],
-    output: Annotated[Path, Option("--output", "-o", help="Bundle to write: a folder, or a .zip.")],
+    precision: Annotated[
+        str,
+        Option("--precision", "-p", help="fp32, fp16, int8...; not of language models.", callback=options.one_of(_precisions)),
+    ] = UNSTATED,
+    output: Annotated[
+        Path | None,
+        Option(
+            "--output",
+            "-o",
+            help="Bundle to write: a folder, or a .zip. [of language models: a .json; default: known by its name]",
+        ),
+    ] = None,
     measured: Annotated[
         list[str] | None,
         Option(
             "--measured",
             "-m",
             help="What was measured there: CSV with the header model,latency_ms (files or names), JSON Lines, a store, tools' "
-            "output, a kit's folder; several add up. [default: nothing, only what is known of its chip]",
+            "output, a kit's folder; several add up. Of language models: llama-bench's output, records of PocketPal or "
+            "edge-llm-bench. [default: nothing, only what is known of its chip]",
         ),
     ] = None,
     chip: Annotated[str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.")] = "",
@@ -74,7 +86,18 @@ def add(
     Examples:
       latcast device add pi5 --unit cpu4 --runtime tflite --precision fp32 --measured few.csv -o pi5.zip
       latcast device add s24 -u npu -r qnn -p int8 --chip 'snapdragon 8 gen 3' -o s24.zip
+      latcast device add myphone -u cpu6 -r llama.cpp --chip 'snapdragon 8 gen 3' --measured llama-bench.json
     """
+    from latcast.datasets.importers.measured_speeds import holds_speeds
+
+    files = [Path(text) for text in measured or () if Path(text).is_file()]
+    if files and len(files) == len(measured or ()) and all(map(holds_speeds, files)):
+        device_language.add(name, unit, runtime, chip, files, output, as_json=as_json)
+        return
+    if output is None:
+        raise typer.BadParameter("expected the bundle to write", param_hint="--output")
+    if precision == UNSTATED:
+        raise typer.BadParameter("expected fp32, fp16, int8...", param_hint="--precision")
     from latcast.devices.added_device import add_device
     from latcast.devices.device_model_file import load_device_model
     from latcast.devices.measured_files import read_measured

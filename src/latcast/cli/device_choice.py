@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from latcast.cli import options
+from latcast.cli import device_language, options
 from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
 from latcast.records import signed
 
@@ -65,6 +65,9 @@ Count = Annotated[int, Option("--count", "-n", help="How many networks.", min=1)
 MaxMb = Annotated[float | None, Option("--max-mb", help="Only networks of at most so many MB in fp32.", min=0.1)]
 
 
+Llm = Annotated[bool, Option("--llm", help="Of language models: pairs of a model and a quantisation.")]
+
+
 Method = Annotated[
     str,
     Option(
@@ -91,6 +94,7 @@ def suggest(
     unit: Annotated[str, Option("--unit", "-u", help="Of a device of which nothing is known: cpu, gpu or npu.")] = "cpu",
     max_mb: MaxMb = None,
     seed: options.Seed = 0,
+    llm: Llm = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Suggest which networks to measure next: those that would narrow the intervals most.
@@ -101,6 +105,9 @@ def suggest(
       latcast device suggest -n 5 --unit gpu
       latcast device suggest --method mutual_information --data phones.jsonl.gz --known '*/tflite-*/*/fp32'
     """
+    if llm:
+        device_language.suggest(device, count, as_json=as_json)
+        return
     if method != INFORMATION or data:
         _suggest_from_data(data, count, INFORMATION if method == INFORMATION else method, known, max_mb, seed, as_json=as_json)
         return
@@ -178,6 +185,7 @@ def kit(
     ] = "fp32",
     formats: Annotated[str, Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
     max_mb: MaxMb = None,
+    llm: Llm = False,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
@@ -188,6 +196,9 @@ def kit(
       latcast device kit -o kit.zip --formats tflite
       latcast device kit resnet18 mobilenet_v2 -o kit --precision int8
     """
+    if llm:
+        device_language.kit(output)
+        return
     from latcast.devices.signature_kit import FORMATS, write_kit
 
     references, chosen = _kit_networks(networks, data, count, method, known, seed, max_mb)

@@ -35,6 +35,9 @@ def explain(
     verbose: options.Verbose = False,
     strict: options.Strict = False,
     trust: options.Trust = False,
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
+    quant: options.Quantisation = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Where the time of a model goes, what limits its kernels, and which changes would make it faster.
@@ -47,7 +50,13 @@ def explain(
       latcast explain mobilenet_v3_large --on pixel4/tflite-2.10/gpu/fp16
       latcast explain model.onnx --on local/onnxruntime --top 20
       latcast explain timm/efficientnet_b0 --on 'pixel4/*/gpu/*' --json
+      latcast explain qwen2.5-1.5b:q4_k_m --on "galaxy s23 cpu"
     """
+    if options.split_models([model])[1]:
+        from latcast.cli import language_models
+
+        language_models.explain(model, on, (prompt, generate), quant, as_json=as_json)
+        return
     from latcast.drawing import check_drawable
     from latcast.errors import LatcastError
     from latcast.report.explain import explain as explained

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import typer
 from latcast.cli import options
 from latcast.cli.output import CHECK_FAILED, StageProgress, for_each, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
+from latcast.registry import matched, matching
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction
@@ -231,6 +233,93 @@ def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) 
         rows.append(tuple(row))
     heads = [head for phase in ("decode", "prefill") for head in (f"A {phase} tok/s", f"B {phase} tok/s", "B times A")]
     print_table("", ("platform", *heads), rows)
+
+
+def print_models(pattern: str, *, as_json: bool) -> None:
+    """Print the language models that can be named, with their published sizes."""
+    from latcast.llm.reading import named_models, read_language_model
+
+    facts = named_models()
+    found = [
+        (name, read_language_model(name)) for name in matched(pattern.lower(), facts, "language model", "latcast models --llm")
+    ]
+    if as_json:
+        print_json([
+            {"name": name, "parameters": model.parameters, "published": facts[name]["published"], "source": facts[name]["source"],
+             "context_tokens": model.context_limit, "also": facts[name].get("also", [])}
+            for name, model in found
+        ])  # fmt: skip
+        return
+    print_table("", ("model", "parameters", "published", "context", "source"), [
+        (name, _billions(model.parameters), _billions(facts[name]["published"]), str(model.context_limit or "unknown"),
+         facts[name]["source"])
+        for name, model in found
+    ])  # fmt: skip
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:#.3g} B"
+
+
+def print_platforms(pattern: str, *, as_json: bool) -> None:
+    """Print the platforms on which language models were measured, and how well others are predicted there."""
+    from latcast.llm.forecast import language_platforms_meant
+    from latcast.llm.learned_prices import FAMILIAR, PHASES, known_prices
+
+    prices = known_prices()
+    names = matching(pattern, prices.machines) or language_platforms_meant(pattern, prices)[0]
+    errors = {name: [prices.width(phase, name, FAMILIAR)[1] for phase in PHASES] for name in names if name in prices.machines}
+    if as_json:
+        print_json([
+            {"id": name, "chip": prices.machines[name].chip, "pairs": prices.pairs[name],
+             "prefill_mape": prefill, "decode_mape": decode}
+            for name, (prefill, decode) in errors.items()
+        ])  # fmt: skip
+        return
+    if not errors:
+        raise LatcastError(f"no language model was measured on '{pattern}'; latcast predict answers for it from its chip")
+    print_table("", ("platform", "pairs measured", "prefill MAPE %", "decode MAPE %"), [
+        (name, str(prices.pairs[name]), *map(percent, both)) for name, both in errors.items()
+    ])  # fmt: skip
+
+
+_LIMITS = {
+    "bandwidth": "reading weights and cache",
+    "arithmetic": "multiplying",
+    "launches": "starting kernels and other constant costs",
+}
+
+
+def explain(model: str, on: str, tokens: tuple[int, int], quantisation: str, *, as_json: bool) -> None:
+    """Print where the time of a language model goes, what limits it, and the same model in other quantisations."""
+    from latcast.llm.explanation import explain_language_model
+
+    found = explain_language_model(
+        model, options.names_in(on), prompt_tokens=tokens[0], generated_tokens=tokens[1], quantisation=quantisation
+    )
+    if as_json:
+        print_json({"explanations": [each.to_json() for each in found]})
+        return
+    titles = {"prefill": f"the prompt of {tokens[0]} tokens", "decode": "a token of the answer"}
+    for place, each in enumerate(found):
+        print("\n" if place else "", end="")
+        print_predictions([replace(each.prediction, breakdown=None)])
+        for phase, costs in each.costs.items():
+            total, limits = sum(cost.ms for cost in costs), each.by_limit(phase)
+            print_table(
+                f"\n{titles[phase]}: {seconds(total)}",
+                ("part", "ms", "% of all", "limited by"),
+                [(cost.text, f"{cost.ms:.3g}", percent(100 * cost.ms / total), cost.limit) for cost in costs],
+            )
+            limit, spent = next(iter(limits.items()))
+            print(f"limited by {limit}: {100 * spent / total:.0f} % goes to {_LIMITS[limit]}")
+        rate = each.read_gb / sum(cost.ms for cost in each.costs["decode"]) * 1e3
+        of_peak = f"{100 * rate / peak:.0f} % of the memory's peak of {peak:.3g} GB/s" if (peak := each.bandwidth_gb_s) else ""
+        print(f"a token reads {each.read_gb:.3g} GB: {rate:.3g} GB/s" + (f", {of_peak}" if of_peak else ""))
+        if each.alternatives:
+            print_table("\nthe same model in other quantisations", ("quantisation", *_FOUND, "grade"), [
+                (other.model, *_found(other), str(other.grade)) for other in each.alternatives
+            ])  # fmt: skip
 
 
 def limits_of(min_decode: float | None, max_ttft: str, max_memory: str) -> Limits:

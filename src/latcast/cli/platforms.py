@@ -59,6 +59,7 @@ def list_platforms(
             help="A device, chip, core, GPU or NPU by its name: what it is, and what was measured on its like.",
         ),
     ] = None,
+    llm: Annotated[bool, Option("--llm", help="List the platforms of language models.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the platforms that can be predicted for, and how well: figures are of networks that training did not see.
@@ -69,7 +70,15 @@ def list_platforms(
       latcast platforms 'pixel4/*/gpu/*'
       latcast platforms --find "redmi note 8"
       latcast platforms --find cortex-a76
+      latcast platforms --llm
     """
+    if llm:
+        from latcast.cli import language_models
+
+        if text is not None:
+            raise LatcastError("both --llm and --find were given; give one of them")
+        language_models.print_platforms(pattern, as_json=as_json)
+        return
     if text is not None:
         from latcast.cli.platforms_find import print_found
 
@@ -301,6 +310,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
 
 def models(
     pattern: Pattern = "",
+    llm: Annotated[bool, Option("--llm", help="List the language models that can be named.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the published networks that can be named in place of a file; any other network is a file.
@@ -309,10 +319,17 @@ def models(
     Examples:
       latcast models mobilenet
       latcast models 'resnet*'
+      latcast models --llm qwen
     """
+    from latcast.llm.reading import named_models
     from latcast.spaces import catalogue
 
     networks = {network.name: network for network in catalogue.models()}
+    if llm or (not matching(pattern, networks) and matching(pattern.lower(), named_models())):
+        from latcast.cli import language_models
+
+        language_models.print_models(pattern, as_json=as_json)
+        return
     found = [networks[name] for name in matched(pattern, networks, "published network", "latcast models")]
     if as_json:
         print_json([asdict(network) for network in found])

@@ -10,6 +10,7 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
+from latcast.errors import LatcastError
 
 
 def report(
@@ -39,6 +40,10 @@ def report(
       latcast report model.onnx --on local/onnxruntime --overlay model.latency.onnx
       latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
     """
+    if options.split_models([model])[1]:
+        raise LatcastError(
+            f"'{model}' is a language model, of which there is no report; latcast explain says where its time goes"
+        )
     from latcast.report.explain import explain
     from latcast.report.html import check_reportable, write_report
     from latcast.report.overlay import check_overlay, write_overlay

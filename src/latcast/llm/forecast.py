@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices
+from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices, with_added
 from latcast.llm.prices import Phase, Term
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
@@ -189,12 +190,16 @@ def _in_ms(terms: Mapping[Term, float]) -> dict[str, float]:
 def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str], LearnedPrices]:
     """Return the ids of the platforms that a text means, and the prices that know them.
 
-    A platform id or a beginning of it, a pattern, or a device or chip in any spelling with what tells its platforms apart
-    ("s23 npu"): the best measured platform of each kind of unit. A chip on which nothing was measured is answered from its facts.
+    A file that ``latcast device add`` wrote, a platform id or a beginning of it, a pattern, or a device or chip in any spelling
+    with what tells its platforms apart ("s23 npu"): the best measured of each kind of unit. A chip on which nothing was measured
+    is answered from its facts.
 
     Raises:
         UnknownPlatformError: It means none, or the device was not measured on such a unit; the message says what there is.
     """
+    if text.endswith(".json") and Path(text).is_file():
+        added = read_prices(Path(text).read_text(encoding="utf-8"), text)
+        return sorted(added.machines), with_added(prices, added)
     known = sorted(prices.machines)
     if is_pattern(text):
         return matched(text, known, "platform of language models", "latcast platforms --llm"), prices

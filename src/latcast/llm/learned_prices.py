@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import BundleError
-from latcast.folders import data_folder, replacing
+from latcast.folders import data_folder, made, replacing
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.prices import Phase, PriceList, Term, Timed, effects_of, fit
 from latcast.llm.reading import read_language_model
@@ -198,9 +197,14 @@ def read_prices(text: str, name: str) -> LearnedPrices:
         ) from problem
 
 
+def shipped_file() -> Path:
+    """Return the file of the prices that latcast ships."""
+    return Path(__file__).parent / "shipped" / "prices.json"
+
+
 @cache
 def _shipped() -> LearnedPrices:
-    return read_prices(files("latcast.llm").joinpath("shipped/prices.json").read_text(encoding="utf-8"), "prices.json")
+    return read_prices(shipped_file().read_text(encoding="utf-8"), "prices.json")
 
 
 def added_folder() -> Path:
@@ -212,11 +216,12 @@ def known_prices() -> LearnedPrices:
     """Return the shipped prices with those of the platforms that the user added."""
     found = _shipped()
     for file in sorted(added_folder().glob("*.json")):
-        found = _with_added(found, read_prices(file.read_text(encoding="utf-8"), str(file)))
+        found = with_added(found, read_prices(file.read_text(encoding="utf-8"), str(file)))
     return found
 
 
-def _with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
+def with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
+    """Return prices with those of other platforms, learned on top of them."""
     machines = {**known.machines, **added.machines}
     prices = {
         phase: replace(
@@ -239,8 +244,8 @@ def written(prices: LearnedPrices) -> str:
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(document[key])}" for key in document) + "\n}\n"
 
 
-def save_added(prices: LearnedPrices, platform: str) -> Path:
-    """Write a platform's own prices to the user's folder; return the file."""
+def save_added(prices: LearnedPrices, platform: str, file: Path | None = None) -> Path:
+    """Write a platform's own prices to a file, or to the user's folder, whose platforms are known by name; return the file."""
     own = {
         phase: replace(
             prices.prices[phase],
@@ -261,8 +266,7 @@ def save_added(prices: LearnedPrices, platform: str) -> Path:
         },
         card={},
     )
-    file = added_folder() / f"{device_name(platform.replace('/', '-'))}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file = file or made(added_folder()) / f"{device_name(platform.replace('/', '-'))}.json"
     with replacing(file) as temporary:
         temporary.write_text(written(alone), encoding="utf-8")
     return file

@@ -178,17 +178,17 @@ class _Expected:
 
 _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
     "decode": {
-        "weights": _Expected(-4.1, 0.5, 0.35, 0.12, "bandwidth"),
+        "weights": _Expected(-4.1, 0.5, 0.35, 0.1, "bandwidth"),
         "cache": _Expected(-3.6, 0.7, 0.7, 0.35, "bandwidth"),
         "state": _Expected(-3.8, 0.7, 0.7, 0.5, "bandwidth"),
-        "kernel": _Expected(-13.0, 1.2, 0.7, 0.5),
+        "kernel": _Expected(-13.0, 1.2, 0.7, 1.0),
         "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "constant": _Expected(-7.5, 1.2, 0.7, 0.5),
     },
     "prefill": {
-        "multiply": _Expected(-1.2, 0.5, 0.35, 0.2, "compute"),
+        "multiply": _Expected(-1.2, 0.5, 0.5, 0.16, "compute"),
         "whole_head": _Expected(-4.1, 1.5, 0.7, 0.5, "compute"),
         "attention": _Expected(-0.8, 0.7, 0.7, 0.35, "compute"),
         "weights": _Expected(-4.1, 0.6, 0.6, 0.3, "bandwidth"),
@@ -204,11 +204,15 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
 BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 """Peaks at which prices are expected as given: about those of a phone."""
 
-_NATIVE: Mapping[str, frozenset[str]] = {
-    "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
-    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+_HEXAGON = frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"})
+
+_NATIVE: Mapping[tuple[Phase, str], frozenset[str]] = {
+    ("decode", "npu-hexagon"): _HEXAGON,
+    ("prefill", "npu-hexagon"): _HEXAGON,
+    ("prefill", "gpu-opencl"): frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
 }
-"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU."""
+"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU. A token of a type that OpenCL
+lacks takes so long in passing between the two that the CPU's price says little."""
 
 
 def _family(tensor_type: str) -> str:
@@ -226,7 +230,7 @@ def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, 
     @cache
     def path(platform: str, term: Term) -> Path:
         machine = machines[platform]
-        name, native = term[0], _NATIVE.get(machine.kind)
+        name, native = term[0], _NATIVE.get((phase, machine.kind))
         typed = name == "multiply" or (name == "weights" and phase == "decode")
         if native is None or not typed or term[1] in native:
             return _path(phase, machine, term, typed)
@@ -251,25 +255,22 @@ def _cpu_beside(machine: Machine, machines: Mapping[str, Machine]) -> Machine:
 def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
     platform, kind, expected = machine.platform, machine.kind, _EXPECTED[phase][term[0]]
     unit = kind.partition("-")[0]
+    # Processors with matrix instructions are a kind within a kind.
+    kinds = [kind] if "+" not in kind else [kind.partition("+")[0], kind]
     name, detail = term[0], term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
     found: list[tuple[Effect, float, float, float]] = []
     if typed:
         family = _family(detail)
-        found += [
-            ((name, detail), expected.mean, expected.anywhere, 1.0),
-            ((name, kind, detail), 0.0, expected.kind, 1.0),
-            ((name, kind, family), 0.0, 0.25, 1.0),
-            ((name, platform, detail), 0.0, expected.own, 1.0),
-            ((name, platform, family), 0.0, 0.12, 1.0),
-        ]
+        found.append(((name, detail), expected.mean, expected.anywhere, 1.0))
+        for each in kinds:
+            found += [((name, each, detail), 0.0, expected.kind, 1.0), ((name, each, family), 0.0, 0.25, 1.0)]
+        found += [((name, platform, detail), 0.0, expected.own, 1.0), ((name, platform, family), 0.0, 0.12, 1.0)]
         if len(term) > 2:
             found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     else:
-        found += [
-            ((name,), expected.mean, expected.anywhere, 1.0),
-            ((name, kind), 0.0, expected.kind, 1.0),
-            ((name, platform), 0.0, expected.own, 1.0),
-        ]
+        found.append(((name,), expected.mean, expected.anywhere, 1.0))
+        found += [((name, each), 0.0, expected.kind, 1.0) for each in kinds]
+        found.append(((name, platform), 0.0, expected.own, 1.0))
         if detail:
             found += [((name, "of", detail), 0.0, 0.25, 1.0), ((name, kind, "of", detail), 0.0, 0.3, 1.0)]
     if not expected.scale:
@@ -279,7 +280,8 @@ def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
     if phase == "prefill" and expected.scale == "bandwidth":
         return [*found, (("reading", platform), narrow, 0.4, 1.0)]
     known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
-    found += [(("speed", kind), 0.0, 0.6, 1.0), (("speed", platform), 0.0, 0.35 if known else 0.8, 1.0)]
+    found += [(("speed", each), 0.0, 0.6 if each == kinds[0] else 0.3, 1.0) for each in kinds]
+    found.append((("speed", platform), 0.0, 0.3 if known else 0.8, 1.0))
     if phase == "prefill":
         return [*found, (("compute", unit), 1.0, 0.2, slow)]
-    return [*found, (("bandwidth", unit), 0.7, 0.2, narrow), (("compute", unit), 0.3, 0.2, slow)]
+    return [*found, (("bandwidth", unit), 0.6, 0.2, narrow), (("compute", unit), 0.4, 0.2, slow)]

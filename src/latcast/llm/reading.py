@@ -67,9 +67,12 @@ def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
     return quantise(model, chosen) if chosen else model
 
 
-def named_models() -> tuple[str, ...]:
-    """Return the names of all named models, without those of the same sizes."""
-    return tuple(_entries())
+@cache
+def named_models() -> Mapping[str, Mapping[str, Any]]:
+    """Return the facts of all named models: keys of a configuration, ``published`` parameters, ``source``, ``also`` names."""
+    text = files("latcast.llm").joinpath("named_models.json").read_text(encoding="utf-8")
+    entries: Mapping[str, Mapping[str, Any]] = parse_json(text, "named_models.json", error=ModelError)["models"]
+    return entries
 
 
 def _path_and_quantisation(text: str) -> tuple[Path | None, str]:
@@ -111,21 +114,14 @@ def _read_path(path: Path, quantisation: str) -> LanguageModel:
 
 
 @cache
-def _entries() -> Mapping[str, Mapping[str, Any]]:
-    text = files("latcast.llm").joinpath("named_models.json").read_text(encoding="utf-8")
-    entries: Mapping[str, Mapping[str, Any]] = parse_json(text, "named_models.json", error=ModelError)["models"]
-    return entries
-
-
-@cache
 def _names() -> Mapping[str, str]:
     """Return the model's name by each of its spellings, joined."""
-    return {_joined(each): name for name, entry in _entries().items() for each in (*entry.get("also", ()), name)}
+    return {_joined(each): name for name, entry in named_models().items() for each in (*entry.get("also", ()), name)}
 
 
 @cache
 def _named_model(name: str) -> LanguageModel:
-    facts = {key: value for key, value in _entries()[name].items() if key not in ("published", "source", "also")}
+    facts = {key: value for key, value in named_models()[name].items() if key not in ("published", "source", "also")}
     return read_configuration(facts, name)
 
 
@@ -154,7 +150,7 @@ def _joined(name: str) -> str:
 
 
 def _unknown(text: str) -> str:
-    near = nearest_names(text.rpartition("/")[2].lower(), list(_entries()))
+    near = nearest_names(text.rpartition("/")[2].lower(), list(named_models()))
     return (
         f"there is no file '{text}', and no language model is named so; nearest: {', '.join(near) or 'none'}; "
         "give a .gguf file or a config.json for others"

@@ -100,7 +100,12 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
     chip = chip_of(parsed.device, chip_text, unit.kind)
     vendor = (chip.vendor if chip else "").lower()
     isa = "x86" if chip and any({"avx", "avx2"} & each.features for each in chip.cpu) else "arm"
-    kind = {"cpu": f"cpu-{isa}", "gpu": f"gpu-{_BACKENDS.get(vendor, 'vulkan')}", "npu": "npu-hexagon"}.get(unit.kind, unit.kind)
+    if unit.kind == "cpu":
+        kind = f"cpu-{isa}" + ("+i8mm" if chip and chip.cpu and "i8mm" in chip.cpu[0].features else "")
+    elif unit.kind == "gpu":
+        kind = f"gpu-{_BACKENDS.get(vendor, vendor or 'vulkan')}"
+    else:
+        kind = "npu-hexagon" if vendor == "qualcomm" else f"npu-{parsed.runtime}"
     if unit.qualifiers:
         kind = f"{unit.kind}-{unit.qualifiers[0]}"
     elif parsed.runtime != "llama.cpp" and vendor != "apple":

@@ -188,11 +188,19 @@ def _devices_of(text: str) -> frozenset[Device]:
     return frozenset(devices_named(text))
 
 
+WELL_KNOWN_PERCENT = 10.0
+"""Held-out error up to which a platform is known well enough for another runtime not to be preferred for its error."""
+
+USUAL_RUNTIME = "tflite"
+"""Runtime that most of the known devices have been measured with."""
+
+
 def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
     """Return the best-founded platform of each kind of unit, CPU first.
 
     Of those with the precision that is natural there and the fastest cores, unless others are said, it is the one with the lowest
-    held-out error among those that learned from at least half as many networks as any.
+    held-out error among those that learned from at least half as many networks as any; where several are known well, the one of
+    the most usual runtime.
 
     Args:
         named: What the user named.
@@ -210,7 +218,10 @@ def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple
         found = [each for each in found if "big" in words_of_platform(each.id)] or found
         learned = [_number(cards[each.id].get("networks"), 0.0) for each in found]
         enough = [each for each, count in zip(found, learned, strict=True) if 2 * count >= max(learned)]
-        chosen.append(min(enough, key=lambda each: (_number(cards[each.id].get("mape"), math.inf), each.id)).id)
+        errors = {each.id: _number(cards[each.id].get("mape"), math.inf) for each in enough}
+        well_known = [each for each in enough if errors[each.id] <= WELL_KNOWN_PERCENT]
+        usual = [each for each in well_known if each.runtime.startswith(USUAL_RUNTIME)]
+        chosen.append(min((each.id for each in usual or enough), key=lambda name: (errors[name], name)))
     return tuple(chosen)
 
 

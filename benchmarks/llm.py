@@ -1,0 +1,176 @@
+"""How well speeds of language models are predicted: lineages, quantisations and chips that training did not see, beside rivals.
+
+Rivals: bytes that a token reads over 0.55 of the peak bandwidth; llmfit's rule (the same with its own bytes where a GPU's
+bandwidth is known, else a constant of the unit over the parameters); a line in bytes (of prefill, in FLOPs) through what was
+measured there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.command import PUBLISHED, Data
+from benchmarks.judge import table
+from benchmarks.result_files import keep, kept
+from latcast.datasets.importers.language_model_speeds import read_speeds
+from latcast.llm.learned_prices import LearnedPrices, model_of, pair_of, shipped_file, written
+from latcast.llm.speeds import Machine, SpeedMeasurement, machines_of
+from latcast.training.language_speeds import HeldOut, conformal, learned
+
+CLASSES: Mapping[str, str] = {
+    "cpu-arm": "Arm CPUs", "cpu-arm+i8mm": "Arm CPUs", "cpu-x86": "x86 CPUs", "npu-hexagon": "Hexagon",
+    "gpu-opencl": "Adreno, OpenCL",
+    "gpu-openvino": "Intel GPUs, OpenVINO", "gpu-metal": "Apple GPUs", "gpu-cuda": "RTX 4070 laptop", "gpu-vulkan": "Strix Halo",
+    "gpu-rocm": "Strix Halo", "npu-qairt": "Qualcomm AI Hub",
+}  # fmt: skip
+"""Kind of platform to the row of the table."""
+
+EFFICIENCY = 0.55
+
+LLMFIT: Mapping[str, float] = {
+    "cuda": 220,
+    "metal": 160,
+    "rocm": 180,
+    "vulkan": 150,
+    "x86": 70,
+    "arm": 90,
+    "hexagon": 90,
+    "qairt": 90,
+}
+"""llmfit's constants, tokens a second of a billion parameters, where it does not know the bandwidth (``fit.rs``, MIT)."""
+
+LLMFIT_SPEED = {"f16": 0.6, "bf16": 0.6, "q8": 0.8, "q6": 0.95, "q5": 1.0, "q4": 1.15, "q3": 1.25, "q2": 1.35}
+
+LLMFIT_BYTES = {"f16": 2.0, "bf16": 2.0, "q8": 1.05, "q6": 0.8, "q5": 0.68, "q4": 0.58, "q3": 0.48, "q2": 0.37}
+
+FEWEST, FEWEST_SHOWN, FEWEST_FOR_A_LINE = 8, 30, 3
+"""Predictions of a row, of a row that the documents show, and measurements of a line."""
+
+
+def llm(data: Data = PUBLISHED, ship: Annotated[bool, typer.Option(help="Write the prices that latcast ships.")] = False) -> None:
+    """Judge predicted speeds of language models on lineages, quantisations and chips held out."""
+    measurements, left_out = read_speeds(data / "llm")
+    prices, judged = learned(measurements, machines_of(measurements))
+    keep("llm", {"rows": rows_of(judged, prices), "left_out": dict(left_out), "measurements": len(measurements)})
+    if ship:
+        shipped_file().write_text(written(prices), encoding="utf-8")
+    print(speeds_table())
+
+
+def work_of(measurement: SpeedMeasurement, phase: str) -> float:
+    """Return the GB that a token reads, or the TFLOP of a prompt."""
+    model = model_of(*pair_of(measurement))
+    if phase == "decode":
+        from latcast.llm.workload import decode_quantities
+
+        return sum(value for term, value in decode_quantities(model, 1).items() if term[0] == "weights")
+    active = sum(matrix.rows * matrix.columns * matrix.used for matrix in model.matrices)
+    return 2 * active * (measurement.prompt_tokens or 0) / 1e12
+
+
+def by_bandwidth(each: HeldOut, machine: Machine) -> float:
+    """Return the seconds that calculators give; of prefill those of 40 % of the peak."""
+    if each.phase == "decode":
+        return work_of(each.measurement, each.phase) / (EFFICIENCY * (machine.bandwidth_gb_s or 60.0))
+    return work_of(each.measurement, each.phase) / (0.4 * (machine.compute_tops or 4.0))
+
+
+def by_llmfit(each: HeldOut, machine: Machine) -> float:
+    """Return the seconds of a token by llmfit; it has no rule for prefill."""
+    if each.phase != "decode":
+        return float("nan")
+    quantisation = re.sub(r"^(i?q\d).*", r"\1", each.measurement.quantisation).lstrip("i")
+    billions = model_of(*pair_of(each.measurement)).parameters / 1e9
+    if machine.kind.startswith("gpu") and machine.bandwidth_gb_s:
+        return billions * LLMFIT_BYTES.get(quantisation, 0.58) / (EFFICIENCY * machine.bandwidth_gb_s)
+    constant = LLMFIT.get(re.split(r"[-+]", machine.kind)[1], 90.0)
+    return billions / (constant * LLMFIT_SPEED.get(quantisation, 1.0))
+
+
+def by_line(each: HeldOut, machine: Machine) -> float:
+    """Return the seconds by a line through what was measured there; by bandwidth where too little was."""
+    having = [one for one in each.trained if one.has(each.phase)]
+    work = np.array([work_of(one, each.phase) for one in having])
+    if len(having) < FEWEST_FOR_A_LINE or np.ptp(work) < 1e-9:
+        return by_bandwidth(each, machine)
+    tokens = np.array([(one.prompt_tokens or 0) if each.phase == "prefill" else 1 for one in having])
+    seconds = tokens / np.array([getattr(one, f"{each.phase}_tokens_per_s") for one in having])
+    constant, slope = np.linalg.lstsq(np.c_[1 / seconds, work / seconds], np.ones(len(having)), rcond=None)[0]
+    return max(float(constant + slope * work_of(each.measurement, each.phase)), 0.2 * float(np.min(seconds)))
+
+
+RIVALS: Mapping[str, Callable[[HeldOut, Machine], float]] = {"bandwidth": by_bandwidth, "llmfit": by_llmfit, "line": by_line}
+
+
+def case_of(each: HeldOut) -> str:
+    """Return the case of a held-out prediction: what was held out, and how much of the rest was measured there."""
+    return f"{each.split}, {each.situation}" if each.split in ("lineage", "chip") else each.split
+
+
+def rows_of(judged: Sequence[HeldOut], prices: LearnedPrices) -> list[dict[str, Any]]:
+    """Return the figures of each phase, case and class: means over platforms, coverage with widths from the other folds."""
+    groups: dict[tuple[str, str, str], list[HeldOut]] = defaultdict(list)
+    for each in judged:
+        groups[each.phase, case_of(each), CLASSES.get(each.kind, each.kind)].append(each)
+    rows = []
+    for (phase, case, kind), members in sorted(groups.items()):
+        if len(members) < FEWEST:
+            continue
+        ape = _by_platform(members, lambda each: abs(each.predicted / each.seconds - 1))
+        within = _by_platform(members, lambda each: abs(each.predicted / each.seconds - 1) <= 0.1)
+        rivals = {
+            name: 100
+            * _by_platform(
+                members, lambda each, rule=rule: abs(rule(each, prices.machines[each.measurement.platform]) / each.seconds - 1)
+            )
+            for name, rule in RIVALS.items()
+        }
+        rows.append(
+            {
+                "phase": phase, "case": case, "class": kind, "predictions": len(members), "mape": 100 * ape,
+                "within_10": 100 * within, "coverage": 100 * coverage_of(members),
+                **{name: None if np.isnan(value) else value for name, value in rivals.items()},
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _by_platform(members: Sequence[HeldOut], value: Callable[[HeldOut], float]) -> float:
+    found: dict[str, list[float]] = defaultdict(list)
+    for each in members:
+        found[each.measurement.platform].append(value(each))
+    return float(np.mean([np.mean(values) for values in found.values()]))
+
+
+def coverage_of(members: Sequence[HeldOut]) -> float:
+    """Return the share of speeds within the width that 90 % of the other folds' errors give."""
+    hits = []
+    for fold in {each.fold for each in members}:
+        others = [each.error for each in members if each.fold != fold]
+        width = conformal(others) if others else np.inf
+        hits += [abs(each.error) <= width for each in members if each.fold == fold]
+    return float(np.mean(hits))
+
+
+def speeds_table() -> str:
+    """Return the Markdown table of the figures by phase, case and class of platforms."""
+
+    def percent(name: str) -> Callable[[Any], str]:
+        return lambda row: "–" if row[name] is None else f"{row[name]:.0f}" if row[name] >= 20 else f"{row[name]:.1f}"
+
+    return table(
+        [row for row in kept("llm")["rows"] if row["predictions"] >= FEWEST_SHOWN],
+        {
+            "phase": "{phase}", "held out": "{case}", "platforms": "{class}", "predictions": "{predictions}",
+            "MAPE %": percent("mape"),
+            "±10 %": percent("within_10"), "covered by 90 % intervals": percent("coverage"),
+            "bytes / bandwidth": percent("bandwidth"),
+            "llmfit": percent("llmfit"), "a line in bytes": percent("line"),
+        },
+    )  # fmt: skip
