@@ -1,0 +1,92 @@
+"""Held-out predictions of language models' speeds: what training must not see, and what the intervals hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, learn, read_prices, timed, written
+from latcast.llm.speeds import SpeedMeasurement, machine_of
+from latcast.training.language_speeds import conformal, held_out, lineage_of, with_widths
+
+PHONES = {
+    "galaxy-s23/llama.cpp-1/cpu4/unstated": 1.0, "pixel-6a/llama.cpp-1/cpu4/unstated": 2.0,
+    "raspberry-pi-5/llama.cpp-1/cpu4/unstated": 4.0,
+}  # fmt: skip
+
+MODELS = ("qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3-0.6b", "qwen3-1.7b", "llama-3.2-1b", "llama-3.2-3b", "gemma-3-1b")
+
+
+def measured(platform: str, slowness: float) -> list[SpeedMeasurement]:
+    """Speeds of a device on which a byte and a FLOP take the same time of any type, some percent of noise aside."""
+    rng = np.random.default_rng(int(10 * slowness))
+    found = []
+    for model in MODELS:
+        for quantisation in ("q4_0", "q8_0"):
+            one = SpeedMeasurement(
+                model, quantisation, platform, prompt_tokens=256, prefill_tokens_per_s=1, decode_tokens_per_s=1
+            )
+            token, prompt = (timed(phase, [one])[0].quantities for phase in ("decode", "prefill"))
+            seconds = slowness * sum(value for term, value in token.items() if term[0] == "weights") / 30
+            computing = slowness * sum(value for term, value in prompt.items() if term[0] == "multiply") * 1.5
+            noise = np.exp(0.02 * rng.standard_normal(2))
+            found.append(
+                SpeedMeasurement(
+                    model, quantisation, platform, prompt_tokens=256,
+                    prefill_tokens_per_s=256 / computing * noise[0], decode_tokens_per_s=noise[1] / seconds,
+                )
+            )  # fmt: skip
+    return found
+
+
+MEASUREMENTS = [each for platform, slowness in PHONES.items() for each in measured(platform, slowness)]
+MACHINES = {platform: machine_of(platform) for platform in PHONES}
+
+
+@pytest.fixture(scope="module")
+def prices():
+    return learn(MEASUREMENTS, MACHINES)
+
+
+@pytest.fixture(scope="module")
+def judged(prices):
+    return held_out(MEASUREMENTS, MACHINES, prices)
+
+
+def test_what_is_held_out_is_not_trained_on(judged):
+    for each in judged:
+        if each.split == "lineage":
+            assert lineage_of(each.measurement.model) not in {lineage_of(one.model) for one in each.trained}
+        elif each.split == "quantisation here":
+            assert each.measurement.quantisation not in {one.quantisation for one in each.trained}
+        elif each.split == "chip":
+            assert each.measurement not in each.trained
+            assert len({(one.model, one.quantisation) for one in each.trained}) == int(each.situation.split()[0])
+
+
+def test_familiar_models_are_predicted_within_the_noise_and_a_new_chip_gains_by_each_pair(judged):
+    def error(split: str, situation: str) -> float:
+        found = [abs(each.error) for each in judged if (each.split, each.situation, each.phase) == (split, situation, "decode")]
+        return float(np.mean(found))
+
+    assert error("lineage", FAMILIAR) < 0.05
+    assert error("chip", "0 pairs") > error("chip", "1 pairs") > error("chip", "10 pairs")
+
+
+def test_widths_hold_nine_of_ten_held_out_errors_and_survive_the_file(prices, judged):
+    known = with_widths(prices, judged)
+    wide, _ = known.widths["decode"][FAMILIAR][ALL_KINDS]
+    errors = [abs(each.error) for each in judged if (each.phase, each.situation) == ("decode", FAMILIAR)]
+    assert np.mean(np.array(errors) <= wide + 1e-4) >= 0.9
+    assert written(read_prices(written(known), "prices")) == written(known)
+    assert conformal([0.1] * 20) == pytest.approx(0.1)
+
+
+def test_adapting_moves_only_the_prices_of_the_new_platform(prices):
+    new = machine_of("pi-copy/llama.cpp-1/cpu4/unstated", "bcm2712")
+    adapted = prices.adapted(new, measured(new.platform, 3.0)[:4])
+    old = prices.prices["decode"].effects
+    assert {key: adapted.prices["decode"].effects[key] for key in old} == dict(old)
+    rest = timed("decode", measured(new.platform, 3.0)[4:])
+    predicted = adapted.prices["decode"].seconds(new.platform, [each.quantities for each in rest])
+    assert np.mean(np.abs(predicted / [each.seconds for each in rest] - 1)) < 0.15
