@@ -153,6 +153,8 @@ def _joined(name: str) -> str:
 def _unknown(text: str) -> str:
     if text.count(":") > 1 and _find(text.partition(":")[0]):
         return f"found two quantisations in '{text}', expected one, as in '{text.partition(':')[0]}:q4_k_m'"
+    if text.lower().endswith((".gguf", "config.json")):
+        return f"there is no file '{text}'; expected a .gguf file, a config.json or the name of a language model"
     near = nearest_names(text.rpartition("/")[2].lower(), list(named_models()))
     return (
         f"there is no file '{text}', and no language model is named so; nearest: {', '.join(near) or 'none'}; "
