@@ -25,8 +25,7 @@ from benchmarks.command import PUBLISHED, Data, Seed, print_stages
 from benchmarks.judge import interval_of_mean, table, target_cell
 from benchmarks.result_files import keep, kept
 from benchmarks.shipped_kernels import ship_kernel_tables
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, MemberForecasts, mixed_by_others, try_pool
-from latcast.devices.device_model_fit import Watch, unwatched
+from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, MemberForecasts, mixed_by_others, try_fold
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.errors import DatasetError
 from latcast.records import Reference
@@ -109,7 +108,7 @@ def choose(
         print(*ship_kernel_tables(), sep="\n")
         return
     watch = print_stages()
-    rows = summary(run(known_platforms(read_datasets(data), watch), seed=seed, watch=watch))
+    rows = summary(run(known_platforms(read_datasets(data), watch), seed=seed))
     keep("choose", {"measured": MEASURED, "certainty": CERTAINTY, "rows": rows})
     print(choose_table())
 
@@ -155,17 +154,17 @@ def top5_of(reference: Reference) -> float:
 # Judging
 
 
-def run(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> list[Picked]:
+def run(pool: KnownPlatforms, *, seed: int = 0) -> list[Picked]:
     """Return all picks on the pool."""
     accuracy = np.array([accuracy_of(each) for each in pool.references])
     top5 = np.array([top5_of(each) for each in pool.references])
     work = np.log(np.maximum(pool.features.totals[:, 0], 1.0))
     tried = [
         one
-        for _, _, trials in try_pool(
-            pool.platforms, pool.features, pool.lineages, folds=FOLDS, measured=(MEASURED,), seed=seed, watch=watch, draws=1
-        )
-        for one in trials
+        for fold in range(FOLDS)
+        for one in try_fold(
+            pool.platforms, pool.features, pool.lineages, fold, folds=FOLDS, measured=(MEASURED,), seed=seed, draws=1
+        )[2]
     ]
     found: list[Picked] = []
     for one, mean, variance in mixed_by_others(tried, FOLDS):

@@ -10,17 +10,19 @@ medians beside. Rivals stand beside the forecast: the best twin times a factor, 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from benchmarks.command import PUBLISHED, AsJson, Data, Seed, print_stages, say
+from benchmarks.command import PUBLISHED, AsJson, Data, print_stages, say
 from benchmarks.judge import (
     LEAST_COVERAGE,
     MOST_COVERAGE,
@@ -49,7 +51,7 @@ from latcast.devices.arbitration import (
     chip_folds,
     learn_arbitration,
     mixed_by_others,
-    try_pool,
+    try_fold,
 )
 from latcast.devices.covariates import RULES, network_kernels
 from latcast.devices.device_model import INTERCEPT, KINDS, DeviceModel
@@ -65,7 +67,12 @@ from latcast.spaces.catalogue import FAMILY_NAMES, family, find_model
 
 FOLDS = 6
 
+PARTS = Path(tempfile.gettempdir()) / "latcast_devices"
+
 FORECAST = "forecast"
+
+Mixture = tuple[MemberForecasts, np.ndarray, np.ndarray]
+"""A trial with the mean logarithms and variances of its forecast, as weighed by what was learned on other folds."""
 
 DRAWN_NETWORKS = "drawn"
 """The case of holding out a third of the networks, drawn at random, whatever their lineages."""
@@ -105,8 +112,11 @@ SHOWN = 10
 
 def devices(
     data: Data = PUBLISHED,
-    draws: Annotated[int, typer.Option(help="Draws of the measured networks for each platform and number of them.", min=1)] = 2,
-    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(help="Seeds of folds and draws; figures are means over them.", min=1)] = 2,
+    draws: Annotated[int, typer.Option(help="Draws of the measured networks for each platform, number and seed.", min=1)] = 5,
+    parts: Annotated[
+        Path, typer.Option(help="Folder in which each seed and fold is kept, to go on after an interruption.")
+    ] = PARTS,
     ship: Annotated[bool, typer.Option("--ship", help="Fit everything and write the shipped model, too.")] = False,
     facts: Annotated[
         bool, typer.Option("--facts", help="Judge only forecasts from facts of a device, with nothing measured.")
@@ -117,16 +127,23 @@ def devices(
     watch = print_stages()
     pool = known_platforms(read_datasets(data), watch)
     if facts:
-        rows = by_fact(pool, seed=seed, watch=watch)
+        rows = by_fact(pool, watch=watch)
         keep("facts", rows)
         print(json.dumps(rows, indent=1) if as_json else facts_table())
         return
-    tried = tried_pool(pool, draws=draws, seed=seed, watch=watch)
-    rows, worse = rows_of(tried), worse_than_rivals(tried)
+    folder = parts / f"{sources_digest()}_{len(pool.platforms)}_{draws}"
+    tried = []
+    for seed in range(seeds):
+        for fold in range(FOLDS):
+            tried.append(tried_part(folder / f"{seed}_{fold}.npz", pool, fold, draws=draws, seed=seed))
+            say(f"seed {seed}, fold {fold}: {len(tried[-1])} trials")
+    by_seed = [[one for part in tried[FOLDS * seed : FOLDS * (seed + 1)] for one in part] for seed in range(seeds)]
+    mixtures = [each for listed in by_seed for each in mixed_by_others(listed, FOLDS)]
+    rows, worse = rows_of(mixtures), worse_than_rivals(mixtures)
     about = {
         "platforms": len(pool.platforms), "networks": len(pool.references), "measured": list(MEASURED),
         "chips": len({each.silicon for each in pool.platforms}), "left_out": dict(pool.left_out), "rows": rows,
-        "worse": worse,
+        "worse": worse, "worse_measured": worse_measured(mixtures), "draws": seeds * draws,
     }  # fmt: skip
     keep("devices", about)
     print(json.dumps(rows, indent=1) if as_json else all_rows_table(rows))
@@ -134,27 +151,94 @@ def devices(
         say(f"missed: {text}")
     if not as_json:
         print(worse_table(worse))
+        say(f"with 3 measured worse than with none by more than {MOST_WORSE:g} point: {about['worse_measured']}")
     if ship:
-        print(ship_model(pool, tried, seed=seed, watch=watch))
+        print(ship_model(pool, [one for part in tried for one in part], watch=watch))
 
 
 # Judging
 
 
-def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:
-    """Return trials, each by a model that never saw its chip: with lineages held out, and with drawn networks.
+def tried_fold(pool: KnownPlatforms, fold: int, *, draws: int = 2, seed: int = 0) -> list[MemberForecasts]:
+    """Return trials by models that never saw their chips: with lineages held out, and with drawn networks.
 
     Networks that other devices ran are those of the second, which holds out no search space as a whole.
     """
-    folds = partial(try_pool, pool.platforms, pool.features, folds=FOLDS, draws=draws, seed=seed, watch=watch)
-    found = [one for _, _, trials in folds(lineages=pool.lineages) for one in trials if one.trial.held_out != NOTHING]
-    for model, _, trials in folds(lineages=[""] * len(pool.lineages)):
-        for one in trials:
-            if one.trial.held_out == NOTHING:
-                found.append(replace(one, rivals=rivals(model, one.trial)))
-            elif one.trial.held_out == NEW_NETWORKS:
-                found.append(replace(one, trial=replace(one.trial, held_out=DRAWN_NETWORKS)))
+    of_fold = partial(try_fold, pool.platforms, pool.features, fold=fold, folds=FOLDS, seed=seed)
+    # How networks are drawn decides more where they are drawn from all: there are more draws of these.
+    found = [one for one in of_fold(lineages=pool.lineages, draws=max(1, draws // 2))[2] if one.trial.held_out != NOTHING]
+    model, _, trials = of_fold(lineages=[""] * len(pool.lineages), draws=draws)
+    for one in trials:
+        if one.trial.held_out == NOTHING:
+            found.append(replace(one, rivals=rivals(model, one.trial)))
+        elif one.trial.held_out == NEW_NETWORKS:
+            found.append(replace(one, trial=replace(one.trial, held_out=DRAWN_NETWORKS)))
     return found
+
+
+def tried_part(path: Path, pool: KnownPlatforms, fold: int, *, draws: int, seed: int) -> list[MemberForecasts]:
+    """Return :func:`tried_fold`, from the file where an interrupted run left it."""
+    if path.is_file():
+        return read_trials(path, pool)
+    found = tried_fold(pool, fold, draws=draws, seed=seed)
+    write_trials(path, pool, found)
+    return found
+
+
+def write_trials(path: Path, pool: KnownPlatforms, tried: Sequence[MemberForecasts]) -> None:
+    """Keep trials as arrays: a header in JSON, and each trial's numbers one after another."""
+    place = {(each.name, each.source): row for row, each in enumerate(pool.platforms)}
+    headers, numbers = [], []
+    for one in tried:
+        trial = one.trial
+        row = place[trial.platform.name, trial.platform.source]
+        sizes = trial.measured.tolist(), trial.tested.tolist()
+        headers.append([row, trial.held_out, trial.fold, one.names, [*one.rivals], *sizes])
+        numbers += [trial.measured_log_ms, one.scores, trial.log_ms, one.known, *one.log_ms, *one.open_variance]
+        numbers += [*one.noise_variance, *one.rivals.values()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft.npz")
+    np.savez_compressed(draft, header=np.array(json.dumps(headers)), numbers=np.concatenate([np.zeros(0), *numbers]))
+    draft.replace(path)
+
+
+def read_trials(path: Path, pool: KnownPlatforms) -> list[MemberForecasts]:
+    """Read what :func:`write_trials` wrote."""
+    with np.load(path) as found:
+        headers, numbers = json.loads(str(found["header"])), found["numbers"]
+    at = 0
+
+    def next_numbers(*shape: int) -> np.ndarray:
+        nonlocal at
+        at += int(np.prod(shape))
+        return np.asarray(numbers[at - int(np.prod(shape)) : at].reshape(shape))
+
+    tried = []
+    for row, held_out, fold, names, rival_names, measured, tested in headers:
+        members, asked = len(names), len(tested)
+        measured_log_ms, scores = next_numbers(len(measured)), next_numbers(members)
+        log_ms, known = next_numbers(asked), next_numbers(asked)
+        three = [next_numbers(members, asked) for _ in range(3)]
+        trial = DeviceTrial(
+            pool.platforms[row],
+            np.array(measured, dtype=int),
+            np.array(tested, dtype=int),
+            measured_log_ms,
+            log_ms,
+            held_out,
+            fold,
+        )
+        by_rivals = {name: next_numbers(asked) for name in rival_names}
+        tried.append(MemberForecasts(trial, tuple(names), scores, *three, known, by_rivals))
+    return tried
+
+
+def sources_digest() -> str:
+    """Return a digest of the package and of this file, by which a part is known to be of the same program."""
+    found = sha256()
+    for path in sorted([Path(__file__), *Path(device_model_file.__file__).parents[1].rglob("*.py")]):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def rivals(model: DeviceModel, trial: DeviceTrial) -> dict[str, np.ndarray]:
@@ -175,10 +259,10 @@ def rivals(model: DeviceModel, trial: DeviceTrial) -> dict[str, np.ndarray]:
     return {ONE_TWIN: twin, COVARIANCE: gaussian, BOTH: (twin + gaussian) / 2}
 
 
-def worse_than_rivals(tried: Sequence[MemberForecasts]) -> list[dict[str, Any]]:
+def worse_than_rivals(mixtures: Sequence[Mixture]) -> list[dict[str, Any]]:
     """Return by number of measured networks how many platforms are never worse than two rivals, and the exceptions."""
     found: dict[tuple[int, str], list[list[float]]] = defaultdict(list)
-    for one, mean, _ in mixed_by_others(tried, FOLDS):
+    for one, mean, _ in mixtures:
         if one.trial.held_out == NOTHING and len(one.trial.measured) in NEVER_WORSE_AT and one.rivals:
             log_ms = one.trial.log_ms
             simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
@@ -191,6 +275,17 @@ def worse_than_rivals(tried: Sequence[MemberForecasts]) -> list[dict[str, Any]]:
         within = 100 * (1 - len(worse) / len(each)) if each else float("nan")
         rows.append({"measured": measured, "platforms": len(each), "within": within, "exceptions": worse})
     return rows
+
+
+def worse_measured(mixtures: Sequence[Mixture]) -> dict[str, list[float]]:
+    """Return the platforms whose networks are forecast worse with three measured than with none: MAPE with none, with three."""
+    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one, mean, _ in mixtures:
+        if one.trial.held_out == NOTHING and len(one.trial.measured) in (0, 3):
+            error = float(absolute_percentage(one.trial.log_ms - mean).mean())
+            found[one.trial.platform.name][len(one.trial.measured)].append(error)
+    both = {name: [float(np.mean(each[0])), float(np.mean(each[3]))] for name, each in found.items() if len(each) == 2}
+    return {name: [none, three] for name, (none, three) in both.items() if three > none + MOST_WORSE}
 
 
 def worse_table(rows: Sequence[Row]) -> str:
@@ -207,9 +302,9 @@ def worse_table(rows: Sequence[Row]) -> str:
     return f"within {MOST_WORSE:g} point of the better of {ONE_TWIN} and {FLOPS_AND_MEMORY}: {head}\n{table(shown, columns)}"
 
 
-def judged_trials(tried: Sequence[MemberForecasts], folds: int) -> Iterator[tuple[MemberForecasts, str, dict[str, float]]]:
-    """Yield the figures of every trial by the forecast and by each member; what weighs members is learned on the other folds."""
-    for one, mean, variance in mixed_by_others(tried, folds):
+def judged_trials(mixtures: Sequence[Mixture]) -> Iterator[tuple[MemberForecasts, str, dict[str, float]]]:
+    """Yield the figures of every trial by the forecast, by each member and by each rival."""
+    for one, mean, variance in mixtures:
         log_ms = one.trial.log_ms
         yield one, FORECAST, figures_of_logarithms(log_ms - mean, np.sqrt(variance), log_ms)
         for row, name in enumerate(one.names):
@@ -219,13 +314,13 @@ def judged_trials(tried: Sequence[MemberForecasts], folds: int) -> Iterator[tupl
             yield one, name, figures_of_logarithms(log_ms - forecast, np.sqrt(variance), log_ms)
 
 
-def rows_of(tried: Sequence[MemberForecasts]) -> list[dict[str, Any]]:
+def rows_of(mixtures: Sequence[Mixture]) -> list[dict[str, Any]]:
     """Return rows of kind of unit, what was held out, number of measured networks, method, and the figures."""
     groups: dict[tuple[str, str, int], dict[str, dict[str, list[dict[str, float]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
     chip_of: dict[str, str] = {}
-    for one, method, figures in judged_trials(tried, FOLDS):
+    for one, method, figures in judged_trials(mixtures):
         platform = one.trial.platform
         chip_of[platform.name] = platform.silicon
         for kind in kinds_of_rows(platform):

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.devices import DRAWN_NETWORKS, FORECAST, by_fact, missed, rows_of, tried_pool
-from latcast.devices.arbitration import NEW_LINEAGES, DeviceTrial, MemberForecasts
+from benchmarks.devices import (
+    DRAWN_NETWORKS,
+    FOLDS,
+    FORECAST,
+    Mixture,
+    by_fact,
+    missed,
+    read_trials,
+    rows_of,
+    tried_fold,
+    write_trials,
+)
+from latcast.devices.arbitration import NEW_LINEAGES, DeviceTrial, MemberForecasts, mixed_by_others
 from latcast.devices.device_model import INTERCEPT, KnownPlatform
 from latcast.devices.known_platforms import KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -30,13 +42,33 @@ def trial(name: str, silicon: str, fold: int, off: float, source: str = "publish
     )
 
 
+def weighed(tried: list[MemberForecasts]) -> list[Mixture]:
+    return [*mixed_by_others(tried, FOLDS)]
+
+
+def test_trials_are_read_as_they_were_written(tmp_path: Path) -> None:
+    pool = small_pool()
+    written = [replace(trial("a", "chip a", 0, 0.1), rivals={"twin": np.arange(5.0)}), trial("a", "chip a", 1, 0.2)]
+    written = [replace(one, trial=replace(one.trial, platform=pool.platforms[1])) for one in written]
+
+    write_trials(tmp_path / "part.npz", pool, written)
+    read = read_trials(tmp_path / "part.npz", pool)
+
+    for one, other in zip(read, written, strict=True):
+        assert (one.trial.platform.name, one.trial.fold, one.names) == (pool.platforms[1].name, other.trial.fold, other.names)
+        assert one.log_ms == pytest.approx(other.log_ms)
+        assert one.known == pytest.approx(other.known)
+        assert one.rivals.keys() == other.rivals.keys()
+        assert one.trial.log_ms == pytest.approx(other.trial.log_ms)
+
+
 def test_a_row_is_the_mean_over_platforms_whatever_their_trials() -> None:
     tried = [
         trial("a/r-1/cpu4/fp32", "chip a", 0, np.log(1.2)), trial("a/r-1/cpu4/fp32", "chip a", 0, np.log(1.4)),
         trial("b/r-1/cpu4/fp32", "chip b", 1, np.log(2.0)), trial("c/r-1/cpu4/fp32", "chip b", 1, np.log(1.1), "iiswc20"),
     ]  # fmt: skip
 
-    rows = {(row["kind"], row["method"]): row for row in rows_of(tried)}
+    rows = {(row["kind"], row["method"]): row for row in rows_of(weighed(tried))}
 
     # 30 % on a, 100 on b, 10 on c, whose networks were drawn.
     off = rows["cpu", "off"]
@@ -76,7 +108,9 @@ def test_what_facts_say_of_a_chip_is_said_without_its_latencies() -> None:
 
 @pytest.mark.slow
 def test_figures_of_a_chip_that_nobody_measured_are_made_without_its_latencies() -> None:
-    usual, slower = (rows_of(tried_pool(beside_a_gpu(times), draws=1)) for times in (1.0, TIMES))
+    pools = [beside_a_gpu(times) for times in (1.0, TIMES)]
+    tried = [[one for fold in range(FOLDS) for one in tried_fold(pool, fold, draws=1)] for pool in pools]
+    usual, slower = (rows_of(weighed(each)) for each in tried)
 
     compared = 0
     for before, after in zip(usual, slower, strict=True):

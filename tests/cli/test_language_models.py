@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,10 @@ def test_json_has_both_phases_with_their_intervals_beside_a_network_s_latency(la
         ("qwen2.5-1.5b", "name a quantisation"),
         ("qwen2.5-1.5b:q9_9", "is not a quantisation"),
         ("nonesuch-3b:q4_0", "no language model is named so"),
+        ("qwen2.5-1.5b:q4_0:q8_0", "found two quantisations"),
+        ("qwen2.5-1.5b:q4_0:", "found two quantisations"),
+        ("none.gguf", "there is no file 'none.gguf'"),
+        ("nowhere/config.json", "there is no file 'nowhere/config.json'"),
     ],
 )
 def test_what_is_not_known_is_said_in_one_line(latcast: Latcast, model: str, said: str) -> None:
@@ -118,8 +123,34 @@ def test_explain_predicts_a_file_in_other_quantisations_as_it_does_the_named_mod
         assert each["decode_tokens_per_s"] == pytest.approx(named[each["model"]]["decode_tokens_per_s"], rel=0.01)
 
 
-def test_a_report_of_a_language_model_is_refused_and_names_explain(latcast: Latcast) -> None:
-    assert "latcast explain" in latcast("report", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23").reason
+@pytest.mark.parametrize("command", ["report", "advise"])
+def test_a_command_for_networks_alone_refuses_a_language_model_and_names_explain(latcast: Latcast, command: str) -> None:
+    assert "latcast explain" in latcast(command, "qwen2.5-1.5b:q4_0", "--on", "galaxy s23").reason
+
+
+def test_a_platform_must_be_named(latcast: Latcast) -> None:
+    assert "names no platform" in latcast("predict", "qwen2.5-1.5b:q4_0", "--on", "").reason
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1, 2], "found a list"),
+        ({"num_hidden_layers": -2}, "num_hidden_layers = -2"),
+        ({"hidden_size": 1e300}, "hidden_size ="),
+        ({"model_type": "bert"}, "found an encoder, expected the config.json of a decoder"),
+    ],
+)
+def test_a_folder_whose_configuration_is_not_a_decoder_s_is_refused(
+    latcast: Latcast, tmp_path: Path, values: object, said: str
+) -> None:
+    sizes = {
+        "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+        "intermediate_size": 96,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps({**sizes, **values} if isinstance(values, dict) else values))
+
+    assert said in latcast("predict", tmp_path, "--on", "galaxy s23", "--quant", "q4_0").reason
 
 
 def test_models_lists_language_models_with_their_published_sizes(latcast: Latcast) -> None:
@@ -147,6 +178,15 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
         (("choose", "--llm", "--on", "galaxy s23", "--max-ttft", "2"), "--max-ttft"),
         (("choose", "--llm", "--on", "galaxy s23", "--max-memory", "3 apples"), "--max-memory"),
         (("check", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "--min-decode"),
+        (("check", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--min-decode", "nan"), "--min-decode nan"),
+        (("choose", "--llm", "--on", "galaxy s23"), "found no limit"),
+        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "512..256"), "is no range of tokens"),
+        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "1..9000..1"), "more than 1000 lengths"),
+        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--shape", "input=1,3,{64..128..32},="), "has no --shape"),
+        (("sweep", "resnet18", "--on", "galaxy s23", "--context", "512"), "goes with a language model"),
+        (("predict", "resnet18", "--on", "galaxy s23", "--quant", "q4_0"), "goes with a language model"),
+        (("compare", "qwen2.5-1.5b:q4_0", "resnet18", "--on", "galaxy s23"), "expected another one"),
+        (("compare", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "expected another one"),
     ],
 )
 def test_a_wrong_call_is_a_usage_error(latcast: Latcast, arguments: tuple[str, ...], said: str) -> None:

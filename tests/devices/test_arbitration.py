@@ -17,7 +17,7 @@ from latcast.devices.arbitration import (
     learn_arbitration,
     mixed,
     mixed_by_others,
-    try_pool,
+    try_fold,
 )
 from latcast.devices.known_platforms import KnownPlatforms
 from tests.devices.made_up_devices import features, platforms, true_ms
@@ -107,8 +107,8 @@ NETWORK, CHIP = 4, "chip1"
 
 
 def trials(pool: KnownPlatforms) -> list[MemberForecasts]:
-    folds = try_pool(pool.platforms, pool.features, pool.lineages, folds=3, measured=(0, 3), draws=1)
-    return [one for _, _, listed in folds for one in listed]
+    asked = {"folds": 3, "measured": (0, 3), "draws": 1}
+    return [one for fold in range(3) for one in try_fold(pool.platforms, pool.features, pool.lineages, fold, **asked)[2]]
 
 
 @cache

@@ -11,7 +11,7 @@ from latcast.devices.device_model_file import load_device_model, save_device_mod
 from latcast.errors import DatasetError
 from tests.devices.made_up_devices import features, fitted, networks, platforms
 
-NEW, KNOWN = Weighing({"learned": 0.75, "tied": 0.25}, 0.5, 1.5, 0.5), Weighing({"nearest": 1.0}, 1.0, 2.0, 3.0)
+NEW, KNOWN = Weighing({"learned": 0.75, "tied": 0.25}, 0.5, 1.5, 0.5), Weighing({"likeness": 1.0}, 1.0, 2.0, 3.0)
 ARBITRATION = {"cpu": (Arbitration(3, NEW, KNOWN),)}
 
 

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from latcast.devices.device_model import INTERCEPT, DeviceModel, Weighing, member_weights
 from latcast.devices.members import (
     MEMBERS,
-    NEAREST,
     fit_totals,
     flops_and_memory,
     left_out_score,
-    pattern_deviations,
 )
 from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
 from tests.devices.made_up_devices import features, fitted, platforms
@@ -100,52 +96,6 @@ def test_platforms_of_the_same_chip_are_a_member_where_there_are_any(model: Devi
     found = MEMBERS["chip"](model, "cpu", COVARIATES, nothing, "chip1")
     assert found is not None
     assert found.mean == pytest.approx(model.states[:2].mean(axis=0))
-
-
-def test_the_nearest_platforms_are_those_of_the_same_pattern_whatever_their_speed(model: DeviceModel) -> None:
-    seen = model.described(features())
-    observed = seen.observed(model.kinds["cpu"], platforms()[7].log_ms + np.log(30.0))
-
-    rows, deviation = pattern_deviations(model, "cpu", COVARIATES, observed)
-
-    assert model.platforms[rows[int(np.argmin(deviation))]].name == platforms()[7].name
-    assert len(rows) == len(model.platforms) > NEAREST
-    other = {**COVARIATES, "runtime mnn": 1.0}
-    assert pattern_deviations(model, "cpu", other, observed)[1] == pytest.approx(deviation + 0.1)
-
-
-def test_the_more_networks_agree_with_the_nearest_platform_the_less_the_others_count(model: DeviceModel) -> None:
-    """A platform at twice the deviation weighs a half to the power of the measured networks."""
-    two = replace(model, platforms=model.platforms[:2], states=model.states[:2])
-    seen = two.described(features()).rows(np.arange(3))
-    observed = seen.observed(two.kinds["cpu"], platforms()[7].log_ms[:3])
-    deviation = pattern_deviations(two, "cpu", COVARIATES, observed)[1]
-
-    found = MEMBERS["nearest"](two, "cpu", COVARIATES, observed, "")
-
-    assert found is not None
-    near, far = np.argsort(deviation)
-    weight = (deviation[near] / deviation[far]) ** 3
-    assert weight < 0.9
-    assert found.mean == pytest.approx((two.states[near] + weight * two.states[far]) / (1 + weight))
-
-
-def test_a_device_of_few_networks_has_room_in_its_overheads_and_an_npu_a_larger_constant(model: DeviceModel) -> None:
-    nothing = model.described(features()).rows(np.zeros(0, dtype=int))
-    for kind in ("cpu", "npu"):
-        observed = nothing.observed(model.kinds[kind], np.zeros(0))
-        wide, learned = (MEMBERS[name](model, kind, COVARIATES, observed, "") for name in ("overheads", "learned"))
-        assert wide is not None
-        assert learned is not None
-        room = np.diag(wide.covariance - learned.covariance)
-        away = wide.mean - learned.mean
-
-        # The prices of kernels and the constant are overheads: a variance of 2 more; of the other terms 0.3 more.
-        base = np.array([{"kernels": 2.0, "network": 2.0}.get(name.split()[0], 0.3) for name in TERM_NAMES])
-        assert room[: len(base)] == pytest.approx(base)
-        assert room[len(base) :] == pytest.approx(0)
-        more = np.array([{"kernels": -1.0, "network": 3.0}.get(name.split()[0], 0.0) for name in TERM_NAMES])
-        assert away[: len(base)] == pytest.approx(more if kind == "npu" else 0 * more)
 
 
 def test_a_device_unlike_all_has_one_price_for_a_kind_of_work(model: DeviceModel) -> None:

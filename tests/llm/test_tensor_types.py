@@ -47,7 +47,9 @@ def test_recipes_may_be_spelled_in_many_ways(spelled: str, name: str) -> None:
 
 
 def test_an_unknown_quantisation_is_refused_with_what_there_is() -> None:
-    with pytest.raises(ModelError, match=r"'q4_x_m' is not a quantisation that is known; nearest: .*q4_k_m.*; there are q2_k"):
+    with pytest.raises(
+        ModelError, match=r"'q4_x_m' is not a quantisation that is known; nearest: .*q4_k_m.*; expected one of llama.cpp"
+    ):
         read_language_model("qwen3-4b:q4_x_m")
     with pytest.raises(ModelError, match="found 9 bits a weight of q4_k"):
         read_language_model("qwen3-4b:q4_k_m-9bpw")

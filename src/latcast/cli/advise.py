@@ -43,6 +43,7 @@ def advise(
       latcast advise model.onnx --on "galaxy s10" --json
       latcast advise resnet50 --on 'pixel4/tflite-*/*/int8' --sure 90
     """
+    options.refuse_language_model(model, "latcast advise")
     from latcast.report.advise import advise as advised
 
     found = advised(model, options.names_in(on), sure_percent=sure, **options.reading(shape, value, signature, trust=trust))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from typer import Argument, Option
 
 from latcast.cli import options
@@ -41,7 +42,10 @@ def compare(
       latcast compare mobilenet_v2 --on pixel4/tflite-2.10/1large/fp32,pixel4/tflite-2.10/1large/int8
       latcast compare qwen2.5-1.5b:q4_0 a.gguf --on "snapdragon 8 gen 2"
     """
-    if b and len(options.split_models([a, b])[1]) == 2:
+    networks, language = options.split_models([each for each in (a, b) if each])
+    if language and (networks or not b):
+        raise typer.BadParameter(f"'{language[0]}' is a language model; expected another one to compare it with")
+    if language and b:
         from latcast.cli import language_models
 
         language_models.compare(a, b, on, (prompt, generate), as_json=as_json)

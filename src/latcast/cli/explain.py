@@ -11,6 +11,7 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_parts, print_predictions, print_top, warn_of
+from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback
@@ -55,10 +56,12 @@ def explain(
     if options.split_models([model])[1]:
         from latcast.cli import language_models
 
+        if plot is not None:
+            raise LatcastError(f"--plot draws the hints of a network; '{model}' is a language model; leave --plot out")
         language_models.explain(model, on, (prompt, generate), quant, as_json=as_json)
         return
+    options.refuse_quantisation(quant)
     from latcast.drawing import check_drawable
-    from latcast.errors import LatcastError
     from latcast.report.explain import explain as explained
 
     platforms = options.platforms_in(on)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,10 @@ def speed(tokens_per_s: float) -> str:
     return f"{tokens_per_s:.3g}" if tokens_per_s < 1000 else f"{tokens_per_s:,.0f}"
 
 
+def _platforms(on: str) -> list[str]:
+    return options.platform_names(on, "latcast platforms --llm")
+
+
 def _with_interval(value: float, low: float, high: float) -> str:
     return f"{speed(value)} ({speed(low)} to {speed(high)})"
 
@@ -46,7 +51,7 @@ def predict(
         return []
     from latcast.llm.forecast import predict_language_model
 
-    platforms = options.names_in(on)
+    platforms = _platforms(on)
     found = for_each(
         models,
         lambda model: predict_language_model(
@@ -105,7 +110,7 @@ def check(models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int
         for _, listed in for_each(
             models,
             lambda text: choose_language_models(
-                options.names_in(on), limits, [text], prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=0.5
+                _platforms(on), limits, [text], prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=0.5
             ),
         )
         for each in listed
@@ -136,7 +141,7 @@ def choose(
     from latcast.llm.limits import choose_language_models
 
     found = choose_language_models(
-        options.names_in(on), limits, models, prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=certainty
+        _platforms(on), limits, models, prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=certainty
     )
     listed = found if everything else found[:MOST_LISTED]
     pick = found[0] if found[0].fits else None
@@ -170,7 +175,7 @@ def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json:
     """Print the speeds of a language model over the length of the prompt."""
     from latcast.llm.forecast import predict_language_model
 
-    platforms = options.names_in(on)
+    platforms = _platforms(on)
     points = [
         each
         for tokens in lengths(contexts)
@@ -188,18 +193,25 @@ def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json:
     ])  # fmt: skip
 
 
+MOST_LENGTHS = 1000
+"""Lengths of a sweep by steps."""
+
+
 def lengths(text: str) -> list[int]:
     """Return the lengths of a range (``256..8192``, by doubling; ``256..2048..256``, by steps) or of a list (``256,1024``)."""
     try:
         parts = [int(part) for part in (text.split("..") if ".." in text else text.split(","))]
     except ValueError:
         parts = []
-    if not parts or min(parts) < 1 or (".." in text and len(parts) not in (2, 3)):
+    ranged = ".." in text and len(parts) in (2, 3) and parts[0] <= parts[1]
+    if not parts or min(parts) < 1 or (".." in text and not ranged):
         raise typer.BadParameter(f"--context '{text}' is no range of tokens such as 256..8192 and no list such as 256,1024")
     if ".." not in text:
         return parts
     first, last, *step = parts
     found = [first]
+    if step and (last - first) // step[0] >= MOST_LENGTHS:
+        raise typer.BadParameter(f"--context '{text}' has more than {MOST_LENGTHS} lengths; take longer steps")
     while (following := found[-1] + step[0] if step else 2 * found[-1]) <= last:
         found.append(following)
     return found
@@ -209,9 +221,7 @@ def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) 
     """Print how many times as fast one language model is as another, in both phases."""
     from latcast.llm.forecast import predict_language_model
 
-    found = [
-        predict_language_model(each, options.names_in(on), prompt_tokens=tokens[0], generated_tokens=tokens[1]) for each in (a, b)
-    ]
+    found = [predict_language_model(each, _platforms(on), prompt_tokens=tokens[0], generated_tokens=tokens[1]) for each in (a, b)]
     pairs = list(zip(*found, strict=True))
     if as_json:
         print_json({
@@ -295,7 +305,7 @@ def explain(model: str, on: str, tokens: tuple[int, int], quantisation: str, *, 
     from latcast.llm.explanation import explain_language_model
 
     found = explain_language_model(
-        model, options.names_in(on), prompt_tokens=tokens[0], generated_tokens=tokens[1], quantisation=quantisation
+        model, _platforms(on), prompt_tokens=tokens[0], generated_tokens=tokens[1], quantisation=quantisation
     )
     if as_json:
         print_json({"explanations": [each.to_json() for each in found]})
@@ -326,9 +336,14 @@ def limits_of(min_decode: float | None, max_ttft: str, max_memory: str) -> Limit
     """Return the limits that options give.
 
     Raises:
-        BadParameter: One is no time or size.
+        BadParameter: None is given, or one is not a time, a size or a speed.
     """
     from latcast.llm.limits import Limits
+
+    if min_decode is not None and not math.isfinite(min_decode):
+        raise typer.BadParameter(f"--min-decode {min_decode}, expected tokens a second")
+    if min_decode is None and not max_ttft and not max_memory:
+        raise typer.BadParameter("found no limit for language models; give --min-decode, --max-ttft or --max-memory")
 
     return Limits(
         min_decode,

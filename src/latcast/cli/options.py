@@ -360,6 +360,28 @@ def split_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
     return networks, language
 
 
+def refuse_quantisation(quantisation: str) -> None:
+    """Raise if ``--quant`` is given without a language model.
+
+    Raises:
+        BadParameter: It is.
+    """
+    if quantisation:
+        raise typer.BadParameter(f"--quant '{quantisation}' goes with a language model, and none was given")
+
+
+def refuse_language_model(text: str, command: str) -> None:
+    """Raise if a text means a language model, which a command does not take.
+
+    Raises:
+        LatcastError: It does; the message names what to use.
+    """
+    if _means_one(text):
+        raise LatcastError(
+            f"'{text}' is a language model, which {command} does not take; use latcast explain or latcast choose --llm"
+        )
+
+
 def _means_one(text: str) -> bool:
     path = Path(text)
     if not _SOUNDS_SO.search(text) and not (path.is_dir() and any(path.glob("*config.json"))):
@@ -384,10 +406,18 @@ def platforms_in(on: str) -> list[forecast.On]:
     from latcast.cli.output import warn
     from latcast.forecast import resolve_platforms
 
-    names = names_in(on)
-    if not names:
-        raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    return resolve_platforms(names, note=warn)
+    return resolve_platforms(platform_names(on), note=warn)
+
+
+def platform_names(on: str, listing: str = "latcast platforms") -> list[str]:
+    """Return the names in ``--on``.
+
+    Raises:
+        LatcastError: There is none.
+    """
+    if names := names_in(on):
+        return names
+    raise LatcastError(f"--on '{on}' names no platform; {listing} lists them")
 
 
 def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

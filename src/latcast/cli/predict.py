@@ -62,6 +62,8 @@ def predict(
     """
     models, language = options.split_models(models)
     spoken: list[LanguagePrediction] = []
+    if not language:
+        options.refuse_quantisation(quant)
     if language:
         from latcast.cli import language_models
 

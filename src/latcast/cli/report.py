@@ -10,7 +10,6 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
-from latcast.errors import LatcastError
 
 
 def report(
@@ -40,10 +39,7 @@ def report(
       latcast report model.onnx --on local/onnxruntime --overlay model.latency.onnx
       latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
     """
-    if options.split_models([model])[1]:
-        raise LatcastError(
-            f"'{model}' is a language model, of which there is no report; latcast explain says where its time goes"
-        )
+    options.refuse_language_model(model, "latcast report")
     from latcast.report.explain import explain
     from latcast.report.html import check_reportable, write_report
     from latcast.report.overlay import check_overlay, write_overlay

@@ -62,8 +62,12 @@ def sweep(
     if options.split_models([model])[1]:
         from latcast.cli import language_models
 
+        if shape:
+            raise typer.BadParameter(f"'{model}' is a language model, which has no --shape; give --context")
         language_models.sweep(model, on, context or "256..4096", generate, as_json=as_json)
         return
+    if context:
+        raise typer.BadParameter("--context goes with a language model, and none was given")
     if not shape:
         raise typer.BadParameter("--shape is needed: the sizes to sweep over, as in 'input=1,3,{128..320..32},='")
     from latcast.drawing import plot as draw

@@ -16,10 +16,10 @@ from latcast.chips.chip_names import chip_of, nearest, vendor_of
 from latcast.chips.chip_table import chips
 from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
-from latcast.devices.known_rows import Twin, twin_of
+from latcast.devices.known_rows import Twin, most_like
 from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
-from latcast.devices.members import Candidate, pattern_deviations
+from latcast.devices.members import Candidate
 from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
@@ -76,38 +76,20 @@ class Misfit:
 
 
 @dataclass(frozen=True)
-class Nearest:
-    """A known platform.
-
-    Attributes:
-        platform: Its id.
-        deviation: Standard deviation of the logarithms of measured over its latencies, after one factor; None where nothing was
-            measured.
-        factor: How many times slower the new device is; None where nothing was measured.
-        same_chip: Whether it is the same silicon.
-    """
-
-    platform: str
-    deviation: float | None
-    factor: float | None
-    same_chip: bool
-
-
-@dataclass(frozen=True)
 class NewDevice:
     """A device that was added.
 
     Attributes:
         predictor: Of its platform; :func:`latcast.save_bundle` writes it.
         nearest: Known platforms that are most like it, the nearest first.
-        twin: The known platform that it is forecast as, times a factor; None where none is so much like it.
+        twin: The first of them, where it is so near that it is named.
         misfits: Measured networks that the others contradict.
         notes: What was assumed and left out, a sentence each.
         warnings: Reasons to doubt the forecasts, a sentence each; the predictor's card has them too.
     """
 
     predictor: PlatformPredictor
-    nearest: tuple[Nearest, ...]
+    nearest: tuple[Twin, ...]
     twin: Twin | None
     misfits: tuple[Misfit, ...]
     notes: tuple[str, ...]
@@ -165,7 +147,7 @@ def add_device(
         if weight[row] < MISFIT_WEIGHT
     )
     alike = _nearest(model, kind, covariates, described, log_ms, die)
-    twin = _named(twin_of(model, kind, covariates, described, log_ms, die), len(log_ms))
+    twin = _named(alike, len(log_ms))
     warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, die))
     predictor = PlatformPredictor(
         platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
@@ -204,37 +186,26 @@ def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: 
 
 def _nearest(
     model: DeviceModel, kind: str, covariates: Mapping[str, float], described: DescribedNetworks, log_ms: np.ndarray, die: str
-) -> tuple[Nearest, ...]:
-    rows, deviation = pattern_deviations(model, kind, covariates, described.observed(model.kinds[kind], log_ms))
-    same = np.array([bool(die) and model.platforms[row].silicon == die for row in rows], dtype=bool)
-    found = []
-    order = np.argsort(deviation, kind="stable")
-    if not len(log_ms):
-        chip = chips().get(die)
-        relation = nearest(chip, kind) if chip is not None else (lambda _: (0, 0))
-        order = np.array(sorted(order.tolist(), key=lambda place: relation(chips().get(model.platforms[rows[place]].silicon))))
-    for place in order[:NEAREST_SHOWN]:
-        row = int(rows[place])
-        apart = log_ms - linearised(model.states[row], described.terms, described.basis)[0] if len(log_ms) else np.zeros(0)
-        found.append(
-            Nearest(
-                model.platforms[row].name,
-                float(apart.std()) if len(apart) else None,
-                float(np.exp(np.median(apart))) if len(apart) else None,
-                bool(same[place]),
-            )
-        )
-    return tuple(found)
+) -> tuple[Twin, ...]:
+    if len(log_ms):
+        return tuple(most_like(model, kind, covariates, described, log_ms, die, NEAREST_SHOWN))
+    chip = chips().get(die)
+    relation = nearest(chip, kind) if chip is not None else (lambda _: (0, 0))
+    known = [model.platforms[row] for row in model.rows_of_kind[kind]]
+    known.sort(key=lambda each: relation(chips().get(each.silicon)))
+    return tuple(Twin(each.name, None, None, bool(die) and each.silicon == die) for each in known[:NEAREST_SHOWN])
 
 
-def _named(twin: Twin | None, measured: int) -> Twin | None:
-    """Return the twin where it is near enough to be named."""
-    if twin is None or not (twin.same_chip or (measured >= FEWEST_FOR_A_TWIN and twin.deviation <= TWIN_WITHIN)):
-        return None
-    return twin
+def _named(alike: Sequence[Twin], measured: int) -> Twin | None:
+    """Return the nearest platform where it is near enough to be named as the twin."""
+    for first in alike[:1]:
+        near = measured >= FEWEST_FOR_A_TWIN and first.deviation is not None and first.deviation <= TWIN_WITHIN
+        if measured and (first.same_chip or near):
+            return first
+    return None
 
 
-def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float, alike: Sequence[Nearest], die: str) -> list[str]:
+def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float, alike: Sequence[Twin], die: str) -> list[str]:
     found = []
     if not measured:
         like = "platforms of its chip are known" if any(each.same_chip for each in alike) else "no platform of its chip is known"
@@ -264,7 +235,7 @@ def _card(
     model: DeviceModel,
     error: np.ndarray,
     warnings: Sequence[str],
-    alike: Sequence[Nearest],
+    alike: Sequence[Twin],
     twin: Twin | None,
     device_text: str,
     chip_text: str,

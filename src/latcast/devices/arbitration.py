@@ -32,6 +32,9 @@ FOLDS = 4
 NOTHING, NEW_NETWORKS, NEW_LINEAGES = "nothing", "networks", "lineages"
 """Held out besides chips: nothing; networks that no known platform ran; these networks with their lineages."""
 
+SUGGESTED = "suggested"
+"""Nothing is held out besides chips, and the measured networks are chosen, not drawn: nothing is learned from such a trial."""
+
 
 @dataclass(frozen=True)
 class DeviceTrial:
@@ -167,22 +170,18 @@ def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceT
     return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, known)
 
 
-def try_pool(
-    platforms: Sequence[KnownPlatform], networks: NetworkFeatures, lineages: Sequence[str], *, folds: int = FOLDS,
-    measured: Sequence[int] = MEASURED, seed: int = 0, watch: Watch = unwatched, draws: int = 2,
-) -> Iterator[tuple[DeviceModel, DescribedNetworks, list[MemberForecasts]]]:  # fmt: skip
-    """Return, for each fold, the model that never saw its chips nor the networks held out, and the trials on them."""
+def try_fold(
+    platforms: Sequence[KnownPlatform], networks: NetworkFeatures, lineages: Sequence[str], fold: int, *, folds: int = FOLDS,
+    measured: Sequence[int] = MEASURED, seed: int = 0, draws: int = 2,
+) -> tuple[DeviceModel, DescribedNetworks, list[MemberForecasts]]:  # fmt: skip
+    """Return the model that never saw a fold's chips nor the networks held out with them, and the trials on them."""
     fold_of = chip_folds(platforms, folds, seed)
-    for fold in range(folds):
-        out = held_out_networks(lineages, fold, seed)
-        known = without([each for each in platforms if fold_of[each.silicon] != fold], out)
-        watch("leaving chips and lineages out", fold, folds)
-        model = fit_device_model(known, networks, seed=seed)
-        described = model.described(networks)
-        held = [each for each in platforms if fold_of[each.silicon] == fold]
-        trials = trials_of_fold(held, out, fold, measured, draws=draws, seed=seed)
-        yield model, described, [try_members(model, described, trial) for trial in trials]
-    watch("leaving chips and lineages out", folds, folds)
+    out = held_out_networks(lineages, fold, seed)
+    model = fit_device_model(without([each for each in platforms if fold_of[each.silicon] != fold], out), networks, seed=seed)
+    described = model.described(networks)
+    held = [each for each in platforms if fold_of[each.silicon] == fold]
+    trials = trials_of_fold(held, out, fold, measured, draws=draws, seed=seed)
+    return model, described, [try_members(model, described, trial) for trial in trials]
 
 
 OTHER_KINDS = 0.15
@@ -298,7 +297,8 @@ def mixed_by_others(
         counts: As for :func:`learn_arbitration`.
     """
     for fold in range(folds):
-        learned = learn_arbitration([one for one in tried if one.trial.fold != fold], counts)
+        others = [one for one in tried if one.trial.fold != fold and one.trial.held_out != SUGGESTED]
+        learned = learn_arbitration(others, counts)
         for one in tried:
             if one.trial.fold == fold:
                 yield one, *mixed(one, arbitration_at(learned[one.trial.platform.kind], len(one.trial.measured)))
@@ -343,5 +343,9 @@ def fit_calibrated(
         seed: Of all drawing.
         watch: Told of every step.
     """
-    tried = [one for _, _, trials in try_pool(platforms, networks, lineages, seed=seed, watch=watch) for one in trials]
+    tried: list[MemberForecasts] = []
+    for fold in range(FOLDS):
+        watch("leaving chips and lineages out", fold, FOLDS)
+        tried += try_fold(platforms, networks, lineages, fold, seed=seed)[2]
+    watch("leaving chips and lineages out", FOLDS, FOLDS)
     return replace(fit_device_model(platforms, networks, seed=seed, watch=watch), arbitration=learn_arbitration(tried))

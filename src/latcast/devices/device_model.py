@@ -71,13 +71,11 @@ class Kind:
 
     Attributes:
         covariance: (terms, terms) of coefficients around their mean.
-        similar: (state, state) the empirical covariance of the pool's states.
         network_scale, kernel_scale: Standard deviations of the two parts of the process.
         noise: Of the logarithm of an observed latency.
     """
 
     covariance: np.ndarray
-    similar: np.ndarray
     network_scale: float
     kernel_scale: float
     noise: float
@@ -154,6 +152,16 @@ class DeviceModel:
     def rows_log_ms(self) -> Mapping[str, np.ndarray]:
         """(platforms, known networks) logarithms of latencies by kind of unit: measured, or what the platform's state says."""
         return {kind: complete_rows(self, kind) for kind, places in self.rows_of_kind.items() if len(places)}
+
+    @cached_property
+    def ran(self) -> Mapping[str, np.ndarray]:
+        """(platforms, known networks) whether each platform of a kind of unit ran each network, by any name."""
+        same = self.same_network
+        return {
+            kind: np.array([np.isin(same, same[self.platforms[place].networks]) for place in places])
+            for kind, places in self.rows_of_kind.items()
+            if len(places)
+        }
 
     @cached_property
     def same_network(self) -> np.ndarray:

@@ -19,7 +19,7 @@ from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import parse_json, parse_tensors, read_bytes
 from latcast.records import Reference
 
-SCHEMA = 2
+SCHEMA = 3
 
 MOST_BYTES = 50_000_000
 
@@ -35,7 +35,6 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
     """Write a model, in single precision; symmetric matrices as their lower halves."""
     from safetensors.numpy import save
 
-    size = model.effects.shape[1]
     place = {name: index for index, name in enumerate(model.covariates)}
     known = [(row, place[name], value) for row, each in enumerate(model.platforms) for name, value in each.covariates.items()]
     rows, columns, values = (np.array(part) for part in zip(*known, strict=True)) if known else (_NOTHING,) * 3
@@ -61,7 +60,6 @@ def save_device_model(model: DeviceModel, path: Path | str) -> Path:
     arrays |= {f"known.offsets.{name}": found.astype(np.float16) for name, found in model.known_offsets.items()}
     for name, kind in model.kinds.items():
         arrays[f"{name}.covariance"] = kind.covariance[np.tril_indices(TERM_COUNT)].astype(np.float32)
-        arrays[f"{name}.similar"] = kind.similar[np.tril_indices(size)].astype(np.float32)
     header = {
         "schema": SCHEMA,
         "terms": TERM_NAMES,
@@ -145,8 +143,7 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Devic
     kinds = {}
     for name in KINDS:
         network_scale, kernel_scale, noise = map(float, header["kinds"][name])
-        halves = (_symmetric(arrays[f"{name}.covariance"], TERM_COUNT), _symmetric(arrays[f"{name}.similar"], size))
-        kinds[name] = Kind(*halves, network_scale, kernel_scale, noise)
+        kinds[name] = Kind(_symmetric(arrays[f"{name}.covariance"], TERM_COUNT), network_scale, kernel_scale, noise)
     arbitration = {
         str(name): tuple(Arbitration(int(measured), _weighing(new), _weighing(known)) for measured, new, known in each)
         for name, each in header["arbitration"].items()

@@ -41,9 +41,6 @@ PROCESS_RIDGE = 10.0
 ALL_KINDS_WEIGHT, DIAGONAL_WEIGHT, LEAST_VARIANCE = 40.0, 2.0, 0.02
 """Platforms that the covariance of all kinds, and its diagonal, count as in that of one kind; and what is added to it."""
 
-SIMILAR_ALL_WEIGHT = 10.0
-"""Platforms that all kinds count as in the empirical covariance of one kind."""
-
 FEWEST_NETWORKS = 4
 """That a platform needs to be of the pool."""
 
@@ -84,7 +81,7 @@ def fit_device_model(
     names = tuple(sorted({name for each in platforms for name in each.covariates}))
     z = np.array([[each.covariates.get(name, 0.0) for name in names] for each in platforms])
     size = TERM_COUNT + basis.size
-    start = Kind(np.ones((TERM_COUNT, TERM_COUNT)) + 1.5 * np.eye(TERM_COUNT), np.zeros((size, size)), 0.2, 0.2, 0.08)
+    start = Kind(np.ones((TERM_COUNT, TERM_COUNT)) + 1.5 * np.eye(TERM_COUNT), 0.2, 0.2, 0.08)
     described = DeviceModel(basis, names, np.zeros((len(names), size)), {}).described(networks)
     model = DeviceModel(
         basis, names, np.zeros((len(names), size)), dict.fromkeys(KINDS, start),
@@ -211,17 +208,14 @@ def _maximised(model: DeviceModel, found: Sequence[Posterior], away: np.ndarray,
     coefficients = away[:, :TERM_COUNT]
     moments = covariances + coefficients[:, :, None] * coefficients[:, None, :]
     everything = np.einsum("pij,p->ij", moments, weights) / weights.sum()
-    states_of_all = (away * weights[:, None]).T @ away / weights.sum()
     kinds = {}
     for name, old in model.kinds.items():
-        own = np.zeros(len(weights))
-        own[model.rows_of_kind[name]] = weights[model.rows_of_kind[name]]
-        total = own.sum()
-        summed = np.einsum("pij,p->ij", moments, own) + ALL_KINDS_WEIGHT * everything
+        own = model.rows_of_kind[name]
+        total = weights[own].sum()
+        summed = np.einsum("pij,p->ij", moments[own], weights[own]) + ALL_KINDS_WEIGHT * everything
         summed += DIAGONAL_WEIGHT * np.diag(np.diag(everything))
         covariance = summed / (total + ALL_KINDS_WEIGHT + DIAGONAL_WEIGHT) + LEAST_VARIANCE * np.eye(TERM_COUNT)
-        similar = ((away * own[:, None]).T @ away + SIMILAR_ALL_WEIGHT * states_of_all) / (total + SIMILAR_ALL_WEIGHT)
-        kinds[name] = replace(old, covariance=covariance, similar=similar)
+        kinds[name] = replace(old, covariance=covariance)
     return kinds
 
 

@@ -1,14 +1,14 @@
 """What known platforms measured of each network: a new device is known by its likeness to others.
 
-Every platform of a kind of unit is a row over the networks: measured, or else what its state says. Three members rest on them:
+Every platform of a kind of unit is a row over the networks: measured, or else what its state says. The device is one of them,
+times a factor, and deviates from it in the directions in which platforms deviate from each other (depthwise convolutions that
+are slower, say) as far as the measured networks show: a Gaussian around each row, with a share of the rows' covariance. Each row
+counts as it explains the measured networks. Two members rest on this:
 
 ``twin``
-    The device is one of them, times a factor: each counts as much as it explains the measured networks. Where one does so
-    alone, it is used alone.
-``rows``
-    The device is a sum of all of them: Gaussian regression with the covariance of the rows.
+    Without such deviations: one factor alone.
 ``likeness``
-    The mean of both, whose errors are mostly unlike.
+    With :data:`SHARES` of the covariance.
 """
 
 from __future__ import annotations
@@ -24,19 +24,23 @@ from latcast.devices.members import TERM_COUNT, Candidate, left_out_score
 if TYPE_CHECKING:
     from latcast.devices.device_model import DescribedNetworks, DeviceModel
 
-TWIN, ROWS, LIKENESS = "twin", "rows", "likeness"
+TWIN, LIKENESS = "twin", "likeness"
 
-OTHER_GROUP, SAME_SILICON = 0.1, 10.0
-"""How much a platform of another runtime or precision counts, and one of the same silicon, against one of the same."""
+SHARES = {TWIN: 0.0, LIKENESS: 0.3}
+"""Part of the rows' covariance with which the device deviates from the row that it is like."""
+
+SAME_SILICON, OTHER_GROUP, OTHER_WORD, TWICE_THE_THREADS = 10.0, 0.1, 0.45, 0.5
+"""How much a platform counts against another: of the same silicon; of another runtime or precision; for each name of a core or
+unit that only one of the two has; for each doubling of threads."""
 
 UNMEASURED = 0.05
 """What is added to the part of the measured networks that a platform measured: how much one counts that measured none."""
 
-TWIN_SHAPE, TWIN_VARIANCE = 1.0, 0.002
-"""Prior of the variance between twins after a factor: an inverse gamma distribution's shape and scale, in logarithms."""
+SHAPE, SCALE = 1.0, 0.5
+"""Prior of the factor on the variances between a device and its row: an inverse gamma distribution."""
 
-MOST_APART = 0.3
-"""Logarithm beyond which one measured network does not tell platforms apart any further: it may be a slip."""
+CONTRADICTED = 2.5
+"""Deviations beyond which a measured network that the others contradict counts less: it may be a slip."""
 
 LEVEL_VARIANCE, OWN_VARIANCE = 2.0, 0.0025
 """Variance of a device's level, and of what is a device's own in one network (8 %), in logarithms."""
@@ -54,16 +58,15 @@ class Twin:
 
     Attributes:
         platform: Its id.
-        factor: How many times slower the device is.
-        weight: Probability that it is this one, among all known ones.
-        deviation: Standard deviation of the logarithms of measured over its latencies, after the factor.
+        factor: How many times slower the device is; None where nothing was measured.
+        deviation: Standard deviation of the logarithms of measured over its latencies, after the factor; None where nothing was
+            measured.
         same_chip: Whether it is the same silicon.
     """
 
     platform: str
-    factor: float
-    weight: float
-    deviation: float
+    factor: float | None
+    deviation: float | None
     same_chip: bool
 
 
@@ -75,7 +78,7 @@ class _Likeness:
         states: (platforms, state).
         known: (platforms, known networks) logarithms.
         seen: (platforms, measured networks) logarithms.
-        prior: (platforms,) how much each counts before anything is measured.
+        prior: (platforms,) how probable each is before anything is measured.
     """
 
     states: np.ndarray
@@ -91,11 +94,13 @@ class _Forecast(NamedTuple):
         mean: (state,) of networks that no platform ran.
         known: (known networks,) logarithms.
         error: (measured networks,) measured logarithms less what the others say.
+        weight: (platforms,) how much each row counts.
     """
 
     mean: np.ndarray
     known: np.ndarray
     error: np.ndarray
+    weight: np.ndarray
 
 
 def row_members(
@@ -111,30 +116,30 @@ def row_members(
     found = _likeness(model, kind, covariates, seen, silicon) if len(log_ms) else None
     if found is None:
         return []
-    parts = {TWIN: _by_twins(found, log_ms), ROWS: _by_covariance(found, log_ms)}
-    parts[LIKENESS] = _Forecast(*(np.mean(each, axis=0) for each in zip(*parts.values(), strict=True)))
-    return [_candidate(model, kind, covariates, name, each) for name, each in parts.items()]
+    return [_candidate(model, kind, covariates, name, _by_rows(found, log_ms, share)) for name, share in SHARES.items()]
 
 
-def twin_of(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str
-) -> Twin | None:
-    """Return the known platform that explains the measured networks best; None where nothing was measured."""
+def most_like(
+    model: DeviceModel, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str,
+    count: int,
+) -> list[Twin]:  # fmt: skip
+    """Return the known platforms that explain the measured networks best, the likeliest first; arguments as above."""
     found = _likeness(model, kind, covariates, seen, silicon) if len(log_ms) else None
     if found is None:
-        return None
-    weight, level = _twin_weights(found.seen, found.prior, log_ms)
-    best = int(np.argmax(weight))
-    known = model.platforms[model.rows_of_kind[kind][best]]
-    apart = float((log_ms - found.seen[best] - level[best]).std())
-    return Twin(known.name, float(np.exp(level[best])), float(weight[best]), apart, bool(silicon) and known.silicon == silicon)
+        return []
+    weight = _by_rows(found, log_ms, SHARES[TWIN]).weight
+    listed = []
+    for row in np.argsort(-weight, kind="stable")[:count].tolist():
+        known = model.platforms[model.rows_of_kind[kind][row]]
+        apart = log_ms - found.seen[row]
+        same_chip = bool(silicon) and known.silicon == silicon
+        listed.append(Twin(known.name, float(np.exp(np.median(apart))), float(apart.std()), same_chip))
+    return listed
 
 
 def _likeness(
     model: DeviceModel, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, silicon: str
 ) -> _Likeness | None:
-    from latcast.devices.device_model import group_of
-
     places = model.rows_of_kind[kind]
     if not len(model.known_terms) or not len(places):
         return None
@@ -144,13 +149,20 @@ def _likeness(
     by_state_known = states_log_ms(states, model.known_terms, model.known_basis)
     nearest, alike = model.memory(kind, covariates).nearest(seen.place)
     own = by_state + alike * (known - by_state_known)[:, nearest]
-    same = model.same_network
-    measured = np.array([(alike * np.isin(same[nearest], same[each.networks])).mean() for each in listed])
-    group = group_of(kind, covariates)
-    same_group = np.array([group_of(kind, each.covariates) == group for each in listed])
-    die = np.array([bool(silicon) and each.silicon == silicon for each in listed])
-    prior = np.where(same_group, 1.0, OTHER_GROUP) * np.where(die, SAME_SILICON, 1.0) * (UNMEASURED + measured)
-    return _Likeness(states, known, own, prior)
+    measured = (alike * model.ran[kind][:, nearest]).mean(axis=1)
+    group, words, threads = traits_of(covariates)
+    of_each = [traits_of(each.covariates) for each in listed]
+    prior = np.array([1.0 if each[0] == group else OTHER_GROUP for each in of_each]) * (UNMEASURED + measured)
+    prior *= OTHER_WORD ** np.array([len(words ^ each[1]) for each in of_each])
+    prior *= TWICE_THE_THREADS ** np.array([abs(threads - each[2]) for each in of_each])
+    prior *= np.array([SAME_SILICON if silicon and each.silicon == silicon else 1.0 for each in listed])
+    return _Likeness(states, known, own, prior / prior.sum())
+
+
+def traits_of(covariates: Mapping[str, float]) -> tuple[frozenset[str], frozenset[str], float]:
+    """Return the words of a platform's runtime and precision, those of its cores and units, and the logarithm of its threads."""
+    group = frozenset(name for name in covariates if name.startswith(("runtime ", "precision ")))
+    return group, frozenset(name for name in covariates if "=" in name), covariates.get("cpu threads", 0.0)
 
 
 def states_log_ms(states: np.ndarray, terms: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -173,61 +185,46 @@ def complete_rows(model: DeviceModel, kind: str) -> np.ndarray:
     return found
 
 
-def _twin_weights(rows: np.ndarray, prior: np.ndarray, log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each platform's probability to be the twin, and the device's level above it, each (platforms,)."""
-    apart = log_ms - rows
-    middle = np.median(apart, axis=1, keepdims=True)
-    held = middle + np.clip(apart - middle, -MOST_APART, MOST_APART)
-    level = held.mean(axis=1)
-    squares = TWIN_VARIANCE + ((held - level[:, None]) ** 2).sum(axis=1) / 2
-    shape = TWIN_SHAPE + (len(log_ms) - 1) / 2
-    power = np.log(prior) - shape * np.log(squares)
-    weight = np.exp(power - power.max())
-    return weight / weight.sum(), level
-
-
-def _by_twins(rows: _Likeness, log_ms: np.ndarray) -> _Forecast:
-    weight, level = _twin_weights(rows.seen, rows.prior, log_ms)
-    state = rows.states.copy()
-    state[:, :TERM_COUNT] += level[:, None]
-    error = np.full(len(log_ms), ALONE_ERROR)
-    for out in range(len(log_ms) if len(log_ms) > 1 else 0):
-        kept = np.arange(len(log_ms)) != out
-        by_others, level_of = _twin_weights(rows.seen[:, kept], rows.prior, log_ms[kept])
-        error[out] = log_ms[out] - by_others @ (rows.seen[:, out] + level_of)
-    return _Forecast(weight @ state, weight @ (rows.known + level[:, None]), error)
-
-
-def _by_covariance(rows: _Likeness, log_ms: np.ndarray) -> _Forecast:
-    part = rows.prior / rows.prior.sum()
+def _by_rows(rows: _Likeness, log_ms: np.ndarray, share: float) -> _Forecast:
+    """Forecast a device as each row and a Gaussian around it, and weigh these by how well they explain what was measured."""
+    count, prior = len(log_ms), rows.prior
+    # Between rows, levels do not count: the device has one of its own.
     level = (rows.known - rows.known.mean(axis=0)).mean(axis=1)
-    level -= part @ level
+    level -= prior @ level
     known, seen = rows.known - level[:, None], rows.seen - level[:, None]
-    state = rows.states.copy()
-    state[:, :TERM_COUNT] -= level[:, None]
-    root = np.sqrt(part)[:, None]
-    centred = root * (seen - part @ seen)
-    shared = centred.T @ centred + LEVEL_VARIANCE
-    difference = log_ms - part @ seen
-    own = np.full(len(log_ms), OWN_VARIANCE)
+    centred = np.sqrt(prior)[:, None] * (seen - prior @ seen)
+    shared = share * centred.T @ centred + LEVEL_VARIANCE
+    apart = log_ms - rows.seen
+    own = np.full(count, OWN_VARIANCE)
     for _ in range(2):
         precision = np.linalg.inv(shared + np.diag(own))
-        dual = precision @ difference
-        error = dual / np.diag(precision)
-        # A value that the others contradict counts less.
-        own = OWN_VARIANCE * np.maximum(1.0, (error * np.sqrt(np.diag(precision)) / 2.5) ** 2)
-    by_row = root[:, 0] * (centred @ dual)
-    weight = part + by_row - part * by_row.sum()
-    shift = LEVEL_VARIANCE * float(dual.sum())
-    mean = weight @ state
-    mean[:TERM_COUNT] += shift
-    if len(log_ms) == 1:
+        diagonal = np.diag(precision)
+        dual = apart @ precision
+        square = (dual * apart).sum(axis=1)
+        weight = _weights(prior[:, None], square[:, None], count)[:, 0]
+        by_others = _weights(prior[:, None], square[:, None] - dual**2 / diagonal, count - 1)
+        error = (by_others * dual / diagonal).sum(axis=0)
+        own = OWN_VARIANCE * np.maximum(1.0, error**2 * diagonal / CONTRADICTED**2)
+    by_row = weight @ dual
+    direction = np.sqrt(prior) * (share * centred @ by_row)
+    direction -= prior * direction.sum()
+    shift = LEVEL_VARIANCE * float(by_row.sum())
+    mean = (weight + direction) @ rows.states
+    mean[:TERM_COUNT] += shift - direction @ level
+    if count == 1:
         error = np.full(1, ALONE_ERROR)
-    return _Forecast(mean, weight @ known + shift, error)
+    return _Forecast(mean, weight @ rows.known + direction @ known + shift, error, weight)
+
+
+def _weights(prior: np.ndarray, square: np.ndarray, count: int) -> np.ndarray:
+    """Return the rows' probabilities, (rows, ...), from their squared deviations over so many networks."""
+    power = np.log(prior) - (SHAPE + (count - 1) / 2) * np.log(SCALE + np.maximum(square, 0.0) / 2)
+    weight = np.exp(power - power.max(axis=0))
+    return np.asarray(weight / weight.sum(axis=0))
 
 
 def _candidate(model: DeviceModel, kind: str, covariates: Mapping[str, float], name: str, found: _Forecast) -> Candidate:
-    mean, known, error = found
+    mean, known, error = found[:3]
     memory = model.memory(kind, covariates)
     judged = error if len(error) > 1 else np.zeros(0)
     variance = (PRIOR_COUNT * PRIOR_VARIANCE + float((np.minimum(np.abs(judged), 1.0) ** 2).sum())) / (PRIOR_COUNT + len(judged))

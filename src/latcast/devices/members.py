@@ -5,12 +5,6 @@
 ``tied``
     One mean for all prices of a FLOP, one for those of an element, and wide deviations: a device whose libraries are unlike
     those of the pool, as many GPUs are.
-``overheads``
-    The learned prior, wider in the overhead of a kernel and of a network: an NPU's constant is a hundred times a CPU's.
-``similar``
-    The covariance of the pool's states as they are: regression of the device on all known ones.
-``nearest``
-    Like those platforms of the pool that explain the measured networks best, up to a factor.
 ``chip``
     Like the platforms of the same chip, where there are any.
 ``flops and memory``
@@ -116,75 +110,7 @@ def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float], observe
     return Prior(by_base, model.with_process(covariance, found), found.noise)
 
 
-OVERHEAD_VARIANCE, OTHER_VARIANCE = 2.0, 0.3
-NPU_CONSTANT, NPU_COUNT = 3.0, -1.0
-"""Logarithms by which an NPU's constant is above, and its price of a kernel below, what the pool's few networks say."""
-
-
-def overheads(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """Widen every coefficient, most the overheads: few networks cannot separate a constant from a price per kernel."""
-    prior = model.prior(kind, covariates)
-    covariance, mean = prior.covariance.copy(), prior.mean.copy()
-    places = np.arange(TERM_COUNT)
-    covariance[places, places] += np.where(BASE_TERMS >= 3, OVERHEAD_VARIANCE, OTHER_VARIANCE)
-    if kind == "npu":
-        mean[:TERM_COUNT] += np.where(BASE_TERMS == 4, NPU_CONSTANT, np.where(BASE_TERMS == 3, NPU_COUNT, 0.0))
-    return Prior(mean, covariance, prior.noise)
-
-
-SIMILAR_LEVEL_VARIANCE, SIMILAR_OWN_VARIANCE, SIMILAR_PROCESS_SHARE = 0.5, 0.1, 0.5
-
-
-def similar(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
-    """Return a prior with the empirical covariance of whole states."""
-    found = model.kinds[kind]
-    own = SIMILAR_LEVEL_VARIANCE + SIMILAR_OWN_VARIANCE * np.eye(TERM_COUNT)
-    covariance = found.similar + model.with_process(own, found, SIMILAR_PROCESS_SHARE)
-    return Prior(model.mean(covariates), covariance, found.noise)
-
-
-NEAREST = 3
-NEAREST_LEVEL_VARIANCE, NEAREST_OWN_VARIANCE, NEAREST_PROCESS_SHARE = 0.5, 0.05, 0.3
-UNLIKE_COVARIATES = 0.1
-"""Deviation, of logarithms, that a platform of another runtime or precision counts as farther away."""
-
-
-def nearest(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
-    """Return the prior of the platforms with the same pattern of latencies, up to a factor."""
-    rows, deviation = pattern_deviations(model, kind, covariates, observed)
-    if not len(rows) or not len(observed.log_ms):
-        return None
-    order = np.argsort(deviation, kind="stable")[:NEAREST]
-    closest = deviation[order]
-    weights = np.exp(-len(observed.log_ms) * np.log(closest / closest[0]))
-    mean = (weights / weights.sum()) @ model.states[rows[order]]
-    found = model.kinds[kind]
-    own = NEAREST_LEVEL_VARIANCE + NEAREST_OWN_VARIANCE * np.eye(TERM_COUNT)
-    return Prior(mean, model.with_process(own, found, NEAREST_PROCESS_SHARE), found.noise)
-
-
-def pattern_deviations(
-    model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return how unlike a device each platform of its kind is, up to a factor.
-
-    Returns:
-        Rows of the model's platforms; and for each the standard deviation of the logarithms of measured over predicted.
-    """
-    rows = model.rows_of_kind[kind]
-    states = model.states[rows]
-    if not len(rows):
-        return rows, np.zeros(0)
-    expected = (
-        np.log(np.exp(np.clip(states[:, :TERM_COUNT], -25, 25)) @ observed.terms.T) + states[:, TERM_COUNT:] @ observed.basis.T
-    )
-    spread = (observed.log_ms - expected).var(axis=1) if len(observed.log_ms) else np.zeros(len(rows))
-    words = {name for name in covariates if name.startswith(("runtime ", "precision "))}
-    unlike = np.array([not words <= set(model.platforms[row].covariates) for row in rows])
-    return rows, np.sqrt(spread + 0.01) + UNLIKE_COVARIATES * unlike
-
-
-CHIP_LEVEL_VARIANCE = 0.25
+CHIP_LEVEL_VARIANCE, CHIP_OWN_VARIANCE, CHIP_PROCESS_SHARE = 0.25, 0.05, 0.3
 
 
 def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
@@ -194,13 +120,11 @@ def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observe
         return None
     away = np.mean([model.states[row] - model.mean(model.platforms[row].covariates) for row in rows], axis=0)
     found = model.kinds[kind]
-    own = CHIP_LEVEL_VARIANCE + NEAREST_OWN_VARIANCE * np.eye(TERM_COUNT)
-    return Prior(model.mean(covariates) + away, model.with_process(own, found, NEAREST_PROCESS_SHARE), found.noise)
+    own = CHIP_LEVEL_VARIANCE + CHIP_OWN_VARIANCE * np.eye(TERM_COUNT)
+    return Prior(model.mean(covariates) + away, model.with_process(own, found, CHIP_PROCESS_SHARE), found.noise)
 
 
-MEMBERS: Mapping[str, PriorOf] = MappingProxyType(
-    {"learned": learned, "tied": tied, "overheads": overheads, "similar": similar, "nearest": nearest, "chip": chip}
-)
+MEMBERS: Mapping[str, PriorOf] = MappingProxyType({"learned": learned, "tied": tied, "chip": chip})
 
 ROBUST = 0.3
 REWEIGHTINGS = 6

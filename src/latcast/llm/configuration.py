@@ -113,7 +113,8 @@ class _Decoder:
         self.facts = facts = Facts({**self.known.get("defaults", {}), **values}, name)
         classes = facts.items("architectures")
         generates = not classes or any(re.search("CausalLM|ConditionalGeneration|LMHead", str(each)) for each in classes)
-        if facts.flag("is_encoder_decoder") or not (generates or family in architectures()):
+        encoder = not classes and re.search(r"bert|^(clip|vit|t5|mt5|whisper)$", family)
+        if facts.flag("is_encoder_decoder") or encoder or not (generates or family in architectures()):
             raise ModelError(f"{name}: found {classes[0] if classes else 'an encoder'}, expected the config.json of a decoder")
         self.layers = facts.size("num_hidden_layers", "n_layer", "num_layers", "n_layers", most=MOST_LAYERS)
         self.hidden = facts.size("hidden_size", "n_embd", "d_model", "dim")

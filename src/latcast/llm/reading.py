@@ -37,8 +37,9 @@ def is_language_model(text: str) -> bool:
         try:  # the folder of another network may have a config.json too
             return bool(_read_path(path, ""))
         except ModelError:
-            return False
-    return text.lower().endswith(".gguf") or _named(text) is not None
+            return not any(each.suffix in (".onnx", ".tflite", ".pt2", ".param") for each in path.iterdir())
+    front = text.partition(":")[0]
+    return text.lower().endswith((".gguf", "config.json")) or _named(text) is not None or _find(front) is not None
 
 
 def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
@@ -150,6 +151,10 @@ def _joined(name: str) -> str:
 
 
 def _unknown(text: str) -> str:
+    if text.count(":") > 1 and _find(text.partition(":")[0]):
+        return f"found two quantisations in '{text}', expected one, as in '{text.partition(':')[0]}:q4_k_m'"
+    if text.lower().endswith((".gguf", "config.json")):
+        return f"there is no file '{text}'; expected a .gguf file, a config.json or the name of a language model"
     near = nearest_names(text.rpartition("/")[2].lower(), list(named_models()))
     return (
         f"there is no file '{text}', and no language model is named so; nearest: {', '.join(near) or 'none'}; "

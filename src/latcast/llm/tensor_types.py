@@ -93,8 +93,8 @@ def recipe_named(quantisation: str) -> str:
             return f"{name}-{size[1]}bpw" if size else name
     near = nearest_names(text, [*_RECIPES, *_FACTS["spellings"]])
     raise ModelError(
-        f"'{quantisation[:40]}' is not a quantisation that is known; nearest: {', '.join(near) or 'none'}; there are "
-        f"{' '.join(_RECIPES)}, and groups as in int4_g128"
+        f"'{quantisation[:40]}' is not a quantisation that is known; nearest: {', '.join(near) or 'none'}; expected one of "
+        "llama.cpp's, such as q8_0, q4_k_m, q4_0 or iq4_xs, or mlx-4bit, int4, int8, w4a16, onnx-int4, or groups as int4_g128"
     )
 
 

@@ -190,11 +190,14 @@ def measure_language_model(
     model: LanguageModel | Path = Path(text) if text.lower().endswith(".gguf") else read_language_model(text)
     if isinstance(model, LanguageModel) and not all(matrix.tensor_type for matrix in model.matrices):
         raise ModelError(f"{text}: found no quantisation; name one, as in '{text}:q4_0'")
-    halfway = prompt_tokens + max(generated_tokens // 2, 1)
+    platform, halfway = platform_here(threads), prompt_tokens + max(generated_tokens // 2, 1)
+    limit = (model if isinstance(model, LanguageModel) else read_language_model(text)).context_limit
+    if limit is not None and prompt_tokens + generated_tokens > limit:
+        raise ModelError(f"{text}: found {prompt_tokens + generated_tokens} tokens, expected at most the {limit} of its context")
     with _apart(threads) as pool:
         times = _result(pool, _time_model, model, (prompt_tokens, halfway), threads, repeats)
     return {
-        "platform": platform_here(threads), "prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens,
+        "platform": platform, "prompt_tokens": prompt_tokens, "generated_tokens": generated_tokens,
         "prefill_tokens_per_s": prompt_tokens / times.prefill_s[prompt_tokens],
         "decode_tokens_per_s": 1 / times.decode_s[halfway],
         "first_token_ms": 1e3 * (times.prefill_s[prompt_tokens] + times.decode_s[prompt_tokens]),

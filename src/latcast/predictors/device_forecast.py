@@ -41,7 +41,7 @@ class Member:
     """A posterior over the states of one device.
 
     Attributes:
-        name: What it assumes ("learned", "tied", "nearest"...).
+        name: What it assumes ("learned", "tied", "likeness"...).
         weight: Its part in forecasts of networks that no known device ran; those of all members add up to 1.
         known_weight: The same for networks that known devices ran.
         mean: (terms + basis,) state.

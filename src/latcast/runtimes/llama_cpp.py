@@ -56,9 +56,14 @@ class _Batch(ctypes.Structure):
 
 
 def version() -> str:
-    """Return the version of the wheel, as platform ids have it: year and month."""
+    """Return the version of the wheel, as platform ids have it: year and month.
+
+    Raises:
+        MissingExtraError: The wheel is not installed.
+    """
     from importlib.metadata import version as version_of
 
+    require("running language models with llama.cpp", "xllamacpp")
     return ".".join(version_of("xllamacpp").split(".")[:2])
 
 
