@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, learn, read_prices, timed, written
+from latcast.llm.prices import PriceList, effects_of, fit
 from latcast.llm.speeds import SpeedMeasurement, machine_of
 from latcast.training.language_speeds import conformal, held_out, lineage_of, with_widths
 
@@ -90,3 +93,13 @@ def test_adapting_moves_only_the_prices_of_the_new_platform(prices):
     rest = timed("decode", measured(new.platform, 3.0)[4:])
     predicted = adapted.prices["decode"].seconds(new.platform, [each.quantities for each in rest])
     assert np.mean(np.abs(predicted / [each.seconds for each in rest] - 1)) < 0.15
+
+
+def test_a_wild_measurement_moves_little() -> None:
+    clean = timed("decode", measured("galaxy-s23/llama.cpp-1/cpu4/unstated", 1.0))
+    wild = [*clean, replace(clean[0], seconds=20 * clean[0].seconds)]
+    start = PriceList(effects_of("decode", MACHINES), {})
+
+    before, after = (fit(rows, start).seconds(clean[0].platform, [each.quantities for each in clean]) for rows in (clean, wild))
+
+    assert np.median(np.abs(after / before - 1)) < 0.05

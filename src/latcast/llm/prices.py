@@ -32,9 +32,6 @@ Path = Sequence[tuple[Effect, float, float, float]]
 _FREEDOM = 4.0
 """Degrees of freedom of the t distribution of residuals: a measurement that is far off counts little."""
 
-_LEAST_TRUST = 0.3
-"""Least weight of a measurement, relative to one at its prediction: a platform unlike all others must still be learned."""
-
 _STEPS = 25
 """Most steps of a fit; residuals settle within a dozen."""
 
@@ -145,7 +142,7 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
     shares, residuals, loss = state(values)
     for _ in range(_STEPS):
         slopes = np.bincount(at * size[1] + cell, shares, size[0] * size[1]).reshape(size) @ members_of
-        trust = weights * np.maximum((_FREEDOM + 1) / (_FREEDOM + residuals**2), _LEAST_TRUST) / known.noise
+        trust = weights * (_FREEDOM + 1) / (_FREEDOM + residuals**2) / known.noise
         curvature = (slopes * (trust / known.noise)[:, None]).T @ slopes + np.diag(precision)
         step = np.linalg.solve(curvature, slopes.T @ (trust * residuals) - precision * (values - prior)).clip(-1, 1)
         for part in (1.0, 0.4, 0.1):
