@@ -172,7 +172,7 @@ class _Decoder:
             self.matrices.append(Matrix(role, rows, columns, stored, stored if used is None else used))
 
     def _layer_kinds(self) -> list[str]:
-        """Return the kind of each layer: full or sliding attention, none, hybrid, or a kind of recurrent state."""
+        """Return each layer's kind: full or sliding attention, none, hybrid, or a kind of state."""
         facts, layers, known = self.facts, self.layers, self.known
         state = "mamba" if self.family == "jamba" else "mamba2"
         if mixer := known.get("mixer"):

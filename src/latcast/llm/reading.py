@@ -1,4 +1,4 @@
-"""Finding the language model that a text means: a GGUF file, a config.json, a folder, or ``NAME:QUANTISATION`` of a named model."""
+"""The language model that a text means: a GGUF file, a config.json, a folder, or ``NAME:QUANTISATION`` of a named model."""
 
 from __future__ import annotations
 
