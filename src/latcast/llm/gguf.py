@@ -281,7 +281,7 @@ class _Decoder:
         embeddings = [key for key in self.matrices if key[0] == "embedding"]
         if not embeddings:
             raise ModelError(
-                f"{self.name}: found no tensor 'token_embd.weight', expected a decoder; a projector or an encoder is not predicted"
+                f"{self.name}: found no tensor 'token_embd.weight', expected a decoder; not a projector or an encoder"
             )
         _, vocabulary, width, kind = embeddings[0]
         if not any(key[0] == "output" for key in self.matrices):
