@@ -46,6 +46,7 @@ def results() -> dict[str, Any]:
         "FoundDevice": latcast.find_devices("pixel 4")[0],
         "Kernel": latcast.find_kernels(explained.graph, latcast.load_rules("onnxruntime"))[0],
         "KernelLatency": found.kernels[0],
+        "LanguagePrediction": latcast.predict_language_model("qwen2.5-1.5b:q4_0", "galaxy s23 cpu")[0],
         "Measurement": latcast.Measurement(
             PHONE, Reference("model", {"name": "resnet18"}), runs_ms=(2.0, 3.0), rounds=(0, 1), latency_ms=2.5
         ),

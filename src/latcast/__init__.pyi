@@ -19,6 +19,8 @@ from latcast.kernels.memory import Memory as Memory
 from latcast.kernels.rules import FusionRules as FusionRules
 from latcast.kernels.rules import load_rules as load_rules
 from latcast.kernels.search import find_kernels as find_kernels
+from latcast.llm.forecast import LanguagePrediction as LanguagePrediction
+from latcast.llm.forecast import predict_language_model as predict_language_model
 from latcast.measure.settings import MeasurePlan as MeasurePlan
 from latcast.measure.settings import WorkerSettings as WorkerSettings
 from latcast.measure.single import measure as measure

@@ -61,9 +61,9 @@ def check(
     \b
     Examples:
       latcast check model.onnx --max-ms 20 --on "raspberry pi 5"
-      latcast check model.onnx --min-fps 30 --on pixel4/tflite-2.10/gpu/fp16
       latcast check model.onnx --budget latcast.toml
       latcast check new.onnx --against old.onnx --max-growth 5% --on pixel4/tflite-2.10/gpu/fp16
+      latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
       latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
     models, language = options.split_models(models)

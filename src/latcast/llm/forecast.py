@@ -18,7 +18,7 @@ from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, best_known, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
-from latcast.records import UNIT_KINDS, UNSTATED, Platform, Unit, device_name
+from latcast.records import UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields
 from latcast.registry import is_pattern, matched
 
 LEVEL = 90.0
@@ -26,7 +26,7 @@ LEVEL = 90.0
 
 
 @dataclass(frozen=True)
-class LanguagePrediction:
+class LanguagePrediction(Tabular):
     """Speed and memory of a language model on a platform.
 
     Attributes:
@@ -63,6 +63,9 @@ class LanguagePrediction:
     warnings: tuple[str, ...] = ()
     breakdown: Mapping[Phase, Mapping[str, float]] | None = None
     level: float = LEVEL
+
+    def _rows(self) -> Rows:
+        return [{**plain_fields(self), "grade": str(self.grade)}]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""

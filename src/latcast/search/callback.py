@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.forecast import On, load, predict_many
-from latcast.networks import is_one_model
+from latcast.networks import Model, is_one_model
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 
@@ -43,7 +43,7 @@ class LatencyCallback:
         supernet = SUPERNETS.get(space) if isinstance(space, str) else space
         self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
 
-    def __call__(self, candidates: Any) -> np.ndarray:
+    def __call__(self, candidates: object) -> np.ndarray:
         """Return milliseconds, (candidates,); a scalar where one model stands in place of a list.
 
         Args:
@@ -52,21 +52,24 @@ class LatencyCallback:
         Raises:
             LatcastError: Encodings or parameters without a space, or of another one; or a model that cannot be read.
         """
-        parameters = [each for each in candidates if isinstance(each, Mapping)] if isinstance(candidates, list | tuple) else None
-        if isinstance(candidates, np.ndarray) or (parameters is not None and len(parameters) == len(candidates)):
+        listed = list(candidates) if isinstance(candidates, list | tuple) else None
+        parameters = [each for each in listed or () if isinstance(each, Mapping)]
+        if isinstance(candidates, np.ndarray) or (listed is not None and len(parameters) == len(listed)):
             if self.encoded is None:
                 raise LatcastError("encodings or parameters without a search space; name it: LatencyCallback(platform, space)")
-            if not len(candidates):
+            rows = (
+                candidates if isinstance(candidates, np.ndarray) else [self.encoded.supernet.encode(each) for each in parameters]
+            )
+            if not len(rows):
                 return np.zeros(0)
-            if not isinstance(candidates, np.ndarray):
-                candidates = np.stack([self.encoded.supernet.encode(each) for each in parameters or ()])
-            found = self.encoded.predict_many(candidates)
+            found = self.encoded.predict_many(np.asarray(rows))
             return found.high_ms if self.confident else found.latency_ms
         if is_one_model(candidates):
-            return self([candidates])[0]
-        predictions = predict_many(candidates, self.predictor, example_inputs=self.example_inputs)
+            return np.asarray(self([candidates])[0])
+        models = listed if listed is not None else cast("Iterable[Model]", candidates)
+        predictions = predict_many(models, self.predictor, example_inputs=self.example_inputs)
         return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
 
-    def excess(self, candidates: Any, max_latency_ms: float) -> np.ndarray:
+    def excess(self, candidates: object, max_latency_ms: float) -> np.ndarray:
         """Return how far candidates are beyond a limit, relative to it, (candidates,); 0 within it: a penalty for a loss."""
         return np.maximum(self(candidates) / max_latency_ms - 1, 0)
