@@ -1,4 +1,4 @@
-"""Language models on the command line: what ``predict``, ``check``, ``choose`` and others do where a model is one."""
+"""Language models on the command line: their part of ``predict``, ``check``, ``choose`` and other commands."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ _TEXT_PARTS = ("text_config", "language_config", "llm_config", "thinker_config")
 
 @cache
 def architectures() -> Mapping[str, Mapping[str, Any]]:
-    """Return what configurations leave unsaid, by model type; see the file's note."""
+    """Return the facts that configurations do not state, by model type; see the file's note."""
     text = files("latcast.llm").joinpath("architectures.json").read_text(encoding="utf-8")
     types: Mapping[str, Mapping[str, Any]] = parse_json(text, "architectures.json", error=ModelError)["types"]
     return types
 
 
 class Facts:
-    """What a configuration states, asked for by any of the names that a fact goes under."""
+    """The facts that a configuration states, each under any of its names."""
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
         self.values, self.name = values, name
@@ -74,7 +74,7 @@ class Facts:
         return default if value is None else bool(value)
 
     def items(self, *keys: str) -> Sequence[Any]:
-        """Return the first list that there is, or nothing."""
+        """Return the first list found under the names, or an empty one."""
         return next((value for key in keys if isinstance(value := self.values.get(key), list) and len(value) <= MOST_LAYERS), ())
 
 
@@ -172,7 +172,7 @@ class _Decoder:
             self.matrices.append(Matrix(role, rows, columns, stored, stored if used is None else used))
 
     def _layer_kinds(self) -> list[str]:
-        """Return what mixes tokens in each layer: full, sliding, none, hybrid, or a kind of state."""
+        """Return each layer's kind: full or sliding attention, none, hybrid, or a kind of state."""
         facts, layers, known = self.facts, self.layers, self.known
         state = "mamba" if self.family == "jamba" else "mamba2"
         if mixer := known.get("mixer"):

@@ -281,7 +281,7 @@ class _Decoder:
         embeddings = [key for key in self.matrices if key[0] == "embedding"]
         if not embeddings:
             raise ModelError(
-                f"{self.name}: found no tensor 'token_embd.weight', expected a decoder (not a projector or an encoder)"
+                f"{self.name}: found no tensor 'token_embd.weight', expected a decoder; not a projector or an encoder"
             )
         _, vocabulary, width, kind = embeddings[0]
         if not any(key[0] == "output" for key in self.matrices):
@@ -308,7 +308,7 @@ class _Decoder:
         )
 
     def _attention(self, facts: Mapping[str, Any]) -> tuple[AttentionLayers, ...]:
-        """Return the layers with attention, alike ones together."""
+        """Return the layers with attention, equal ones together."""
         with_attention = [layer for layer in range(self.layers) if "attn_output" in self.by_layer[layer]]
         if not with_attention:
             return ()
@@ -343,7 +343,7 @@ class _Decoder:
         )
 
     def _recurrent(self) -> tuple[RecurrentLayers, ...]:
-        """Return the layers with a state, alike ones together."""
+        """Return the layers with a state, equal ones together."""
         counts: dict[Any, int] = defaultdict(int)
         for layer, names in self.by_layer.items():
             if layer >= self.layers:

@@ -1,4 +1,4 @@
-"""Language models under limits: whether one keeps to them, and which of many is the best that does."""
+"""Language models under limits: the probability that one keeps to them, and the best of many that does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEWEST_BITS_OF_QUALITY = 4.0
 
 @dataclass(frozen=True)
 class Limits:
-    """What a language model must keep to on a platform; None is no limit.
+    """Limits for a language model on a platform; None is no limit.
 
     Attributes:
         min_decode_tokens_per_s: Speed of the answer.

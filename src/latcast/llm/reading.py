@@ -1,4 +1,4 @@
-"""Which language model a text means: a GGUF file, a config.json, a folder, or ``NAME:QUANTISATION`` of a named model."""
+"""The language model that a text means: a GGUF file, a config.json, a folder, or ``NAME:QUANTISATION`` of a named model."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _find(text: str) -> str | None:
 
 
 def _joined(name: str) -> str:
-    """Return the letters and digits of a name that tell sizes apart, in lower case."""
+    """Return the letters and digits of a name that distinguish sizes, in lower case."""
     text = re.sub(r"[-._]v0[-._][0-9]+(?![0-9])|([-._](ud|i1))?[-._](i?q[1-8]\w*|tq[12]_0|mxfp4|b?f16)$", "", name.lower())
     words = (re.sub(r"^v(?=[0-9])", "", word) for word in re.split(r"[^a-z0-9]+", text))
     return "".join(word for word in words if word not in _NOISE and not re.fullmatch(r"[0-9]{4}|[0-9]+k", word))

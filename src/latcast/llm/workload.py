@@ -1,4 +1,4 @@
-"""What the two phases of a language model read and compute: quantities by term, which :mod:`latcast.llm.prices` prices.
+"""The quantities that the two phases of a language model read and compute, by term, which :mod:`latcast.llm.prices` prices.
 
 A term names a quantity: ``("weights", "q4_k")``, ``("weights", "q4_k", "experts")``. Bytes are in GB, FLOPs in TFLOP.
 """

@@ -44,7 +44,7 @@ QUANTISATIONS = (
 are no multiple of 256."""
 
 PROMPTS = (32, 128)
-"""Tokens of the prompts timed: one length alone could not tell reading weights from computing."""
+"""Tokens of the prompts timed: two lengths separate reading weights from computing."""
 
 BEYOND_CACHE = 1.25
 """Weights of a stack over the last cache: what stays in a cache is read faster than a whole model is."""

@@ -284,7 +284,7 @@ class Session:
 
 @dataclass(frozen=True)
 class PhaseTimes:
-    """How long the phases of a model took, in seconds.
+    """Seconds that the phases of a model took.
 
     Attributes:
         prefill_s: Tokens of a prompt to the time it took.
@@ -298,7 +298,7 @@ class PhaseTimes:
 
 
 class Reference:
-    """A model that is timed in turn with others: how much slower than at first it is tells the state of the host."""
+    """A model that is timed in turn with others: its slowdown since the first time is the state of the host."""
 
     def __init__(self, session: Session, prompt: int = 64, rounds: int = 6) -> None:
         """Time the model as the host is now, which counts as its usual state."""

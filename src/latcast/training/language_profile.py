@@ -33,7 +33,7 @@ TOKENS_AFTER = 3
 
 @dataclass(frozen=True)
 class LanguageProfile:
-    """What a profile learned.
+    """The result of a profile.
 
     Attributes:
         platform: Platform id.
@@ -90,7 +90,7 @@ def learn_here(found: Sequence[TimedModel], platform: str) -> tuple[LearnedPrice
         TrainingError: Too few stacks were timed.
     """
     if len(found) < FEWEST_STACKS:
-        raise TrainingError(f"found {len(found)} stacks of layers, expected at least {FEWEST_STACKS}; give a longer --budget")
+        raise TrainingError(f"stacks of layers timed: {len(found)}, expected at least {FEWEST_STACKS}; give a longer --budget")
     known = known_prices().with_machine(_machine_here(platform))
     shapes = [each.configuration["hidden_size"] for each in found]
     errors: dict[Phase, list[float]] = {phase: [] for phase in PHASES}
