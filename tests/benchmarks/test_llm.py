@@ -1,0 +1,26 @@
+"""The table of predicted speeds of language models."""
+
+from __future__ import annotations
+
+from benchmarks.llm import speeds_table
+
+
+def row(phase: str, mape: float, predictions: int = 100) -> dict[str, object]:
+    return {
+        "phase": phase, "case": "lineage, familiar", "class": "Arm CPUs", "predictions": predictions, "mape": mape,
+        "within_10": 50.0, "coverage": 88.0, "bandwidth": 56.0, "llmfit": None, "line": 43.0,
+    }  # fmt: skip
+
+
+def test_both_phases_stand_in_a_line_with_their_targets() -> None:
+    line = speeds_table([row("decode", 5.5), row("prefill", 9.5)]).splitlines()[2]
+
+    assert line == (
+        "| lineage, familiar | Arm CPUs | 100 | 5.5, 88 | 50 | 56 | 43 | 9.5, 88 | 50 | 56 | 43 | - | 6 met, 9 missed |"
+    )
+
+
+def test_few_predictions_are_not_shown_and_a_phase_that_lacks_is_a_dash() -> None:
+    line = speeds_table([row("decode", 5.5), row("prefill", 9.5, predictions=5)]).splitlines()[2]
+
+    assert line.endswith("| - | - | - | - | - | 6 met |")
