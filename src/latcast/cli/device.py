@@ -15,7 +15,6 @@ from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
 from latcast.cli.device_reach import prepare
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, print_json, print_table, warn
-from latcast.records import UNSTATED
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import NewDevice
@@ -37,7 +36,7 @@ Examples:
 def _precisions() -> Sequence[str]:
     from latcast.records import PUBLISHED_PRECISIONS
 
-    return PUBLISHED_PRECISIONS
+    return ("", *PUBLISHED_PRECISIONS)
 
 
 DeviceModelFile = Annotated[
@@ -55,7 +54,7 @@ def add(
     precision: Annotated[
         str,
         Option("--precision", "-p", help="fp32, fp16, int8...; not of language models.", callback=options.one_of(_precisions)),
-    ] = UNSTATED,
+    ] = "",
     output: Annotated[
         Path | None,
         Option(
@@ -96,7 +95,7 @@ def add(
         return
     if output is None:
         raise typer.BadParameter("expected the bundle to write", param_hint="--output")
-    if precision == UNSTATED:
+    if not precision:
         raise typer.BadParameter("expected fp32, fp16, int8...", param_hint="--precision")
     from latcast.devices.added_device import add_device
     from latcast.devices.device_model_file import load_device_model
