@@ -173,15 +173,20 @@ def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkF
 
 
 def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the mixture's left-out errors of logarithms, (networks,), Student's weights, and the factor on variances."""
+    """Return the mixture's left-out errors of logarithms, (networks,), Student's weights, and the factor on variances.
+
+    Weights are those of members that weigh networks; without one each network counts as 1.
+    """
     by_name = {each.name: each for each in candidates}
-    error, weight, scale, total = np.zeros(count), np.zeros(count), 0.0, 0.0
+    error, scale, total = np.zeros(count), 0.0, 0.0
+    weight, weighing = np.zeros(count), 0.0
     for member in forecast.members:
         found = by_name[member.name]
         error += member.weight * found.error
-        weight += member.weight * found.weight
         scale, total = scale + member.weight * found.scale, total + member.weight
-    return error / total, weight / total, scale / total
+        if count and np.ptp(found.weight) > 0:
+            weight, weighing = weight + member.weight * found.weight, weighing + member.weight
+    return error / total, weight / weighing if weighing else np.ones(count), scale / total
 
 
 def _nearest(
