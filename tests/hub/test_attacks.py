@@ -33,11 +33,13 @@ def test_contributors_of_too_long_latencies_do_not_move_the_truth() -> None:
     """Alone by their number they would carry what is shown to 1.3 times the truth, and intervals with it."""
     equal, many, trusted = poisoned_platform(honest=4, fakes=4, few=2, networks=24, platforms=2)
 
-    assert equal.shown_coverage >= 85
-    assert many.shown_coverage >= 85
+    # Of 24 networks a 90 % interval holds fewer than 18 once in a hundred times.
+    least = 100 * 18 / 24
+    assert equal.shown_coverage >= least
+    assert many.shown_coverage >= least
     assert max(equal.shown_factor, many.shown_factor) < 1.2 < many.median_factor
     assert max(equal.agreeing, many.agreeing) < 50
-    assert trusted.shown_coverage >= 85
+    assert trusted.shown_coverage >= least
     assert trusted.shown_factor == pytest.approx(1.0, abs=0.05)
     assert trusted.held > trusted.fakes
 

@@ -102,6 +102,12 @@ def predict_language_model(
     Raises:
         ModelError: A model cannot be read, or its context is shorter than prompt and answer.
         UnknownPlatformError: A name means no platform.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.predict_language_model("qwen2.5-1.5b:q4_0", on="Galaxy S23 CPU")[0]
+        >>> found.decode_low_tokens_per_s < found.decode_tokens_per_s < found.decode_high_tokens_per_s
+        True
     """
     if prompt_tokens < 1 or generated_tokens < 1:
         raise ModelError(f"found {prompt_tokens} tokens of prompt and {generated_tokens} of answer; expected at least 1 of each")
