@@ -35,7 +35,7 @@ from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.platform_predictor import PlatformPredictor
 
 RUNS_WITHIN_S = 30.0
-"""Of one file in a runtime; node tests take milliseconds, a kit's largest network two seconds."""
+"""Seconds that a runtime may take for one file; node tests take milliseconds, a kit's largest network two seconds."""
 
 SAY_EVERY = 200
 """Files."""

@@ -261,13 +261,12 @@ MEANS = (
 INTERVAL: Columns = {"interval coverage %": "{interval_coverage:.0f}", "high/low": "{median_high_over_low:.2f}"}
 
 
-def outsiders_table(documents: Mapping[str, Row] | None = None, halves: Sequence[str] = HALVES) -> str:
+def outsiders_table(documents: Mapping[str, Row]) -> str:
     """Return a line for each profile and half with the targets that it misses, and a sentence that counts them."""
-    documents = kept_parts("outsiders") if documents is None else documents
     rows = [
         {**found[half], "profile": profile_title(name, found), "half": half, "baselines": found["baselines"],
          "missed": platform_misses(found["platform"], found[half])}
-        for name, found in documents.items() for half in halves
+        for name, found in documents.items() for half in HALVES
     ]  # fmt: skip
     columns = {
         "platform": "{profile}", "networks": "{networks} {half}", **FIGURES, "RMSPE %": "{rmspe:.1f}",

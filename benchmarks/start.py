@@ -35,7 +35,7 @@ PHONES_TARGET = 7.5
 FOLDS, SEED = 10, 0
 
 PHONES: Mapping[str, Any] = {"runtime": "tflite", "unit": "cpu", "threads": 1, "precision": "int8"}
-"""What the phones' networks ran on."""
+"""Runtime, unit and precision of the phones' networks."""
 
 
 MACHINE_TARGETS = {"load": 20.0, "first": 15.0}

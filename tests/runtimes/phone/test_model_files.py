@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +17,9 @@ from latcast.runtimes.model_file import ModelFile
 from latcast.runtimes.phone import PhoneRuntime
 from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import model, node, save
-from tests.runtimes.phone.android import Android, settings
+from tests.runtimes.phone.android import Android
 
 pytest.importorskip("ai_edge_litert")
-
-
-@pytest.fixture
-def android(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Android]:
-    with Android(tmp_path_factory.mktemp("files")) as double:
-        for name, value in settings(double).items():
-            monkeypatch.setenv(name, value)
-        yield double
 
 
 def phone(name: str) -> PhoneRuntime:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +19,9 @@ from latcast.runtimes.phone_tools import ATTRIBUTED, attributed
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.testing.networks import CONTRACT_NETWORKS
-from tests.runtimes.phone.android import SERIAL, Android, settings
+from tests.runtimes.phone.android import SERIAL, Android
 
 pytest.importorskip("ai_edge_litert")
-
-
-@pytest.fixture
-def android(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Android]:
-    with Android(tmp_path_factory.mktemp("a")) as double:
-        for name, value in settings(double).items():
-            monkeypatch.setenv(name, value)
-        yield double
 
 
 @pytest.fixture
