@@ -154,6 +154,16 @@ class Workload:
         return [main_block(graph) for graph in self.graphs]
 
     @cached_property
+    def unknown_operators(self) -> list[list[str]]:
+        """Operators of each network that latcast does not know."""
+        return [unknown_operators(graph) for graph in self.graphs]
+
+    @cached_property
+    def sized_by_values(self) -> list[list[str]]:
+        """Operators of each network whose results have sizes that depend on values."""
+        return [sized_by_values(graph) for graph in self.graphs]
+
+    @cached_property
     def keys(self) -> list[tuple[str, tuple[int, ...]]]:
         """Type and configuration of the table's distinct kernels."""
         return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
@@ -391,7 +401,7 @@ class PlatformPredictor:
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
             whole_ms = sum(estimate.latency_ms for _, estimate in busy) + constant_ms or 1.0
-            warnings, notes = self._warnings(graph, busy, whole_ms)
+            warnings, notes = self._warnings(graph, workload.sized_by_values[index], busy, whole_ms)
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if idle:
@@ -436,7 +446,7 @@ class PlatformPredictor:
                     high_ms=high_ms,
                     coverage=Coverage(
                         covered_share,
-                        tuple(sorted(uncovered | set(unknown_operators(graph)))),
+                        tuple(sorted(uncovered | set(workload.unknown_operators[index]))),
                         tuple(sorted(unknown)),
                     ),
                     grade=grade,
@@ -454,7 +464,7 @@ class PlatformPredictor:
             return with_starts(self, workload, predictions)
         return predictions
 
-    def _warnings(self, graph: Graph, busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
+    def _warnings(self, graph: Graph, sized: Sequence[str], busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
         """Return what the user should know, and which small parts of the latency are unlike what was learned from."""
         found, notes = [*graph.notes], list[str]()
         if not graph.nodes:
@@ -479,7 +489,6 @@ class PlatformPredictor:
             share = sum(part for _, part in shares)
             if share > least:
                 (found if share > most else notes).append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
-        sized = sized_by_values(graph)
         if sized:
             found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
         if self.rules.assumed:
