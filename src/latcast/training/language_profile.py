@@ -17,12 +17,10 @@ from latcast.llm.prices import Phase, Timed, fit
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.workload import decode_quantities, prefill_quantities
 from latcast.measure.language_models import TimedModel, platform_here, time_stacks
-from latcast.predictors.intervals import conformal_quantile
+from latcast.predictors.intervals import LEVEL, conformal_quantile
 
 NOISE = 0.02
 """Deviation of a log time about its price list: times taken in turn repeat within 1 to 2 %."""
-
-LEVEL = 0.9
 
 FEWEST_STACKS = 6
 """Stacks below which nothing is learned: one of each shape."""

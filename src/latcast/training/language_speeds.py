@@ -26,6 +26,7 @@ from latcast.llm.learned_prices import (
 )
 from latcast.llm.prices import Phase
 from latcast.llm.speeds import Machine, SpeedMeasurement
+from latcast.predictors.intervals import LEVEL
 
 FOLDS = 8
 """Parts that are held out in turn."""
@@ -38,8 +39,6 @@ _SEEDS = 3
 
 _FEWEST = 30
 """Held-out predictions from which on a kind of platforms has intervals of its own."""
-
-LEVEL = 0.9
 
 
 @dataclass(frozen=True)
