@@ -178,7 +178,7 @@ def means_table() -> str:
 
 
 def platforms_table() -> str:
-    """Return the devices with bundles of their own, with their runtimes, units and precisions."""
+    """Return the devices with bundles of their own, with their runtimes and precisions."""
     bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
     groups: dict[tuple[str, str], list[str]] = {}
     for each in latcast.platforms():
@@ -188,7 +188,7 @@ def platforms_table() -> str:
     for (device, chip), ids in sorted(groups.items()):
         parts = (", ".join(sorted(set(part))) for part in zip(*(name.split("/") for name in ids), strict=True))
         rows.append([*parts, device, chip, len(ids)])
-    columns = {"device": 4, "chip": 5, "runtimes": 1, "units": 2, "precisions": 3, "platforms": 6}
+    columns = {"device": 4, "chip": 5, "runtimes": 1, "precisions": 3, "platforms": 6}
     return table([{"row": row} for row in rows], {name: f"{{row[{place}]}}" for name, place in columns.items()})
 
 
@@ -242,7 +242,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     ),
     "choose": choose.choose_table,
     "memory": memory.memory_table,
-    "decisions": lambda: decisions.decisions_table(whole=False),
+    "decisions": decisions.decisions_table,
     "reliability": decisions.reliability_table,
     "pool": lambda: pool.pool_table(whole=False),
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),

@@ -23,7 +23,7 @@ SHOWN = [pytest.param(path, id=str(path.relative_to(documents.ROOT))) for path i
 def test_tables_are_those_that_the_results_give(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    assert documents.with_tables(text) == text, "python -m benchmarks documents writes it anew"
+    assert documents.with_tables(text) == text, "python -m benchmarks documents writes it again"
 
 
 def by_hand(path: Path) -> str:
@@ -211,4 +211,4 @@ def test_files_and_constants_that_contributors_are_sent_to_exist() -> None:
 def test_commands_print_what_is_shown(path: Path, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    assert documents.with_output(text, tmp_path) == text, "python -m benchmarks documents writes it anew"
+    assert documents.with_output(text, tmp_path) == text, "python -m benchmarks documents writes it again"
