@@ -172,7 +172,8 @@ def peer_table() -> str:
     }  # fmt: skip
     told = {name: "none" if value is None else f"{value:.1f}" for name, value in document["models_per_second"].items()}
     others = f"Of the other {len(networks) - len(rows)} networks nothing is left out."
-    return f"{table(rows, columns)}\n\n{others} Models a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}."
+    ours, theirs = f"latcast {told['latcast']}", f"{document['peer']} {told['nn-meter']}"
+    return f"{table(rows, columns)}\n\n{others} Models a second: {ours}, {theirs}."
 
 
 def _milliseconds(row: Row) -> str:
