@@ -548,6 +548,7 @@ def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> 
 
 # Tables
 
+
 def _table(columns: Columns) -> str:
     """Return a line for each data set of known devices and question of the scored ones, and one for all new devices."""
     rows = [
