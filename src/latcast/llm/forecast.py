@@ -319,7 +319,8 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
     runtimes = [word for word in rest if word not in precisions] or usual
     listed = [found for unit in units or has if (found := machines(unit, runtimes))]
     if not listed:
-        known = [f"{name} ({', '.join(found)})" for name in usual if (found := [unit for unit in has if machines(unit, [name])])]
+        places = {name: [unit for unit in has if machines(unit, [name])] for name in usual}
+        known = [f"{name} ({', '.join(there)})" for name, there in places.items() if there]
         raise UnknownPlatformError(
             f"found '{' '.join(named.said)}' in '{text}', with which no language model was measured on any device; expected "
             f"{' or '.join(known)}"
