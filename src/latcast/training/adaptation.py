@@ -42,6 +42,7 @@ from latcast.training.profiling import (
     Stage,
     Trial,
     measure_for_training,
+    training_share,
     try_profiler,
 )
 from latcast.training.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
@@ -63,9 +64,6 @@ FEWEST_NETWORKS = 5
 
 FEWEST_CALIBRATION = 10
 """Whole networks below which no interval is calibrated, and profiled ones are set aside for it."""
-
-MOST_TRAINING_SHARE = 0.4
-"""Part of the budget that is kept for training on a host that is busy otherwise."""
 
 
 @dataclass(frozen=True)
@@ -133,14 +131,11 @@ def adapt(
 
     inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
     watch(Stage("choosing kernels", 0.0))
-    choosing, computing = time.monotonic(), time.process_time()
     count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * (1 - TRAINING_SHARE) * budget_s)
     rounds = AdaptationRounds(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
-    # Training takes as much longer than on an idle host as choosing did.
-    busy = max((time.monotonic() - choosing) / (time.process_time() - computing), 1.0)
-    until = start + budget_s * (1 - min(busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
+    until = start + budget_s * (1 - training_share())
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)

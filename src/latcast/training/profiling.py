@@ -83,11 +83,14 @@ START_SHARE, SECONDS_A_START, MOST_STARTS = 0.08, 0.6, 48
 """Part of the budget for starts of some of the networks, seconds that one takes, and most networks; none in a budget for less
 than :data:`latcast.training.starts.FEWEST_STARTS`."""
 
-TRAINING_SHARE = 0.08
-"""Part of the budget kept for training."""
+TRAINING_SHARE, MOST_TRAINING_SHARE = 0.08, 0.4
+"""Part of the budget kept for training on an idle host, and at most on one that is busy otherwise."""
 
 PROCESS_SECONDS = 60.0
 """Seconds that one worker process measures: processes differ in level by about 1 %, which several average out."""
+
+TRIED_S = 0.2
+"""Seconds of computing that show how busy a host is."""
 
 TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
 """Plan of :func:`try_profiler`."""
@@ -233,7 +236,7 @@ def profile(
         if learn_from is None:
             watch(Stage("looking for a profiler", 0.0))
             learn_from = try_profiler(settings).learn_from
-        measuring_s = 60 * budget_minutes * (1 - TRAINING_SHARE)
+        measuring_s = 60 * budget_minutes * (1 - training_share())
         rounds = None
         if learn_from == "kernels":
             watch(Stage("choosing kernels", 0.0))
@@ -288,6 +291,14 @@ def profile(
         predictor = dataclasses.replace(predictor, start=learned_starts(store, platform, host_rules, keys))
         bundle = keep_bundle(predictor, output, replace=replace)
         return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures, stopped)
+
+
+def training_share() -> float:
+    """Return the part of the budget to keep for training: it takes as much longer than on an idle host as some computing does."""
+    begun, computing_s = time.monotonic(), time.process_time()
+    while (spent_s := time.process_time() - computing_s) < TRIED_S:
+        sum(range(10_000))
+    return min(TRAINING_SHARE * max((time.monotonic() - begun) / spent_s, 1.0), MOST_TRAINING_SHARE)
 
 
 def measure_for_training(
@@ -369,11 +380,14 @@ def measure_for_training(
 
     if again:
         platform = reports[0].platform
-        reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
+        left_s = budget_s * (1 - START_SHARE * bool(starts)) - (time.monotonic() - begun)
+        again_s = min(CALIBRATION_SHARE * budget_s, max(left_s, LEAST_PART_S))
+        reports.append(measure_again(settings, store, platform, measured, again, again_s, watch))
     if starts:
         watch(Stage("timing starts", 1.0))
         items = [CampaignItem(item.reference, "start", START_PLAN) for item in measured[:starts]]
-        campaign = Campaign(store, settings, items, process_s=0, budget_s=START_SHARE * budget_s)
+        starts_s = min(START_SHARE * budget_s, max(budget_s - (time.monotonic() - begun), LEAST_PART_S))
+        campaign = Campaign(store, settings, items, process_s=0, budget_s=starts_s)
         reports.append(campaign.run())
     return tuple(reports), outlook
 
