@@ -379,6 +379,8 @@ def refuse_language_model(text: str, command: str) -> None:
 
 
 def _means_one(text: str) -> bool:
+    if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
+        return False
     from latcast.llm.reading import is_language_model
 
     return is_language_model(text)
