@@ -19,6 +19,9 @@ from latcast.reading import parse_json
 
 MOST_LAYERS, MOST_SIZE = 2_000, 2**31 - 1
 
+ENCODERS = re.compile(r"bert|^(clip|vit|t5|t5encoder|mt5|whisper)$")
+"""Architectures that generate no tokens one after the other, or read the prompt by another part than the decoder."""
+
 _TEXT_PARTS = ("text_config", "language_config", "llm_config", "thinker_config")
 
 
@@ -137,7 +140,7 @@ class _Decoder:
         self.facts = facts = Facts({**self.known.get("defaults", {}), **values}, name)
         classes = facts.items("architectures")
         generates = not classes or any(re.search("CausalLM|ConditionalGeneration|LMHead", str(each)) for each in classes)
-        encoder = not classes and re.search(r"bert|^(clip|vit|t5|mt5|whisper)$", family)
+        encoder = not classes and ENCODERS.search(family)
         if facts.flag("is_encoder_decoder") or encoder or not (generates or family in architectures()):
             raise ModelError(f"{name}: found {classes[0] if classes else 'an encoder'}, expected the config.json of a decoder")
         self.layers = facts.size("num_hidden_layers", most=MOST_LAYERS)
