@@ -73,9 +73,9 @@ def test_every_model_and_every_recipe_is_counted() -> None:
         ("google/gemma-3-4b-it-qat-q4_0-gguf", "q4_0"),
         ("unsloth/Qwen3-4B-GGUF:UD-Q4_K_XL", "q4_k_xl"),
         ("mlx-community/Qwen3-4B-4bit-DWQ", "mlx-4bit"),
-        ("TheBloke/Mistral-7B-Instruct-v0.2-AWQ", "awq"),
-        ("Qwen/Qwen2.5-0.5B-Instruct-GPTQ-Int8", "gptq-int8"),
-        ("unsloth/Llama-3.2-1B-Instruct-bnb-4bit", "bnb-4bit"),
+        ("TheBloke/Mistral-7B-Instruct-v0.2-AWQ", "linear-int4_g128"),
+        ("Qwen/Qwen2.5-0.5B-Instruct-GPTQ-Int8", "linear-int8_g128"),
+        ("unsloth/Llama-3.2-1B-Instruct-bnb-4bit", "linear-int4_g64"),
         ("qwen3:4b", ""),
     ],
 )

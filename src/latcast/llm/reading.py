@@ -108,8 +108,8 @@ def _read_path(path: Path, quantisation: str) -> LanguageModel:
         values = read_json(file, error=ModelError)
         if not isinstance(values, dict):
             raise ModelError(f"{file}: found a {type(values).__name__}, expected the object of a config.json")
-        model, stated = read_configuration(values, str(path)), stated_quantisation(values)
-        return quantise(model, quantisation or stated) if quantisation or stated else model
+        model, chosen = read_configuration(values, str(path)), quantisation or stated_quantisation(values, str(path))
+        return quantise(model, chosen) if chosen else model
     if quantisation:
         raise ModelError(f"{path}: its file fixes the types of its weights; leave out the quantisation '{quantisation}'")
     if kind == "gguf":
