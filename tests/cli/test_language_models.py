@@ -40,7 +40,6 @@ def test_json_has_both_phases_with_their_intervals_beside_a_network_s_latency(la
         ("qwen2.5-1.5b:q9_9", "is not a quantisation"),
         ("nonesuch-3b:q4_0", "no language model is named so"),
         ("qwen2.5-1.5b:q4_0:q8_0", "found two quantisations"),
-        ("qwen2.5-1.5b:q4_0:", "found two quantisations"),
         ("none.gguf", "there is no file 'none.gguf'"),
         ("nowhere/config.json", "there is no file 'nowhere/config.json'"),
     ],
