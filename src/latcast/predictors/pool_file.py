@@ -261,9 +261,8 @@ class PoolFile:
             name = self._members[int(arrays["member.name"][first + place])]
             own_place = int(arrays["member.own"][first + place])
             own = None if own_place < 0 else arrays["own"][own_place].astype(np.float64)
-            members.append(
-                Member(name, *numbers[place, :2].tolist(), means[place], covariance, *numbers[place, 2:].tolist(), own)
-            )
+            weight, known_weight, noise, scale = numbers[place].tolist()
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
         forecast = DeviceForecast(
             self._basis, network_scale, kernel_scale, tuple(members), ((four[0], four[1]), (four[2], four[3])), int(measured),
