@@ -22,7 +22,6 @@ import typer
 
 import latcast
 from benchmarks import (
-    accuracy,
     choose,
     decisions,
     delegates,
@@ -254,7 +253,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "outsiders": outsiders.mean_table,
     "outsiders-third": outsiders.third_table,
     "instruction-sets": outsiders.instruction_sets_table,
-    "accuracy": accuracy.summary_table,
     "speed": speed.speed_table,
     "files": files.files_table,
     "delegates": delegates.delegates_table,
