@@ -192,3 +192,17 @@ def test_a_wrong_call_is_a_usage_error(latcast: Latcast, arguments: tuple[str, .
 
     assert found.code == 2
     assert said in found.err
+
+
+@pytest.mark.parametrize(("models", "decided", "said"), [
+    (["llama-3.2-1b:q4_0", "smollm2-1.7b:q4_0"], "parameters", "decided by its parameters: no score"),
+    (["llama-3.2-1b:q4_0", "lfm2-1.2b:q4_0", "smollm2-360m:q8_0"], "MMLU", "decided by its score: MMLU 55 % (LiquidAI"),
+])  # fmt: skip
+def test_a_choice_says_whether_a_score_or_the_parameters_decided(
+    latcast: Latcast, models: list[str], decided: str, said: str
+) -> None:
+    given = ("choose", *models, "--llm", "--on", "galaxy s23 cpu", "--min-decode", "5")
+    assert said in latcast(*given).out
+    found = latcast(*given, "--json").json
+    assert found["decided_by"] == decided
+    assert found["pick"] == found["models"][0]["model"]

@@ -123,6 +123,12 @@ def _read_path(path: Path, quantisation: str) -> LanguageModel:
     raise ModelError(f"{path}: found no language model, expected a .gguf file, a config.json or a folder with one")
 
 
+def named_as(text: str) -> str | None:
+    """Return the named model that a text means; None for files and unknown names."""
+    found = None if _path_and_quantisation(text)[0] else _named(text)
+    return found[0] if found else None
+
+
 @cache
 def _names() -> Mapping[str, str]:
     """Return the model's name by each of its spellings, joined."""
