@@ -243,7 +243,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "memory": memory.memory_table,
     "decisions": decisions.decisions_table,
     "reliability": decisions.reliability_table,
-    "pool": lambda: pool.pool_table(whole=False),
+    "pool": pool.pool_table,
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
     "grades": grades.grades_table,
