@@ -128,6 +128,8 @@ class Assembly:
         self._static: set[str] = set()
         self._given: set[str] = set()
         self._to_give = dict(values or {})
+        self._computed: list[str] = []
+        """Tensors with a value given, which the network computes all the same."""
         self._frozen: dict[str, str] = {}
         self._stored: set[str] = set()
         self._values: dict[str, Array | None] = {}
@@ -374,6 +376,7 @@ class Assembly:
             if min(tensor.shape, default=1) > 0:
                 self._define(output, tensor)
                 if output in self._to_give:
+                    self._computed.append(output)
                     self._give(output, fitted(output, self._to_give.pop(output), tensor.shape, tensor.dtype))
             elif min(tensor.shape) < 0:
                 raise ModelError(
@@ -469,7 +472,7 @@ class Assembly:
         Raises:
             ModelError: An output that nothing makes, or numbers that no network has.
         """
-        wanted = list(outputs)
+        wanted = [*outputs, *self._computed]
         if self._to_give:
             raise ModelError(
                 f"a value is given for '{next(iter(self._to_give))}', which is no input and nothing that the network computes; "
