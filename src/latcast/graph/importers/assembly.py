@@ -217,17 +217,20 @@ class Assembly:
         found = [each for each in self._inputs if each in seen and each not in self._given]
         return found if found and all(self.tensors[each].elements <= MOST_GIVEN for each in found) else [name]
 
-    def advice(self, name: str, otherwise: str, examples: Mapping[str, str] = MappingProxyType({})) -> str:
+    def advice(
+        self, name: str, otherwise: str, examples: Mapping[str, str] = MappingProxyType({}), *, every_round: bool = False
+    ) -> str:
         """Return what to do where a tensor must be known: give values of the inputs that decide it, or its own.
 
         Args:
             name: The tensor.
             otherwise: What to do where too many numbers would have to be given.
             examples: Tensor to a value that it may be given.
+            every_round: Whether there is such a tensor in every round of a loop, so that only inputs can be given for all.
         """
         name = self.resolve(name)
         deciding = self._deciding(name)
-        can_be_given = self.has_name(name) or name in self._inputs
+        can_be_given = name in self._inputs or (self.has_name(name) and not every_round)
         if deciding == [name] and (self.tensors[name].elements > MOST_GIVEN or not can_be_given):
             return otherwise
         named = " and ".join(f"'{each}'" for each in deciding)

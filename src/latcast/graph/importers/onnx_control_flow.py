@@ -169,7 +169,7 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
             note = f"{title} runs at most {most} rounds, all of which are predicted"
             reading.assembly.notes += [note] * (note not in reading.assembly.notes)
         if going is None:
-            advice = reading.assembly.advice(condition_name, "export the model with a fixed number of rounds")
+            advice = reading.assembly.advice(condition_name, "export the model with a fixed number of rounds", every_round=True)
             raise ModelError(f"{title} ends at run time, so the network has no single latency; {advice}")
         if not going:
             break

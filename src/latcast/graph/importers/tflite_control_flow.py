@@ -36,7 +36,7 @@ def _while(c: Conversion) -> None:
         (answer,) = c.reading.inline(options.CondSubgraphIndex(), carried, f"{c.name}/{rounds}/condition/")
         goes_on, is_certain = _goes_on(c.assembly, answer)
         if goes_on is None:
-            advice = c.assembly.advice(answer, "convert the model with a fixed number of rounds")
+            advice = c.assembly.advice(answer, "convert the model with a fixed number of rounds", every_round=True)
             raise ModelError(
                 f"operator {c.name} decides at run time how often it runs, so the network has no single latency; {advice}"
             )
