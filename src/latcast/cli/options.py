@@ -187,7 +187,7 @@ Realtime = Annotated[
     bool | None,
     Option(
         "--realtime/--no-realtime",
-        help="Run at a real-time priority, which keeps other processes out of the runs; 1 thread only. "
+        help="Run at a real-time priority, which keeps other processes out of the runs. "
         "[default: where it is permitted]",
     ),
 ]

@@ -189,11 +189,16 @@ class Worker:
         self._send({"event": "started", "number": job.number, "stage": stage})
 
     def _load_batch(self, opened: OpenedRuntime, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
-        """Take subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
+        """Take subjects from the queue until the batch is full by number or by memory; failures are reported at once.
+
+        On several threads a subject is alone: the pools of others would spin on the CPUs that it needs, for tens of milliseconds
+        after their last run.
+        """
         batch: list[_Loaded] = []
+        most = 1 if opened.cpus and opened.platform.threads > 1 else plan.batch_size
         before_bytes = env.resident_bytes()
         clock = opened.instruments.clock
-        while waiting and len(batch) < plan.batch_size:
+        while waiting and len(batch) < most:
             job = waiting.popleft()
             self._announce(job, "loading")
             folder = tempfile.TemporaryDirectory(prefix="latcast-") if job.files else None
