@@ -26,7 +26,7 @@ NETWORKS = 40
 SCENARIOS = (*PROGRAMS, *(f"{each}+{each}" for each in PROGRAMS))
 
 LEARNED_UNDER = "onnxruntime"
-"""Runtime under which the factors are learned, on the half of the networks that is looked at; the other half is judged under all."""
+"""Runtime under which the factors are learned, of the half of the networks that is looked at; the other half is judged under all."""
 
 TARGET = 12.0
 
@@ -44,8 +44,7 @@ def beside(
     for runtime in runtimes:
         bench = Bench(runtime, suffix="-beside")
         with bench.store("labels") as store:
-            if not judge:
-                Campaign(store, bench.settings, items, progress=print_campaign(bench.name)).run()
+            Campaign(store, bench.settings, items, progress=print_campaign(bench.name)).run()
             found[runtime] = {
                 each.reference.name: each.environment[MOMENT]["beside"] for each in store.measurements(role="beside")
             }
