@@ -26,7 +26,7 @@ NETWORKS = 40
 SCENARIOS = (*PROGRAMS, *(f"{each}+{each}" for each in PROGRAMS))
 
 LEARNED_UNDER = "onnxruntime"
-"""Runtime under which the factors are learned, of the half of the networks that is looked at; the other half is judged under all."""
+"""Runtime under which the factors are learned, of the half that is looked at; the other half is judged under all."""
 
 TARGET = 12.0
 
