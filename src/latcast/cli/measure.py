@@ -14,7 +14,7 @@ from latcast.cli import options
 from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
-from latcast.predictors.contention import PROGRAMS
+from latcast.predictors.prediction import PROGRAMS
 from latcast.records import Measurement
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.contention import PROGRAMS
-from latcast.predictors.prediction import Contended, KernelLatency, Prediction, Start, Sustained
+from latcast.predictors.prediction import PROGRAMS, Contended, KernelLatency, Prediction, Start, Sustained
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction

@@ -19,7 +19,8 @@ from latcast.measure.remote import open_measurer
 from latcast.measure.settings import NETWORK_PLAN, START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised, round_medians
 from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
-from latcast.predictors.contention import PROGRAMS, keep_factors, parse_beside
+from latcast.predictors.contention import keep_factors, parse_beside
+from latcast.predictors.prediction import PROGRAMS
 from latcast.predictors.sustained import LEAST_RISE, Curve, fit_curve
 from latcast.records import Measurement, Platform, Reference
 
@@ -163,7 +164,7 @@ def measure_beside(
 
     Args:
         model, runtime, shapes, values, signature: As for :func:`measure`.
-        beside: Scenarios, separated by commas: each a program of :data:`latcast.predictors.contention.PROGRAMS`, or several
+        beside: Scenarios, separated by commas: each a program of :data:`latcast.predictors.prediction.PROGRAMS`, or several
             joined by ``+``; by default each program.
 
     Returns:

@@ -15,11 +15,8 @@ import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.predictors.own_device import found_out, keep_found
-from latcast.predictors.prediction import Contended, Prediction
+from latcast.predictors.prediction import PROGRAMS, Contended, Prediction
 from latcast.records import Platform, Unit
-
-PROGRAMS = ("compute", "memory", "compute:same", "memory:same")
-"""Other programs: one that computes in its caches or one that streams through memory, on another core or on the same."""
 
 SAME = ":same"
 

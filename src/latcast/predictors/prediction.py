@@ -167,12 +167,16 @@ class Sustained:
     high_ms: float | None = None
 
 
+PROGRAMS = ("compute", "memory", "compute:same", "memory:same")
+"""Other programs: one that computes in its caches or one that streams through memory, on another core or on the same."""
+
+
 @dataclass(frozen=True)
 class Contended:
     """The latency beside other programs, in milliseconds; None is what is not known.
 
     Attributes:
-        beside: The programs, see :data:`latcast.predictors.contention.PROGRAMS`.
+        beside: The programs, see :data:`PROGRAMS`.
         basis: What it was learned from, or why nothing is known.
         latency_ms, low_ms, high_ms: With its interval.
     """
@@ -290,7 +294,7 @@ class Prediction(Tabular):
         """Return it with the latency beside other programs added to :attr:`contended`.
 
         Args:
-            programs: One of :data:`latcast.predictors.contention.PROGRAMS`, or several joined by ``+``.
+            programs: One of :data:`PROGRAMS`, or several joined by ``+``.
 
         Raises:
             LatcastError: There is no such program.
