@@ -12,6 +12,7 @@ import typer
 
 from benchmarks import (
     accuracy,
+    beside,
     choose,
     decisions,
     delegates,
@@ -60,6 +61,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "hints": hints.hints,
     "start": start.start,
     "sustained": sustained.sustained,
+    "beside": beside.beside,
     "documents": documents.documents,
 }
 
