@@ -203,7 +203,7 @@ On = Annotated[
     Option(
         "--on",
         metavar="PLATFORM,...",
-        help="A device or chip with what tells its platforms apart (\"Pixel 6\", \"RK3588 NPU\"), ids of platforms or beginnings "
+        help='A device or chip with what tells its platforms apart ("Pixel 6", "RK3588 NPU"), ids of platforms or beginnings '
         "of them, patterns in quotes, or bundles, with commas between.",
         autocompletion=complete_platforms,
     ),
