@@ -135,7 +135,7 @@ def adapt(
     rounds = AdaptationRounds(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
-    until = start + budget_s * (1 - training_share())
+    until = start + budget_s * (1 - training_share(budget_s / 60))
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)

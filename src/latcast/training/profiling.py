@@ -236,7 +236,7 @@ def profile(
         if learn_from is None:
             watch(Stage("looking for a profiler", 0.0))
             learn_from = try_profiler(settings).learn_from
-        measuring_s = 60 * budget_minutes * (1 - training_share())
+        measuring_s = 60 * budget_minutes * (1 - training_share(budget_minutes))
         rounds = None
         if learn_from == "kernels":
             watch(Stage("choosing kernels", 0.0))
@@ -293,8 +293,13 @@ def profile(
         return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures, stopped)
 
 
-def training_share() -> float:
-    """Return the part of the budget to keep for training: it takes as much longer than on an idle host as some computing does."""
+def training_share(budget_minutes: float) -> float:
+    """Return the part of the budget to keep for training: it takes as much longer than on an idle host as some computing does.
+
+    A budget below a minute is for measuring: its training is short.
+    """
+    if budget_minutes < 1:
+        return TRAINING_SHARE
     begun, computing_s = time.monotonic(), time.process_time()
     while (spent_s := time.process_time() - computing_s) < TRIED_S:
         sum(range(10_000))
