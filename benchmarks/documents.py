@@ -230,7 +230,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "facts": devices.facts_table,
     "language-speeds": llm.speeds_table,
     "phones": phones.phones_table,
-    "phone-lineages": phones.lineages_table,
     "known-devices": lambda: str(len({each.device for each in latcast.platforms() if each.source == "shipped"})),
     "two-threads-mape": lambda: _reported(TWO_THREADS, "mape"),
     "two-threads-label-error": lambda: _reported(TWO_THREADS, "label_error"),
