@@ -162,6 +162,12 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
 def _print_transfer(found: AdaptationResult) -> None:
     """Print how each kernel type was learned, and its error on the fixed test set before that was trained on too."""
     card = found.predictor.card
+    if "held_out_errors" in card:
+        print(
+            "networks held out: " + ", ".join(f"{way} {percent(error)} % off" for way, error in card["held_out_errors"].items())
+        )
+    if not card["transfer"]:
+        return
     rows = []
     for name, each in sorted(card["transfer"].items()):
         similar = each["similar"][0] if each["similar"] else None
