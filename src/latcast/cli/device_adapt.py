@@ -154,6 +154,7 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
         "unlike": found.rounds.unlike,
         "pool": card["pool"],
         "target": card["target"],
+        "held_out_errors": card.get("held_out_errors", {}),
         "transfer": card["transfer"],
         "kernel_errors": card["kernel_errors"],
     }
