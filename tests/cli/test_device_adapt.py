@@ -134,7 +134,7 @@ def test_an_adaptation_that_was_killed_goes_on_with_what_it_measured(tmp_path: P
     assert not later & {measurement.reference.key for measurement in kept if measurement.ok}
     document = json.loads(again.stdout)
     assert document["platform"] == kept[0].platform
-    assert {each["way"] for each in document["transfer"].values()} == {"from scratch"}
+    assert {each["way"] for each in document["transfer"].values()} <= {"from scratch"}
     assert document["kernel_errors"]["conv"]["mape"] > 0
     predictor = load_bundle(bundle)
     assert predictor.platform.id == kept[0].platform
