@@ -32,7 +32,7 @@ from latcast.spaces import build
 
 RUNTIMES = ("onnxruntime", "openvino", "litert", "ncnn")
 
-NETWORKS = ("mobilenet_v2", "resnet18", "squeezenet1_1", "shufflenet_v2_x1_0", "mnasnet1_0", "resnet50")
+NETWORKS = ("mobilenet_v2", "resnet18", "squeezenet1_1", "mobilenet_v3_small", "mnasnet1_0", "resnet50")
 """Networks that are paused, and whose input changes its size: all end in a global average."""
 
 PAUSES_S = (1 / 30, 1.0)

@@ -23,6 +23,7 @@ import typer
 import latcast
 from benchmarks import (
     accuracy,
+    app,
     choose,
     decisions,
     delegates,
@@ -284,6 +285,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "app": app.app_table,
     "start-machine": start.machine_table,
     "start-phones": start.phones_table,
     "sustained": sustained.sustained_table,
