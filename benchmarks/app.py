@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Protocol
@@ -26,7 +27,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn.lowering import blob_shape
 from latcast.networks import resolve_model
-from latcast.report.app import SHIPPED
+from latcast.report.app import NUMPY, SHIPPED
 from latcast.runtimes import get_runtime
 from latcast.spaces import build
 
@@ -175,8 +176,11 @@ def app(
     ship: Annotated[bool, typer.Option(help="Write what latcast ships.")] = False,
 ) -> None:
     """Time what the loop of an app adds to a bare run."""
-    for name in runtimes or RUNTIMES:
-        found = {"machine": cpu_description()["model"], "costs": time_runtime(name, rounds)}
+    for name in runtimes or (NUMPY, *RUNTIMES):
+        found = {
+            "machine": cpu_description()["model"],
+            "costs": summarised(image_prices_ms_per_mb(rounds) if name == NUMPY else time_runtime(name, rounds)),
+        }
         keep(f"app/{name}", found)
         if ship:
             shipped = json.loads(SHIPPED.read_text(encoding="utf-8")) if SHIPPED.is_file() else {}
@@ -185,9 +189,9 @@ def app(
     print(app_table())
 
 
-def time_runtime(name: str, rounds: int) -> dict[str, dict[str, float]]:
-    """Return each part's cost in a runtime: the median over networks and sizes, with the range of the middle 80 %."""
-    found: dict[str, list[float]] = {"image_ms_per_mb": image_prices_ms_per_mb(rounds, transposed=name != "litert")}
+def time_runtime(name: str, rounds: int) -> dict[str, list[float]]:
+    """Return the costs of each part in a runtime, one for each network or size."""
+    found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for megabytes in MEGABYTES:
             for part, graph in copied(megabytes).items():
@@ -202,6 +206,11 @@ def time_runtime(name: str, rounds: int) -> dict[str, dict[str, float]]:
             resized = resize_costs(name, graph, Path(folder), rounds)
             for what, values in resized.items():
                 found.setdefault(what, []).extend(values)
+    return found
+
+
+def summarised(found: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return the median of each part's costs, with the range of the middle 80 %."""
     return {
         what: {"value": float(median(values)), "low": float(np.quantile(values, 0.1)), "high": float(np.quantile(values, 0.9))}
         for what, values in found.items()
@@ -236,16 +245,18 @@ def copy_prices_ms_per_mb(name: str, graph: Graph, folder: Path, rounds: int, pa
     return [max(framed_ms - bare_ms, 0.0) / megabytes]
 
 
-def image_prices_ms_per_mb(rounds: int, *, transposed: bool) -> list[float]:
-    """Return what it takes to normalise an image of bytes by NumPy, by megabyte of the result."""
-    image = np.random.default_rng(0).integers(0, 256, (640, 640, 3), np.uint8)
+def image_prices_ms_per_mb(rounds: int) -> dict[str, list[float]]:
+    """Return what it takes to normalise images of bytes by NumPy, by megabyte of the result, in both layouts."""
     mean, scale = np.float32([124, 116, 104]), np.float32([0.017, 0.0175, 0.0174])
+    prices = []
+    for side, order in product((224, 384, 640), ((2, 0, 1), (0, 1, 2))):
+        image = np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
 
-    def prepared() -> np.ndarray:
-        real = (image.astype(np.float32) - mean) * scale
-        return np.ascontiguousarray(real.transpose(2, 0, 1) if transposed else real)
+        def prepared(image: np.ndarray = image, order: tuple[int, ...] = order) -> np.ndarray:
+            return np.ascontiguousarray(((image.astype(np.float32) - mean) * scale).transpose(order))
 
-    return [timed_in_turn([prepared], rounds, runs=2)[0] / (image.size * 4e-6)]
+        prices += [timed_in_turn([prepared], rounds, runs=2)[0] / (image.size * 4e-6)]
+    return {"image_ms_per_mb": prices}
 
 
 def pause_factors(name: str, graph: Graph, folder: Path, rounds: int, threads: int) -> dict[float, list[float]]:

@@ -21,6 +21,9 @@ from latcast.records import Platform, Unit
 
 SHIPPED = Path(__file__).with_name("app_costs.json")
 
+NUMPY = "numpy"
+"""Where the costs of preparing images lie, whatever the runtime."""
+
 IMAGE_CHANNELS = (1, 3, 4)
 """Channels of an input that an app makes of an image."""
 
@@ -78,7 +81,7 @@ def app_parts(graph: Graph, found: Prediction) -> tuple[str, list[AppPart]]:
         return f"not timed on {platform} or its kind; what the same costs on a server's CPU: docs/user_latency.md", [
             AppPart(name, advice) for name, advice, _ in _parts(graph, found, {}, 1)
         ]
-    costs = {name: Cost(**cost) for name, cost in known["costs"].items()}
+    costs = {name: Cost(**cost) for name, cost in {**known["costs"], **_shipped()[NUMPY]["costs"]}.items()}
     return f"timed on {known['machine']}", [
         AppPart(name, advice, *(added or ())) for name, advice, added in _parts(graph, found, costs, unit.threads)
     ]
