@@ -88,9 +88,12 @@ def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
                 ("quantity", "ms", "% of all"),
                 [(name, f"{spent:.3g}", percent(100 * spent / total)) for name, spent in parts.items()],
             )
+    warned: dict[str, list[str]] = {}
     for found in predictions:
         for text in found.warnings:
-            warn(f"{found.model} on {found.platform}: {text}")
+            warned.setdefault(text, []).append(f"{found.model} on {found.platform}")
+    for text, cases in warned.items():
+        warn(f"{cases[0]}{f' and {len(cases) - 1} more' if len(cases) > 1 else ''}: {text}")
 
 
 def check(models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int], *, as_json: bool) -> None:
@@ -137,9 +140,10 @@ MOST_LISTED = 10
 def choose(
     models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int], certainty: float, *, everything: bool, as_json: bool
 ) -> None:
-    """Print the largest language model that keeps to limits on the platforms, and those after it."""
-    from latcast.llm.limits import choose_language_models
+    """Print the best language model that keeps to limits on the platforms, and those after it."""
+    from latcast.llm.limits import benchmark_scores, choose_language_models
 
+    benchmark = benchmark_scores()[0]
     found = choose_language_models(
         _platforms(on), limits, models, prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=certainty
     )
@@ -147,7 +151,9 @@ def choose(
     pick = found[0] if found[0].fits else None
     if as_json:
         print_json({
-            "pick": pick and pick.prediction.model, "candidates": len(found), "models": [each.to_json() for each in listed],
+            "pick": pick and pick.prediction.model, "candidates": len(found), "benchmark": benchmark,
+            "decided_by": pick and (benchmark if pick.score is not None else "parameters"),
+            "models": [each.to_json() for each in listed],
         })  # fmt: skip
         return
     fitting = sum(each.fits for each in found)
@@ -155,9 +161,15 @@ def choose(
         nearest = found[0]
         print(f"none of {len(found)} fits; the nearest is {nearest.prediction.model}, {100 * nearest.probability:.0f} % likely\n")
     else:
-        print(f"{pick.prediction.model} on {pick.prediction.platform}; {fitting} of {len(found)} fit\n")
-    print_table("", ("model", "platform", "parameters", "bits", "fits %", *_FOUND), [
+        print(f"{pick.prediction.model} on {pick.prediction.platform}; {fitting} of {len(found)} fit")
+        expected = f"{benchmark} {pick.expected_score:.0f} %"
+        print(
+            f"decided by its score: {expected} ({pick.score_source})\n" if pick.score is not None else
+            f"decided by its parameters: no score of it is known, and models of its size have about {expected}\n"
+        )  # fmt: skip
+    print_table("", ("model", "platform", "parameters", "bits", benchmark, "fits %", *_FOUND), [
         (each.prediction.model, each.prediction.platform, f"{each.parameters / 1e9:.2f} B", f"{each.bits:.1f}",
+         f"{each.expected_score:.0f}" if each.score is not None else f"about {each.expected_score:.0f}",
          percent(100 * each.probability, 0), *_found(each.prediction))
         for each in listed
     ])  # fmt: skip
@@ -236,7 +248,7 @@ def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) 
     print(f"A: {a}\nB: {b}\n")
     rows = []
     for one, two in pairs:
-        row = [one.platform]
+        row = [one.platform if one.platform == two.platform else f"{one.platform} to {two.platform}"]
         for phase in ("decode", "prefill"):
             of_a, of_b = (getattr(each, f"{phase}_tokens_per_s") for each in (one, two))
             row += [speed(of_a), speed(of_b), f"{of_b / of_a:.2f}"]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from statistics import linear_regression
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.forecast import LanguagePrediction, predict_language_model
-from latcast.llm.reading import named_models, read_language_model
-from latcast.llm.tensor_types import bytes_of, quantise
+from latcast.llm.forecast import LanguagePrediction, language_platforms_meant, predict_language_model
+from latcast.llm.learned_prices import known_prices
+from latcast.llm.reading import named_as, named_models, read_language_model
+from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
-
-OFFERED = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "iq4_nl", "q3_k_m", "q2_k")
-"""Quantisations that are tried of each named model."""
+from latcast.reading import parse_json
+from latcast.records import Platform
 
 FEWEST_BITS_OF_QUALITY = 4.0
 """Bits a weight below which answers suffer more than from the next smaller model; such picks come last."""
@@ -65,6 +69,8 @@ class LanguageCandidate:
         prediction: Its speeds and memory.
         parameters: Weights of the model.
         bits: Bits a weight, the mean.
+        score: Published score of its answers in percent; see :func:`benchmark_scores`. None where there is none.
+        score_source: Model card that states it.
         probability: That it keeps to the limits.
         fits: Whether that is at least the certainty asked for.
     """
@@ -74,16 +80,40 @@ class LanguageCandidate:
     bits: float
     probability: float
     fits: bool
+    score: float | None = None
+    score_source: str = ""
+
+    @property
+    def expected_score(self) -> float:
+        """Return the published score, or the one to be expected of so many parameters."""
+        slope, constant = _line_through_scores()
+        return self.score if self.score is not None else slope * math.log(self.parameters) + constant
 
     @property
     def quality(self) -> tuple[bool, float, float]:
-        """Return what orders candidates: enough bits, parameters, bits."""
-        return self.bits >= FEWEST_BITS_OF_QUALITY, self.parameters, self.bits
+        """Return what orders candidates: enough bits, score, bits."""
+        return self.bits >= FEWEST_BITS_OF_QUALITY, self.expected_score, self.bits
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
-        judged = {"parameters": self.parameters, "bits": self.bits, "probability": self.probability, "fits": self.fits}
-        return {**self.prediction.to_json(), **judged}
+        own = {name: value for name, value in vars(self).items() if name != "prediction"}
+        return {**self.prediction.to_json(), **own, "expected_score": self.expected_score}
+
+
+@cache
+def benchmark_scores() -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    """Return a benchmark's name and, by named model, ``score`` in percent, ``source`` and the variant that was ``measured``."""
+    text = files("latcast.llm").joinpath("benchmark_scores.json").read_text(encoding="utf-8")
+    document = parse_json(text, "benchmark_scores.json", error=ModelError)
+    return document["benchmark"], document["scores"]
+
+
+@cache
+def _line_through_scores() -> tuple[float, float]:
+    """Return the slope and the constant of scores over the logarithm of parameters."""
+    scores = {name: entry["score"] for name, entry in benchmark_scores()[1].items()}
+    found = linear_regression([math.log(named_models()[name]["published"]) for name in scores], list(scores.values()))
+    return found.slope, found.intercept
 
 
 def choose_language_models(
@@ -97,12 +127,12 @@ def choose_language_models(
 ) -> list[LanguageCandidate]:
     """Return candidates on platforms, the best that fits first, then the others by how likely they fit.
 
-    The best is the largest model of at least 4 bits a weight. Scores of benchmarks are not compared: few models have the same.
+    The best has the highest score of a public benchmark, or of what is expected of its parameters, of at least 4 bits a weight.
 
     Args:
         on: Platforms, as :func:`latcast.llm.forecast.predict_language_model` takes them.
         limits: What to keep to.
-        models: Candidates with their quantisations; by default all named models in :data:`OFFERED`.
+        models: Candidates with their quantisations; by default all named models in each runtime's usual ones.
         prompt_tokens, generated_tokens: Length of the prompt and of the answer.
         certainty: Probability from which on a candidate fits.
 
@@ -111,28 +141,47 @@ def choose_language_models(
         UnknownPlatformError: There is no such platform.
     """
     tokens = prompt_tokens + generated_tokens
-    read = [(text, replace(read_language_model(text), name=text)) for text in models] or _offered()
-    usable = {name: model for name, model in read if model.context_limit is None or model.context_limit >= tokens}
-    if not usable:
+    tried: dict[tuple[str, ...], list[tuple[str, LanguageModel]]] = {}
+    if models:
+        tried[(on,) if isinstance(on, str) else tuple(on)] = [(text, read_language_model(text)) for text in models]
+    else:
+        by_runtime = defaultdict[str, list[str]](list)
+        for text in [on] if isinstance(on, str) else on:
+            for platform in language_platforms_meant(text, known_prices())[0]:
+                by_runtime[Platform.parse(platform).runtime].append(platform)
+        tried = {tuple(platforms): _offered(runtime) for runtime, platforms in by_runtime.items()}
+    usable = {
+        platforms: {
+            text: replace(model, name=text)
+            for text, model in read
+            if model.context_limit is None or model.context_limit >= tokens
+        }
+        for platforms, read in tried.items()
+    }
+    if not any(usable.values()):
         raise ModelError(f"found no candidate with a context of {tokens} tokens; expected a shorter prompt or answer")
-    predictions = predict_language_model(
-        list(usable.values()), on, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens
-    )
+    predictions = [
+        (models[each.model], each)
+        for platforms, models in usable.items()
+        for each in predict_language_model(
+            list(models.values()), platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens
+        )
+    ]
     found = []
-    for each in predictions:
-        model = usable[each.model]
+    for model, each in predictions:
         weights = sum(bytes_of(matrix, matrix.stored) for matrix in model.matrices)
         probability = limits.probability(each)
         bits = 8 * weights / model.parameters
-        found.append(LanguageCandidate(each, model.parameters, bits, probability, probability >= certainty))
+        scored = benchmark_scores()[1].get(named_as(each.model) or "", {})
+        score = scored.get("score"), scored.get("source", "")
+        found.append(LanguageCandidate(each, model.parameters, bits, probability, probability >= certainty, *score))
     return sorted(found, key=lambda each: (each.fits, each.quality if each.fits else (each.probability,)), reverse=True)
 
 
-def _offered() -> list[tuple[str, LanguageModel]]:
+def _offered(runtime: str) -> list[tuple[str, LanguageModel]]:
     return [
-        (text, replace(quantise(model, quantisation), name=text))
+        (f"{name}:{quantisation}", quantise(model, quantisation))
         for name in named_models()
         for model in [read_language_model(name)]
-        for quantisation in OFFERED
-        for text in [f"{name}:{quantisation}"]
+        for quantisation in offered(runtime)
     ]

@@ -134,7 +134,16 @@ def why_left_out(table: str, row: Row) -> str:
 
 
 def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
-    """Return the measurements in a folder of tables, duplicates merged, and how many rows were left out for each reason.
+    """Return the measurements in a folder of tables, duplicates merged, and how many rows were left out for each reason; raises
+    as :func:`read_rows`."""
+    found, left_out = read_rows(folder)
+    steady, unsteady = _steady(merged(found))
+    left_out["speeds jump by half from one context to the next"] += unsteady
+    return steady, left_out
+
+
+def read_rows(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
+    """Return the measurements in a folder of tables, each repeat, and how many rows were left out for each reason.
 
     Raises:
         DatasetError: None of the tables is there.
@@ -153,9 +162,7 @@ def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
                     left_out[reason or "a model that latcast does not know"] += 1
                 else:
                     found.append(_measurement(file.stem, row, name))
-    steady, unsteady = _steady(merged(found))
-    left_out["speeds jump by half from one context to the next"] += unsteady
-    return steady, left_out
+    return found, left_out
 
 
 def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
