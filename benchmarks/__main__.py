@@ -12,6 +12,7 @@ import typer
 
 from benchmarks import (
     accuracy,
+    beside,
     choose,
     decisions,
     delegates,
@@ -62,6 +63,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "grades": grades.grades,
     "start": start.start,
     "sustained": sustained.sustained,
+    "beside": beside.beside,
     "documents": documents.documents,
 }
 

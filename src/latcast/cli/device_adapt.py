@@ -154,6 +154,7 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
         "unlike": found.rounds.unlike,
         "pool": card["pool"],
         "target": card["target"],
+        "held_out_errors": card.get("held_out_errors", {}),
         "transfer": card["transfer"],
         "kernel_errors": card["kernel_errors"],
     }
@@ -162,6 +163,12 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
 def _print_transfer(found: AdaptationResult) -> None:
     """Print how each kernel type was learned, and its error on the fixed test set before that was trained on too."""
     card = found.predictor.card
+    if "held_out_errors" in card:
+        print(
+            "networks held out: " + ", ".join(f"{way} {percent(error)} % off" for way, error in card["held_out_errors"].items())
+        )
+    if not card["transfer"]:
+        return
     rows = []
     for name, each in sorted(card["transfer"].items()):
         similar = each["similar"][0] if each["similar"] else None

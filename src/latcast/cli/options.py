@@ -183,8 +183,7 @@ Realtime = Annotated[
     bool | None,
     Option(
         "--realtime/--no-realtime",
-        help="Run at a real-time priority, which keeps other processes out of the runs; 1 thread only. "
-        "[default: where it is permitted]",
+        help="Run at a real-time priority, which keeps other processes out of the runs. [default: where it is permitted]",
     ),
 ]
 Scheduler = Annotated[

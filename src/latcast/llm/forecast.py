@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
-from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, plain_fields
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields
 from latcast.registry import is_pattern, matched
 
 LEVEL = 90.0
@@ -288,10 +288,14 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         UnknownPlatformError: Nothing is known of its chip, it has no such unit, or no runtime of language models runs there.
     """
     chip = next((each for entry in named.entries for each in chips_of(entry)), None)
+    units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
     if chip is None:
+        own = [machine for name, machine in prices.machines.items() if name.split("/")[0] == device_name(named.device)]
+        like = [(machine, unit) for unit in units for machine in own if machine.kind.startswith(Unit.parse(unit).kind)]
+        if like:
+            return [replace(each, platform="/".join((*each.platform.split("/")[:2], unit, UNSTATED))) for each, unit in like[:1]]
         raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
     has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], _measured_kinds(prices)
-    units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
     if not all(Unit.parse(word).kind in has for word in units):
         raise UnknownPlatformError(
             f"found '{' '.join(units)}' in '{text}'; expected a unit that {chip.name} has: {', '.join(has)}"
@@ -339,12 +343,11 @@ def _measured_kinds(prices: LearnedPrices) -> frozenset[str]:
 
 def _sibling(prices: LearnedPrices, machine: Machine) -> str | None:
     """Return the best measured platform of the same chip, runtime and kind of unit: of other threads or another release."""
-    runtime = Platform.parse(machine.platform).runtime
+    own = Platform.parse(machine.platform)
     same = [
         (prices.pairs[name], name)
         for name, each in prices.machines.items()
-        if (each.chip, each.kind) == (machine.chip, machine.kind)
-        and prices.pairs[name]
-        and Platform.parse(name).runtime == runtime
+        if each.kind == machine.kind and prices.pairs[name] and Platform.parse(name).runtime == own.runtime
+        if (each.chip == machine.chip != "") or Platform.parse(name).device == own.device
     ]
-    return max(same)[1] if same and machine.chip else None
+    return max(same)[1] if same else None

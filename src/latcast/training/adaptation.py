@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +22,11 @@ from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import FOLDS, HeldOut, group_folds, held_out_by
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
+from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds
-from latcast.training.fitting import fit_calibration
+from latcast.training.fitting import cross_predict, fit_calibration
 from latcast.training.from_store import (
     OWN_MEASUREMENTS,
     CalibrationNetworks,
@@ -32,6 +34,7 @@ from latcast.training.from_store import (
     collect_stored,
     environment_of,
     rules_of_host,
+    trained_with_card,
 )
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND
 from latcast.training.pool import Pool
@@ -63,6 +66,9 @@ FEWEST_NETWORKS = 5
 
 FEWEST_CALIBRATION = 10
 """Whole networks below which no interval is calibrated, and profiled ones are set aside for it."""
+
+ADAPTED, TRAINED, NEAREST = "adapted", "trained as by latcast train", "nearest, calibrated"
+"""The ways between which networks held out decide; the last but for overhead and factors by type is the pool's."""
 
 MOST_TRAINING_SHARE = 0.4
 """Part of the budget that is kept for training on a host that is busy otherwise."""
@@ -138,9 +144,9 @@ def adapt(
     rounds = AdaptationRounds(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
-    # Training takes as much longer than on an idle host as choosing did.
+    # What is transferred is trained beside what is not; both take as much longer than on an idle host as choosing did.
     busy = max((time.monotonic() - choosing) / (time.process_time() - computing), 1.0)
-    until = start + budget_s * (1 - min(busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
+    until = start + budget_s * (1 - min(2 * busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
@@ -224,7 +230,7 @@ def transferred_predictor(
     """
     keys = {sample.reference.key for sample in data.networks} | {each.network for each in data.profiled}
     own_lineages = {sample.lineage for sample in data.networks}
-    data = _with_networks_set_aside(data, seed)
+    everything, data = data, _with_networks_set_aside(data, seed)
     inside = {each.network for each in data.profiled}
     data = replace(data, networks=tuple(sample for sample in data.networks if sample.reference.key not in inside))
     measured = len(data.isolated) + len(data.profiled)
@@ -235,7 +241,7 @@ def transferred_predictor(
             "give it a longer --budget"
         )
     samples = {name: (found.configurations, found.latency_ms) for name, found in _samples(data).items()}
-    errors = rounds.errors_to_json()
+    kernel_errors = rounds.errors_to_json()
     analytical, kernels = rounds.fit(samples)
     predictor = PlatformPredictor(platform, rules, analytical, kernels)
     profiled = f"{len(data.profiled)} timed inside {len(inside)} networks, " if inside else ""
@@ -248,7 +254,7 @@ def transferred_predictor(
         TRAINING_KEYS: sorted(keys),
         "measurements": len(data.networks) + measured,
         "licence": OWN_MEASUREMENTS,
-        "kernel_errors": errors,
+        "kernel_errors": kernel_errors,
         "transfer": rounds.transfer_to_json(),
     }
     known = rounds.source_lineages()
@@ -259,9 +265,27 @@ def transferred_predictor(
     predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    predictor, figures = calibrated(
-        predictor, CalibrationNetworks.of(data.networks, held_out_by_kernels(predictor, data.networks, seed))
-    )
+    held_out = held_out_by_kernels(predictor, data.networks, seed)
+    tried = {ADAPTED: held_out}
+    by_training = _held_out_by_training(everything, data.networks, card["learn_from"], platform, rules, seed)
+    if by_training is not None:
+        tried[TRAINED] = by_training
+    nearest = rounds.nearest_predictor
+    if nearest is not None:
+        nearest = replace(nearest, platform=platform, rules=rules)
+        tried[NEAREST] = held_out_by_kernels(nearest, data.networks, seed)
+    latency_ms = np.array([sample.latency_ms for sample in data.networks])
+    errors = {way: judge(each.latency_ms, latency_ms).mape for way, each in tried.items()}
+    best = min(errors, key=lambda way: errors[way])
+    card["held_out_errors"] = errors
+    card["trained_on"] += f"; {best}, of " + ", ".join(f"{way} {error:.1f} %" for way, error in errors.items()) + " held out"
+    if best == TRAINED:
+        trained = trained_with_card(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        return trained.with_card({**card, **trained.card, "trained_on": card["trained_on"], "transfer": {}})
+    if best == NEAREST and nearest is not None:
+        predictor = replace(nearest, network=fit_calibration(nearest, data.networks, seed))
+        held_out, card["transfer"] = tried[NEAREST], {}
+    predictor, figures = calibrated(predictor, CalibrationNetworks.of(data.networks, held_out))
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
@@ -288,6 +312,17 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
     enough = {name: found for name, found in inside.items() if len(found.latency_ms) >= FEWEST_INSIDE}
     rest = [each for each in (*data.isolated, *data.profiled) if each.kernel.kernel_type not in enough]
     return {**enough, **kernel_samples(rest)}
+
+
+def _held_out_by_training(
+    data: TrainingData, judged: Sequence[NetworkSample], learn_from: str, platform: Platform, rules: FusionRules, seed: int
+) -> HeldOut | None:
+    """Predict networks without their lineages by what ``latcast train`` makes of the data; None where it needs more."""
+    row_of = {sample.reference.key: row for row, sample in enumerate(data.networks)}
+    with suppress(TrainingError):
+        found = cross_predict(data, platform, rules, learn_from=learn_from, seed=seed)
+        return found[np.array([row_of[sample.reference.key] for sample in judged])]
+    return None
 
 
 def held_out_by_kernels(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:

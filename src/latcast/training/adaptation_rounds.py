@@ -22,6 +22,7 @@ from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.kernel_space import kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.training.kernel_rounds import KernelRounds
@@ -157,8 +158,18 @@ class AdaptationRounds(KernelRounds):
     @property
     def unlike(self) -> bool:
         """True if the last fit found no similar platform in the pool, by its convolutions; also for an empty pool."""
-        nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
-        return not nearest or min(nearest) > UNLIKE_DIVERGENCE
+        nearest = self._nearest
+        return nearest is None or nearest.divergence > UNLIKE_DIVERGENCE
+
+    @property
+    def _nearest(self) -> Similarity | None:
+        found = [self.similar[name][0] for name in CONVOLUTIONS if self.similar.get(name)]
+        return min(found, key=lambda each: each.divergence, default=None)
+
+    @property
+    def nearest_predictor(self) -> PlatformPredictor | None:
+        """The pool's predictor that is most similar by its convolutions; None where none knows them."""
+        return None if self._nearest is None else self._pool.predictors[self._nearest.platform]
 
     def source_lineages(self) -> set[str] | None:
         """Return the lineages that the sources of the last fit were trained on; None where one does not say."""

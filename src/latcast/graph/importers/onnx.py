@@ -79,14 +79,13 @@ class Reading:
         self.graph_proto = model.graph
         self.path = path
         self.shapes = options.shapes or {}
-        self.values: Mapping[str, Any] = options.values or {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.stored: dict[str, onnx.TensorProto] = {}
         made = {name for node in model.graph.node for name in node.output}
         self.assembly = Assembly(
             name, load=self._load, infer_unknown=self._infer_unknown, recorded=self._all_recorded, strict=options.strict,
-            reserved=made, budget=budget,
+            reserved=made, budget=budget, values=options.values,
         )  # fmt: skip
         self.sequences: dict[str, list[str]] = {}
         self.absent: set[str] = set()
@@ -113,7 +112,7 @@ class Reading:
             stored = _stored_tensor(value)
             shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
             tensor = Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name))
-            self.assembly.add_input(value.name, tensor, self.values.get(value.name))
+            self.assembly.add_input(value.name, tensor)
 
     @cached_property
     def _recorded(self) -> dict[str, onnx.ValueInfoProto]:
@@ -321,12 +320,10 @@ def _inputs_of(graph: onnx.GraphProto, options: ModelOptions) -> list[ModelInput
 
 
 def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
-    """Leave out outputs that are not read (statistics of normalisations, indices of pools)."""
-    if len(node.outputs) == 1:
+    """Leave out outputs behind the first that are not read (statistics of normalisations, indices of pools)."""
+    if len(node.outputs) == 1 or node.op_type in ("Split", "SplitToSequence", "Unique"):
         return node
-    outputs = tuple(name if name in needed else "" for name in node.outputs)
-    if node.op_type in ("Split", "SplitToSequence", "Unique"):
-        return node
+    outputs = (node.outputs[0], *(name if name in needed else "" for name in node.outputs[1:]))
     count = len(outputs)
     while count > 1 and not outputs[count - 1]:
         count -= 1

@@ -177,6 +177,6 @@ class Conversion:
                     "convert the model with inputs of that size"
                 )
             sizes = [now[axis] if axis in changed else size for axis, size in enumerate(tensor.shape)]
-            self.reading.notes.append(f"{self.name} is assumed to keep the sizes that were given, and to give {sizes}")
+            self.assembly.notes.append(f"{self.name} is assumed to keep the sizes that were given, and to give {sizes}")
             return Tensor(tuple(sizes), tensor.dtype)
         return tensor
