@@ -162,9 +162,8 @@ def _unmeasured_units(named: Named) -> str:
     ]
     if not others or not measured.isdisjoint(named.said):
         return ""
-    return (
-        f"; nothing was measured on its {' and '.join(others).upper()}, which the chip answers for: '{named.device} {others[0]}'"
-    )
+    units = " and ".join(each.upper() for each in others)
+    return f"; nothing was measured on its {units}, which the chip answers for: '{named.device} {others[0]}'"
 
 
 def platforms_named(text: str) -> list[str]:
