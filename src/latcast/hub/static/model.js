@@ -2,7 +2,8 @@
 
 const $ = (id) => document.getElementById(id);
 const page = $("model");
-const PORTION = 50;
+const PORTION = 50; // devices that are shown at first
+const FEW = 3; // devices whose platforms are all shown
 const CHARTED = 600;
 const LABEL = 60; // pixels that a label of the axis takes with the gap to the next
 
@@ -217,29 +218,30 @@ function show() {
   $("plotted").hidden = $("axis").parentElement.hidden = !shown.length;
   const axis = new Axis(shown.flat());
   $("axis").replaceChildren(axis.labels());
-  $("rows").replaceChildren(...shown.map((rows) => deviceItem(rows, axis)));
+  $("rows").replaceChildren(...shown.map((rows) => deviceItem(rows, axis, devices.length <= FEW)));
   $("more").hidden = devices.length <= shown.length;
 }
 
 const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 // The first platform of a device, and the others under it, drawn where they are opened.
-function deviceItem([first, ...others], axis) {
+function deviceItem([first, ...others], axis, open) {
   const found = element("li", {}, item(first, axis));
   if (!others.length) return found;
   const list = element("ul", { className: "rows inner" });
-  const details = element("details", { open: opened.has(first.device) }, element("summary", { className: "others" }, `${counted(others.length, "other platform")} of ${first.device}`), list);
+  const summary = element("summary", { className: "others" }, `${counted(others.length, "other platform")} of ${first.device}`);
+  const details = element("details", { open: open || opened.has(first.device) }, summary, list);
   const fill = () => {
-    opened[details.open ? "add" : "delete"](first.device);
     if (details.open && !list.children.length) list.append(...others.map((row) => element("li", {}, item(row, axis))));
   };
+  summary.addEventListener("click", () => opened[details.open ? "delete" : "add"](first.device)); // it is not toggled yet
   details.addEventListener("toggle", fill);
   fill();
   found.append(details);
   return found;
 }
 
-const opened = new Set(); // devices whose platforms are all shown
+const opened = new Set(); // devices whose further platforms were opened
 
 class Axis {
   constructor(rows) {
