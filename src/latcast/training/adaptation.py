@@ -40,16 +40,14 @@ from latcast.training.kernel_rounds import KERNELS_PER_SECOND
 from latcast.training.pool import Pool
 from latcast.training.profiling import (
     LEAST_PART_S,
-    MOST_TRAINING_SHARE,
-    TRAINING_SHARE,
     WHOLE_NETWORKS_SHARE,
     Stage,
     Trial,
     measure_for_training,
-    training_share,
     try_profiler,
 )
 from latcast.training.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
+from latcast.training.stopping import MOST_TRAINING_SHARE, TRAINING_SHARE, training_share
 
 INSIDE_SHARE = 0.6
 """Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""

@@ -31,7 +31,7 @@ from latcast.training.from_store import collect_stored, environment_of, rules_of
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
 from latcast.training.starts import FEWEST_STARTS, learned_starts
-from latcast.training.stopping import Outlook, StoppingRule
+from latcast.training.stopping import Outlook, StoppingRule, training_share
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -83,14 +83,8 @@ START_SHARE, SECONDS_A_START, MOST_STARTS = 0.08, 0.6, 48
 """Part of the budget for starts of some of the networks, seconds that one takes, and most networks; none in a budget for less
 than :data:`latcast.training.starts.FEWEST_STARTS`."""
 
-TRAINING_SHARE, MOST_TRAINING_SHARE = 0.08, 0.4
-"""Part of the budget kept for training on an idle host, and at most on one that is busy otherwise."""
-
 PROCESS_SECONDS = 60.0
 """Seconds that one worker process measures: processes differ in level by about 1 %, which several average out."""
-
-TRIED_S = 0.2
-"""Seconds of computing that show how busy a host is."""
 
 TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
 """Plan of :func:`try_profiler`."""
@@ -291,19 +285,6 @@ def profile(
         predictor = dataclasses.replace(predictor, start=learned_starts(store, platform, host_rules, keys))
         bundle = keep_bundle(predictor, output, replace=replace)
         return ProfileResult(predictor, bundle, store.location, data, reports, time.monotonic() - start, failures, stopped)
-
-
-def training_share(budget_minutes: float) -> float:
-    """Return the part of the budget to keep for training: it takes as much longer than on an idle host as some computing does.
-
-    A budget below a minute is for measuring: its training is short.
-    """
-    if budget_minutes < 1:
-        return TRAINING_SHARE
-    begun, computing_s = time.monotonic(), time.process_time()
-    while (spent_s := time.process_time() - computing_s) < TRIED_S:
-        sum(range(10_000))
-    return min(TRAINING_SHARE * max((time.monotonic() - begun) / spent_s, 1.0), MOST_TRAINING_SHARE)
 
 
 def measure_for_training(
