@@ -34,12 +34,16 @@ from benchmarks import (
     start,
     sustained,
 )
+from benchmarks import (
+    app as app_loop,
+)
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "accuracy": accuracy.accuracy,
     "table": accuracy.judge_again,
     "tables": accuracy.print_tables,
     "all": accuracy.everything,
+    "app": app_loop.app,
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,
     "agreement": rule_agreement.agreement,

@@ -73,7 +73,7 @@ def here_table(documents: dict[str, Any] | None = None) -> str:
             }  # fmt: skip
         rows.append(row)
     columns: Columns = {
-        "platform": "{platform}",
+        "platform": lambda row: row["platform"].removeprefix("local/"),
         "machine": "{machine}",
         "stacks": "{stacks}",
         "repeats vary by %": "{spread:.1f}",

@@ -133,12 +133,11 @@ def _report(found: AdaptationResult, known: Pool, store: str, output: Path | Non
 
 def _unlike(found: AdaptationResult) -> str:
     """Say why nothing was transferred."""
-    from latcast.training.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
+    from latcast.training.adaptation_rounds import UNLIKE_DIVERGENCE
 
-    nearest = [found.rounds.similar[name][0] for name in CONVOLUTIONS if found.rounds.similar.get(name)]
-    if not nearest:
+    best = found.rounds.nearest
+    if best is None:
         return "no predictor of the pool knows convolutions: profiled from scratch instead"
-    best = min(nearest, key=lambda each: each.divergence)
     return (
         f"unlike every platform of the pool (the nearest, {best.platform}, has a divergence of {best.divergence:.2f}, "
         f"at most {UNLIKE_DIVERGENCE:g} is alike): profiled from scratch instead"

@@ -99,7 +99,6 @@ def adapt(
     target: AccuracyTarget | None = None,
     rules: FusionRules | None = None,
     sampler: str = "prior",
-    by: str = "divergence",
     seed: int = 0,
     trial: Trial | None = None,
     start: float | None = None,
@@ -117,7 +116,7 @@ def adapt(
         budget_s: Seconds for everything.
         target: Kernel types that meet it get no more samples; without one the whole budget is used.
         rules: Fusion rules; the shipped ones of the runtime where None.
-        sampler, by, seed: As for :class:`latcast.training.adaptation_rounds.AdaptationRounds`.
+        sampler, seed: As for :class:`latcast.training.adaptation_rounds.AdaptationRounds`.
         trial: What :func:`latcast.training.profiling.try_profiler` found, where it was asked before.
         start: ``time.monotonic()`` from which the budget counts, where loading the pool is to count too; now where None.
         watch: Called at every step.
@@ -141,9 +140,7 @@ def adapt(
     watch(Stage("choosing kernels", 0.0))
     choosing, computing = time.monotonic(), time.process_time()
     count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * (1 - TRAINING_SHARE) * budget_s)
-    rounds = AdaptationRounds(
-        rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
-    )
+    rounds = AdaptationRounds(rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target)
     # What is transferred is trained beside what is not; both take as much longer than on an idle host as choosing did.
     busy = max((time.monotonic() - choosing) / (time.process_time() - computing), 1.0)
     until = start + budget_s * (1 - min(2 * busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
@@ -177,14 +174,14 @@ def adapt(
 
 
 def adapt_stored(
-    store: Any, platform: Platform, pool: Pool, *, rules: FusionRules | str | None = None, by: str = "divergence", seed: int = 0
+    store: Any, platform: Platform, pool: Pool, *, rules: FusionRules | str | None = None, seed: int = 0
 ) -> AdaptationResult:
     """Adapt the most similar predictors of a pool to what a store holds of a platform; nothing is measured.
 
     Args:
         store: A :class:`latcast.datasets.store.Store` that a profile, an adaptation or ``latcast measure`` filled.
         platform: Which of its platforms.
-        pool, by, seed: As for :func:`adapt`.
+        pool, seed: As for :func:`adapt`.
         rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the platform where None.
 
     Raises:
@@ -198,16 +195,16 @@ def adapt_stored(
     environment = environment_of(store, platform)
     known_rules = rules_of_host(environment, platform, chosen_rules(rules, platform))
     others = pool.without(lambda each: each == platform)
-    rounds = fitting_rounds(known_rules, others, by=by, seed=seed)
+    rounds = fitting_rounds(known_rules, others, seed=seed)
     predictor = transferred_predictor(collect_stored(store, platform, known_rules), platform, known_rules, rounds, seed=seed)
     seconds = time.monotonic() - start
     card = {"seconds": seconds, "environment": environment, "pool": sorted(others), "target": None}
     return AdaptationResult(predictor.with_card({**predictor.card, **card}), rounds, (), seconds)
 
 
-def fitting_rounds(rules: FusionRules, pool: Pool, *, by: str = "divergence", seed: int = 0) -> AdaptationRounds:
+def fitting_rounds(rules: FusionRules, pool: Pool, *, seed: int = 0) -> AdaptationRounds:
     """Return rounds that only fit, for kernels that were measured before, of all types."""
-    return AdaptationRounds(rules, {}, 10, pool, sampler="random", types=("conv",), by=by, seed=seed)
+    return AdaptationRounds(rules, {}, 10, pool, sampler="random", types=("conv",), seed=seed)
 
 
 def transferred_predictor(
