@@ -285,7 +285,9 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         own = [machine for name, machine in prices.machines.items() if name.split("/")[0] == device_name(named.device)]
         like = [(machine, unit) for unit in units for machine in own if machine.kind.startswith(Unit.parse(unit).kind)]
         if like:
-            return [replace(each, platform="/".join((*each.platform.split("/")[:2], unit, UNSTATED))) for each, unit in like[:1]]
+            machine, unit = like[0]
+            platform = "/".join((*machine.platform.split("/")[:2], unit, UNSTATED))
+            return [machine_of(platform, machine.chip) if machine.chip else replace(machine, platform=platform)]
         raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
     has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], _measured_kinds(prices)
     if not all(Unit.parse(word).kind in has for word in units):

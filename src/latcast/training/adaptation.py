@@ -259,9 +259,10 @@ def transferred_predictor(
         return predictor.with_card(card)
     held_out = held_out_by_kernels(predictor, data.networks, seed)
     tried = {ADAPTED: held_out}
-    by_training = _held_out_by_training(everything, data.networks, card["learn_from"], platform, rules, seed)
-    if by_training is not None:
-        tried[TRAINED] = by_training
+    row_of = {sample.reference.key: row for row, sample in enumerate(everything.networks)}
+    with suppress(TrainingError):
+        by_training = cross_predict(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        tried[TRAINED] = by_training[np.array([row_of[sample.reference.key] for sample in data.networks])]
     nearest = rounds.nearest_predictor
     if nearest is not None:
         nearest = replace(nearest, platform=platform, rules=rules)
@@ -304,17 +305,6 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
     enough = {name: found for name, found in inside.items() if len(found.latency_ms) >= FEWEST_INSIDE}
     rest = [each for each in (*data.isolated, *data.profiled) if each.kernel.kernel_type not in enough]
     return {**enough, **kernel_samples(rest)}
-
-
-def _held_out_by_training(
-    data: TrainingData, judged: Sequence[NetworkSample], learn_from: str, platform: Platform, rules: FusionRules, seed: int
-) -> HeldOut | None:
-    """Predict networks without their lineages by what ``latcast train`` makes of the data; None where it needs more."""
-    row_of = {sample.reference.key: row for row, sample in enumerate(data.networks)}
-    with suppress(TrainingError):
-        found = cross_predict(data, platform, rules, learn_from=learn_from, seed=seed)
-        return found[np.array([row_of[sample.reference.key] for sample in judged])]
-    return None
 
 
 def held_out_by_kernels(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
