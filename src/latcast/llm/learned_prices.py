@@ -29,6 +29,8 @@ FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new
 ALL_KINDS = ""
 """Key of half-widths that hold for kinds of platforms with too few held-out predictions of their own."""
 
+_OPERATORS = frozenset({"recurrent_layer", "state", "scan", "expert_layer", "embedding_layer"})
+
 _NOTICED = 0.03
 """Share of the time from which on a quantity that was never measured counts."""
 
@@ -72,10 +74,16 @@ class LearnedPrices:
         return replace(known, prices=prices, pairs={**known.pairs, machine.platform: len({pair_of(each) for each in mine})})
 
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
-        """Return how familiar a workload is, by the terms of its time that were measured on this platform or its kind."""
+        """Return how familiar a workload is, by what of it was measured on this platform or its kind.
+
+        Types of weights count from a share of the time on; operators always: one that nobody timed may take most of it.
+        """
         total, prices = sum(seconds.values()), self.prices[phase]
-        noticed = [term for term, share in seconds.items() if share > _NOTICED * total]
-        unseen = [term for term in noticed if not prices.measured(platform, term)]
+        unseen = [
+            term
+            for term, share in seconds.items()
+            if (share > _NOTICED * total or term[0] in _OPERATORS or "experts" in term) and not prices.measured(platform, term)
+        ]
         if not unseen:
             return FAMILIAR
         only_types = all(term[0] in ("weights", "multiply") and "experts" not in term for term in unseen)

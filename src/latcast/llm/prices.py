@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latcast.llm.speeds import Machine, machine_of
+from latcast.llm.tensor_types import bits_of
 
 Array = NDArray[np.float64]
 
@@ -75,8 +76,9 @@ class PriceList:
 
     def seconds_by_term(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> list[dict[Term, float]]:
         """Return the seconds of each term of each workload on a platform."""
-        prices = {term: math.exp(self.log_price(platform, term)) for each in workloads for term in each}
-        return [{term: count * prices[term] for term, count in each.items() if count > 0} for each in workloads]
+        terms = {term for each in workloads for term in each}
+        prices = {term: math.exp(self.log_price(platform, term)) for term in terms if self.path(platform, term)}
+        return [{term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads]
 
     def seconds(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
         """Return the seconds of each workload on a platform."""
@@ -106,10 +108,13 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
             if count <= 0:
                 continue
             key = (each.platform, term)
+            path = known.path(*key)
+            if not path:
+                continue
             if key not in columns:
                 columns[key] = len(columns)
                 fixed.append(0.0)
-                for effect, mean, deviation, factor in known.path(*key):
+                for effect, mean, deviation, factor in path:
                     if effect in known.effects:
                         fixed[-1] += factor * known.effects[effect]
                         continue
@@ -175,17 +180,18 @@ class _Expected:
 
 _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
     "decode": {
-        "weights": _Expected(-4.1, 0.5, 0.35, 0.1, "bandwidth"),
+        "weights": _Expected(-4.1, 0.3, 0.25, 0.1, "bandwidth"),
         "cache": _Expected(-3.6, 0.7, 0.7, 0.35, "bandwidth"),
         "state": _Expected(-3.8, 0.7, 0.7, 0.5, "bandwidth"),
-        "kernel": _Expected(-13.0, 1.2, 0.7, 1.0),
+        "kernel": _Expected(-12.3, 1.0, 0.7, 0.7),
         "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "passed": _Expected(-9.0, 1.0, 0.7, 1.0),
         "constant": _Expected(-7.5, 1.2, 0.7, 0.5),
     },
     "prefill": {
-        "multiply": _Expected(-1.2, 0.5, 0.5, 0.16, "compute"),
+        "multiply": _Expected(-1.2, 0.5, 0.35, 0.16, "compute"),
         "whole_head": _Expected(-4.1, 1.5, 0.7, 0.5, "compute"),
         "attention": _Expected(-0.8, 0.7, 0.7, 0.35, "compute"),
         "weights": _Expected(-4.1, 0.6, 0.6, 0.3, "bandwidth"),
@@ -201,15 +207,29 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
 BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 """Peaks at which prices are expected as given: about those of a phone."""
 
+_TYPES: Mapping[str, float] = {"cpu": 0.4, "cpu-arm": 0.25, "cpu-x86": 0.25, "gpu-opencl": 0.3, "npu-hexagon": 0.3}
+"""Deviation of the price of a type of weights by unit and kind: where unpacking takes longer than reading."""
+
+_TYPES_ELSEWHERE: Mapping[Phase, float] = {"decode": 0.1, "prefill": 0.2}
+"""The same of units that wait for memory."""
+
+_BITS: Mapping[tuple[Phase, str], float] = {("decode", "cpu"): -0.6}
+"""Exponent with which a price follows a type's bits: processors unpack so many weights a second, of whatever size."""
+
+_BITS_DEVIATION, _FAMILY = 0.2, 0.2
+"""Deviations of this exponent, and of what types of a family have in common."""
+
+_FOLLOWS: Mapping[str, tuple[float, float]] = {"cpu": (0.6, 0.4), "gpu": (0.95, 0.05), "npu": (0.95, 0.05)}
+"""Exponents with which a decoded token follows the peaks of bandwidth and of compute."""
+
 _HEXAGON = frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"})
 
-_NATIVE: Mapping[tuple[Phase, str], frozenset[str]] = {
-    ("decode", "npu-hexagon"): _HEXAGON,
-    ("prefill", "npu-hexagon"): _HEXAGON,
-    ("prefill", "gpu-opencl"): frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+_NATIVE: Mapping[str, frozenset[str]] = {
+    "npu-hexagon": _HEXAGON,
+    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
 }
-"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU. A token of a type that OpenCL
-lacks takes so long in passing between the two that the CPU's price says little."""
+"""Types of weights that llama.cpp multiplies by on this kind of unit. It leaves matrices of others to the CPU, and passes each
+one's input and output between the two."""
 
 
 def _family(tensor_type: str) -> str:
@@ -222,19 +242,22 @@ def _family(tensor_type: str) -> str:
 
 
 def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, Term], Path]:
-    """Return the function from platform and term to the effects of the price."""
+    """Return the function from platform and term to the effects of the price; without effects a term costs nothing."""
 
     @cache
     def path(platform: str, term: Term) -> Path:
         machine = machines[platform]
-        name, native = term[0], _NATIVE.get((phase, machine.kind))
+        name, native = term[0], _NATIVE.get(machine.kind)
+        left = native is not None and len(term) > 1 and term[0] != "attention" and term[1] not in native
+        if name == "passed":
+            return _path(phase, machine, ("passed",), False) if left else []
         typed = name == "multiply" or (name == "weights" and phase == "decode")
-        if native is None or not typed or term[1] in native:
+        if not (left and typed):
             return _path(phase, machine, term, typed)
         return [
             *_path(phase, _cpu_beside(machine, machines), term, typed),
-            (("left", machine.kind, name), 0.2, 0.4, 1.0),
-            (("left", platform, name), 0.0, 0.2, 1.0),
+            (("left", machine.kind, name), 0.0, 0.2, 1.0),
+            (("left", platform, name), 0.0, 0.1, 1.0),
         ]
 
     return path
@@ -255,17 +278,21 @@ def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
     # Processors with matrix instructions are a kind within a kind.
     kinds = [kind] if "+" not in kind else [kind.partition("+")[0], kind]
     name, detail = term[0], term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
-    found: list[tuple[Effect, float, float, float]] = []
+    found: list[tuple[Effect, float, float, float]] = [((name,), expected.mean, expected.anywhere, 1.0)]
     if typed:
-        family = _family(detail)
-        found.append(((name, detail), expected.mean, expected.anywhere, 1.0))
+        family, bits, other = _family(detail), math.log(bits_of(detail) / 4.5), _TYPES_ELSEWHERE[phase]
+        found += [
+            ((name, "on", unit, detail), 0.0, _TYPES.get(unit, other), 1.0), ((name, "on", unit, family), 0.0, _FAMILY, 1.0),
+            ((name, "bits", unit), _BITS.get((phase, unit), 0.0), _BITS_DEVIATION, bits),
+        ]  # fmt: skip
         for each in kinds:
-            found += [((name, each, detail), 0.0, expected.kind, 1.0), ((name, each, family), 0.0, 0.25, 1.0)]
+            found += [((name, each, detail), 0.0, _TYPES.get(kinds[0], other), 1.0), ((name, each, family), 0.0, _FAMILY, 1.0)]
+        found.append(((name, "bits", kinds[0]), 0.0, _BITS_DEVIATION / 2, bits))
         found += [((name, platform, detail), 0.0, expected.own, 1.0), ((name, platform, family), 0.0, 0.12, 1.0)]
         if len(term) > 2:
             found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     else:
-        found.append(((name,), expected.mean, expected.anywhere, 1.0))
+        found.append(((name, "on", unit), 0.0, 0.5, 1.0))
         found += [((name, each), 0.0, expected.kind, 1.0) for each in kinds]
         found.append(((name, platform), 0.0, expected.own, 1.0))
         if detail:
@@ -273,12 +300,15 @@ def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
     if not expected.scale:
         return found
     narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
-    slow = -math.log((machine.compute_tops or COMPUTE_TOPS) / COMPUTE_TOPS)
+    # Where the peak is not known, units with a faster memory are expected to compute as much faster.
+    slow = -math.log(machine.compute_tops / COMPUTE_TOPS) if machine.compute_tops else narrow
     if phase == "prefill" and expected.scale == "bandwidth":
         return [*found, (("reading", platform), narrow, 0.4, 1.0)]
     known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
-    found += [(("speed", each), 0.0, 0.6 if each == kinds[0] else 0.3, 1.0) for each in kinds]
+    found.append((("speed", "on", unit), 0.0, 0.4, 1.0))
+    found += [(("speed", each), 0.0, 0.4 if each == kinds[0] else 0.3, 1.0) for each in kinds]
     found.append((("speed", platform), 0.0, 0.3 if known else 0.8, 1.0))
     if phase == "prefill":
         return [*found, (("compute", unit), 1.0, 0.2, slow)]
-    return [*found, (("bandwidth", unit), 0.6, 0.2, narrow), (("compute", unit), 0.4, 0.2, slow)]
+    by_bandwidth, by_compute = _FOLLOWS[unit]
+    return [*found, (("bandwidth", unit), by_bandwidth, 0.2, narrow), (("compute", unit), by_compute, 0.2, slow)]

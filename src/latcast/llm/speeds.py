@@ -124,6 +124,10 @@ def _peaks() -> Mapping[str, Sequence[Any]]:
     return found
 
 
+_OPERATIONS = {frozenset({"i8mm", "amx"}): 4.0, frozenset({"dotprod", "vnni"}): 2.0, frozenset({"avx2"}): 1.0}
+"""Operations on int8 of a cycle for each byte that fused multiply-adds take, by the best instructions of a core."""
+
+
 def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:
     """Return the peak of a chip's unit in 10^12 operations a second; of a CPU, of its fastest ``threads`` cores."""
     if unit_kind == "gpu":
@@ -134,8 +138,9 @@ def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:
     for cluster in chip.cpu:
         used = min(left, cluster.cores or 1)
         left -= used
-        lanes = (cluster.fma_bits or 4 * (cluster.simd_bits or 128)) / 8
-        total += used * (cluster.ghz or 2.0) * lanes * (4.0 if cluster.features & {"i8mm", "vnni", "amx"} else 2.0)
+        lanes = (cluster.fma_bits or (cluster.simd_bits or 128) * (1 if cluster.in_order else 2)) / 8
+        each_lane = next((operations for names, operations in _OPERATIONS.items() if cluster.features & names), 0.5)
+        total += used * (cluster.ghz or 2.0) * lanes * each_lane
     return total / 1000 or None
 
 

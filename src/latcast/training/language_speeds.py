@@ -26,7 +26,7 @@ from latcast.llm.learned_prices import (
 )
 from latcast.llm.prices import Phase
 from latcast.llm.speeds import Machine, SpeedMeasurement
-from latcast.predictors.intervals import LEVEL
+from latcast.predictors.intervals import LEVEL, conformal_quantile
 
 FOLDS = 8
 """Parts that are held out in turn."""
@@ -53,6 +53,7 @@ class HeldOut:
         situation: See :data:`latcast.llm.learned_prices.FAMILIAR`; of a chip the number of its measured pairs, ``3 pairs``.
         seconds, predicted: Measured and predicted.
         trained: Measurements of the same platform that training saw: what a rival may learn from.
+        half_width: Of the interval of its logarithm; None where the prices have no intervals yet.
     """
 
     phase: Phase
@@ -64,6 +65,7 @@ class HeldOut:
     seconds: float
     predicted: float
     trained: Sequence[SpeedMeasurement] = ()
+    half_width: float | None = None
 
     @property
     def error(self) -> float:
@@ -89,7 +91,7 @@ def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Ma
     ]
 
 
-def _predictions(
+def predictions(
     prices: LearnedPrices,
     trained: Sequence[SpeedMeasurement],
     test: Sequence[SpeedMeasurement],
@@ -97,6 +99,7 @@ def _predictions(
     fold: int,
     situation: str = "",
 ) -> Iterator[HeldOut]:
+    """Yield predictions of measurements that prices learned from others; see :class:`HeldOut`."""
     seen: dict[str, list[SpeedMeasurement]] = defaultdict(list)
     for each in trained:
         seen[each.platform].append(each)
@@ -104,10 +107,11 @@ def _predictions(
         having = [each for each in test if each.has(phase)]
         for each, known in zip(having, timed(phase, having), strict=True):
             parts = prices.prices[phase].seconds_by_term(each.platform, [known.quantities])[0]
+            familiarity = prices.situation(phase, each.platform, parts)
+            half_width = prices.width(phase, each.platform, familiarity)[0] if prices.widths else None
             yield HeldOut(
-                phase, each, split, fold, prices.machines[each.platform].kind,
-                situation or prices.situation(phase, each.platform, parts),
-                known.seconds, sum(parts.values()), seen[each.platform],
+                phase, each, split, fold, prices.machines[each.platform].kind, situation or familiarity,
+                known.seconds, sum(parts.values()), seen[each.platform], half_width,
             )  # fmt: skip
 
 
@@ -127,7 +131,7 @@ def _split_by(
             train = [each for each in measurements if not held(each, out)]
             test = [each for each in measurements if held(each, out)]
             if test and train:
-                yield from _predictions(learn(train, machines, full), train, test, name, number)
+                yield from predictions(learn(train, machines, full), train, test, name, number)
 
     return predictions
 
@@ -174,10 +178,13 @@ def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Mach
         others = {name: machine for name, machine in machines.items() if chip_group(machine) not in out}
         prices = learn(train, others, full)
         for platform in sorted(set(machines) - set(others)):
-            yield from _chip(prices, machines[platform], [each for each in measurements if each.platform == platform], number)
+            mine = [each for each in measurements if each.platform == platform]
+            yield from predictions_of_chip(prices, machines[platform], mine, "chip", number)
 
 
-def _chip(prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasurement], fold: int) -> Iterator[HeldOut]:
+def predictions_of_chip(
+    prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasurement], split: str, fold: int
+) -> Iterator[HeldOut]:
     """Yield predictions of one platform of a chip that training did not see, with some of its pairs measured."""
     pairs = sorted({pair_of(each) for each in mine})
     for count in PAIR_COUNTS:
@@ -190,19 +197,13 @@ def _chip(prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasureme
             ]
             known = prices.adapted(machine, measured)
             rest = [each for each in mine if pair_of(each) not in chosen]
-            yield from _predictions(known, measured, rest, "chip", fold, f"{count} pairs")
+            yield from predictions(known, measured, rest, split, fold, f"{count} pairs")
 
 
 def _shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[SpeedMeasurement]:
     """Return the measurements of a pair that a kit would take: its shortest and its longest prompt."""
     ordered = sorted(measurements, key=lambda each: each.prompt_tokens or 0)
     return ordered[:1] + (ordered[-1:] if len(ordered) > 1 else [])
-
-
-def conformal(errors: Sequence[float]) -> float:
-    """Return the half-width that holds 90 % of new errors like these."""
-    count = len(errors)
-    return float(np.quantile(np.abs(errors), min(1.0, LEVEL * (1 + 1 / count))))
 
 
 def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPrices:
@@ -224,7 +225,7 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
                 if (of, like) == (phase, row) and len(errors) >= _FEWEST
             }
             widths[phase][row] = {
-                kind: (round(conformal(errors), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1))
+                kind: (round(conformal_quantile(np.abs(errors), LEVEL), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1))
                 for kind, errors in sorted(found.items())
             }
     return replace(prices, widths=widths)
