@@ -206,26 +206,22 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
     return rows
 
 
-def choose_table(*, whole: bool = True) -> str:
-    """Return both ways to pick over all platforms, and the picks of ``latcast choose`` by kind of unit.
+def choose_table() -> str:
+    """Return picks of ``latcast choose`` beside those of the point prediction.
 
-    Args:
-        whole: Whether the few platforms with published accuracies stand by kind of unit, too.
+    Accuracies stand for all units together, since few platforms ran networks with a published one.
     """
+    found = {(row["quality"], row["held_out"], row["kind"], row["method"]): row for row in kept("choose")["rows"]}
     return table(
         [
-            row
-            for row in kept("choose")["rows"]
-            if row["kind"] == "all" or (row["method"] == PICKED and (whole or row["quality"] == "multiply-accumulates"))
+            {**row, "point": found[quality, held_out, kind, POINT]}
+            for (quality, held_out, kind, method), row in found.items()
+            if method == PICKED and (kind != "all") == (quality == "multiply-accumulates")
         ],
         {
-            "by": "{quality}", "held out besides chips": "{held_out}", "unit": "{kind}", "picked": "{method}",
-            "platforms": "{platforms}", "budgets": "{budgets}", "a pick %": "{picked:.0f}", "fits %": "{within:.0f}",
-            "fits, mean of platforms %": "{within_by_platform:.0f}", "within 1.1 budgets %": "{within_110:.0f}",
-            "regret, mean (median)": "{regret:.2f} ({median_regret:.2f})",
-            "target: fits %": lambda row: target_cell(
-                100 * CERTAINTY if row["method"] == PICKED and row["within"] is not None else None,
-                row["within"] or 0.0, least=True,
-            ),
+            "by": "{quality}", "held out besides chips": "{held_out}", "unit": "{kind}", "platforms": "{platforms}",
+            "certain: a pick %": "{picked:.0f}", "certain: fits %": "{within:.0f}", "certain: regret": "{regret:.2f}",
+            "point: fits %": "{point[within]:.0f}", "point: regret": "{point[regret]:.2f}",
+            "target: fits %": lambda row: target_cell(100 * CERTAINTY, row["within"], least=True),
         },
     )  # fmt: skip

@@ -548,37 +548,30 @@ def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> 
 
 # Tables
 
-_ABOUT: Columns = {
-    "device": lambda row: row["setting"].removesuffix(" device"), "data": "{dataset}", "question": "{question}",
-    "decisions (pairs, chips)": "{decisions} ({pairs}, {chips})",
-}  # fmt: skip
 
-
-def _table(columns: Columns, *, whole: bool = True) -> str:
+def _table(columns: Columns) -> str:
+    """Return a line for each data set of known devices and question of the scored ones, and one for all new devices."""
     rows = [
         row
         for row in (*kept("decisions")["rows"], *kept("decisions_phones"))
-        if row["question"] == ALL
-        or (row["dataset"] in SCORED and (whole or row["setting"] == KNOWN))
-        or (row["setting"] == SHIPPED and whole)
+        if (row["question"] == ALL and (row["setting"] != NEW or row["dataset"] == ALL))
+        or (row["dataset"] in SCORED and row["setting"] == KNOWN and row["question"] != QUESTIONS[-1])
     ]
-    return table(rows, {**_ABOUT, **columns})
+    about: Columns = {
+        "device": lambda row: row["setting"].removesuffix(" device"), "data": "{dataset}", "question": "{question}",
+        "decisions (chips)": "{decisions} ({chips})",
+    }  # fmt: skip
+    return table(rows, {**about, **columns})
 
 
-def decisions_table(*, whole: bool = True) -> str:
-    """Return how often the faster platform is chosen and how surely, what a wrong choice costs, and the baselines.
-
-    Args:
-        whole: Whether new devices and shipped phones stand by question, too.
-    """
+def decisions_table() -> str:
+    """Return how often the faster platform is chosen and how surely, what a wrong choice costs, and the baselines."""
     return _table(
         {
             "right %": "{right:.1f}", "sure %": "{sure:.1f}", "right when sure %": "{right_when_sure:.1f}",
-            "regret %: median": "{regret_median:.1f}", "regret %: mean": "{regret_mean:.1f}",
-            "FLOPs+MAC right %": "{flops_and_memory:.1f}", "the second right %": "{always_second:.1f}",
+            "mean regret %": "{regret_mean:.1f}", "FLOPs+MAC right %": "{flops_and_memory:.1f}",
             "mean ratio right %": "{mean_ratio:.1f}", "ratio in the 90 % interval %": "{coverage:.1f}",
-        },
-        whole=whole,
+        }
     )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ from latcast.devices.arbitration import NEW_LINEAGES
 from latcast.errors import LatcastError
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
+from latcast.records import UNIT_KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -113,49 +114,39 @@ def _mean_reported(profiles: Sequence[Row]) -> dict[str, float]:
     return {name: float(np.mean([each["reported"][name] for each in profiles])) for name in MEANS}
 
 
-def _overview_rows() -> list[dict[str, Any]]:
+def _figures_by_group() -> list[dict[str, Any]]:
     """Return the figures of lineages that nothing was learned from: on this machine, shipped phones, and new devices.
 
-    ``group`` says what a row is of for the table of means, ``platforms`` how many platforms it holds.
+    ``group`` says what a row is of, ``platforms`` how many platforms it holds.
     """
     rows: list[dict[str, Any]] = []
-    profiles = _profiles()
-    for platform in sorted(profiles, key=lambda name: (name.rpartition("/")[2], name)):
-        seeds, mean = profiles[platform], _mean_reported(profiles[platform])
-        what = f"this machine, {platform.split('/', 1)[1]} ({len(seeds)} {'profile' if len(seeds) == 1 else 'profiles'})"
+    for platform, seeds in _profiles().items():
+        mean = _mean_reported(seeds)
         target = target_cell(mean["label_error"] + outsiders.above_label_error(platform), mean["mape"])
         _, _, unit, precision = platform.split("/")
         group = f"this machine, {'one thread' if unit == 'cpu1' else 'two threads'}, {precision}"
-        rows.append({**mean, "what": what, "group": group, "coverage": mean["interval_coverage"], "target": target})
+        rows.append({**mean, "group": group, "coverage": mean["interval_coverage"], "target": target})
     for found in kept_parts("outsiders_third").values():
         part, platform = found["all"], found["platform"]
         target = target_cell(part["label_error"] + outsiders.above_label_error(platform), part["mape"])
-        what = f"this machine, {platform.split('/', 1)[1]}, {part['networks']} other designs, looked at once"
-        rows.append({
-            **part, "what": what, "group": f"this machine, one thread, fp32, {part['networks']} other designs",
-            "coverage": part["interval_coverage"], "target": target,
-        })  # fmt: skip
+        group = f"this machine, one thread, fp32, {part['networks']} other designs"
+        rows.append({**part, "group": group, "coverage": part["interval_coverage"], "target": target})
     for row in phones.summary():
         of_lineage = {name: row[f"lineage_{name}"] for name in MEANS if f"lineage_{name}" in row}
-        target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"], " for CNNs")
+        target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"])
         _, unit, precision = row["group"].split()
         rows.append({
-            **of_lineage, "what": f"phones, {row['group']} ({row['platforms']} platforms)",
-            "group": f"phones, {unit.upper()}, {precision}", "platforms": row["platforms"],
+            **of_lineage, "group": f"phones, {unit.upper()}, {precision}", "platforms": row["platforms"],
             "coverage": of_lineage["interval_coverage"], "target": target,
         })  # fmt: skip
     for row in kept("pool")["rows"]:
-        if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in pool.KINDS_OF_ROWS:
-            unit, comma, which = row["kind"].partition(",")
-            group = f"{unit.upper()}s that others measured{comma}{which}"
-            rows.append({**row, "what": f"{group} ({row['platforms']} platforms)", "group": group})
+        if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in UNIT_KINDS:
+            rows.append({**row, "group": f"{row['kind'].upper()}s that others measured"})
     for row in kept("devices")["rows"]:
         is_shown = (row["method"], row["measured"], row["held_out"]) == (devices.FORECAST, devices.SHOWN, NEW_LINEAGES)
-        if is_shown and row["kind"] in pool.KINDS_OF_ROWS:
-            kind = pool.unit_title(row["kind"])
-            group = f"a new {kind}, {devices.SHOWN} networks timed"
-            what = f"{group} ({row['platforms']} platforms)"
-            rows.append({**row, "what": what, "group": group, "target": target_cell(devices.target(row), row["mape"])})
+        if is_shown and row["kind"] in UNIT_KINDS:
+            group = f"a new {row['kind'].upper()}, {devices.SHOWN} networks timed"
+            rows.append({**row, "group": group, "target": target_cell(devices.target(row), row["mape"])})
     return [{"platforms": 1, "target": "none", **row} for row in rows]
 
 
@@ -163,24 +154,11 @@ def _label_error(row: Mapping[str, Any]) -> str:
     return f"{row['label_error']:.1f}" if "label_error" in row else "not known"
 
 
-def overview_table() -> str:
-    """Return the figures of lineages that nothing was learned from, a row for each platform of this machine."""
-    return table(
-        [{**row, "label_error": _label_error(row)} for row in _overview_rows()],
-        {
-            "what is predicted": "{what}", "label error %": "{label_error}", "unseen lineages: MAPE %": "{mape:.1f}",
-            "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}", "in the 90 % interval %": "{coverage:.0f}",
-            "target: MAPE %": "{target}",
-        },
-    )  # fmt: skip
-
-
 def means_table() -> str:
-    """Return the means over platforms of the figures of :func:`overview_table`, without its parts of a pool's platforms."""
+    """Return the means over platforms of the figures of lineages that nothing was learned from, a line for each group."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for row in _overview_rows():
-        if "without" not in row["group"]:
-            groups.setdefault(row["group"], []).append(row)
+    for row in _figures_by_group():
+        groups.setdefault(row["group"], []).append(row)
     rows = []
     for group, parts in groups.items():
         counts = [part["platforms"] for part in parts]
@@ -200,7 +178,7 @@ def means_table() -> str:
 
 
 def platforms_table() -> str:
-    """Return the devices with bundles of their own, with their runtimes, units and precisions."""
+    """Return the devices with bundles of their own, with their runtimes and precisions."""
     bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
     groups: dict[tuple[str, str], list[str]] = {}
     for each in latcast.platforms():
@@ -210,7 +188,7 @@ def platforms_table() -> str:
     for (device, chip), ids in sorted(groups.items()):
         parts = (", ".join(sorted(set(part))) for part in zip(*(name.split("/") for name in ids), strict=True))
         rows.append([*parts, device, chip, len(ids)])
-    columns = {"device": 4, "chip": 5, "runtimes": 1, "units": 2, "precisions": 3, "platforms": 6}
+    columns = {"device": 4, "chip": 5, "runtimes": 1, "precisions": 3, "platforms": 6}
     return table([{"row": row} for row in rows], {name: f"{{row[{place}]}}" for name, place in columns.items()})
 
 
@@ -245,7 +223,6 @@ def _list_by_kind(missed: Sequence[str]) -> str:
 
 
 MADE: Mapping[str, Callable[[], str]] = {
-    "overview": overview_table,
     "means": means_table,
     "platforms": platforms_table,
     "runtimes": runtimes_table,
@@ -263,9 +240,9 @@ MADE: Mapping[str, Callable[[], str]] = {
     "pytorch-int8-transformers-mape": lambda: next(
         f"{row['transformer_mape']:.1f}" for row in phones.summary() if row["group"] == "pytorch cpu int8"
     ),
-    "choose": lambda: choose.choose_table(whole=False),
+    "choose": choose.choose_table,
     "memory": memory.memory_table,
-    "decisions": lambda: decisions.decisions_table(whole=False),
+    "decisions": decisions.decisions_table,
     "reliability": decisions.reliability_table,
     "pool": lambda: pool.pool_table(whole=False),
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
@@ -296,14 +273,16 @@ MADE: Mapping[str, Callable[[], str]] = {
 
 
 def printed_table(name: str) -> str:
-    """Return a table of results/printed, which was made once and is kept as it was."""
+    """Return a table of results/printed, which was made once and is kept as it was; ``shown`` lists its columns of interest."""
     document = read_document(RESULTS / f"{name}.json")
     found, by = document["data"], document["command"]
     said = "" if by == NOT_RECORDED else f", made with `{by}`"
     rows = [[cell.replace("|", "\\|") for cell in row] for row in found["rows"]]
     note = [found["note"]] if "note" in found else []
     when = f"As of {document['date'][:10]}{said} (commit {document['commit'][:7]})."
-    return "\n\n".join([markdown_table(found["head"], rows), *note, when])
+    shown = found.get("shown", range(len(found["head"])))
+    head, *cells = ([each[place] for place in shown] for each in (found["head"], *rows))
+    return "\n\n".join([markdown_table(head, cells), *note, when])
 
 
 _MARKED = re.compile(r"(<!-- (?:table|figure): ([\w/-]+) -->)(\n?).*?(<!-- end -->)", re.DOTALL)

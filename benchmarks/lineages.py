@@ -28,7 +28,7 @@ OF_SUBSTANCE = 0.1
 
 HALF = 0.5
 
-FEWEST_SHOWN = 5
+FEWEST_SHOWN = 50
 """Networks of a lineage that has a line of its own."""
 
 
@@ -105,7 +105,7 @@ def judged(references: Sequence[Reference]) -> dict[str, Any]:
 
 
 def lineages_table(found: dict[str, Any] | None = None) -> str:
-    """Return a line for each large lineage, the largest first, one for all, and the networks between two lineages."""
+    """Return a line for each large lineage, the largest first, one for all, and how many networks lie between two."""
     found = kept("lineages") if found is None else found
     examples: dict[str, dict[str, None]] = defaultdict(dict)
     for reference in published_networks(FAMILY_NAMES):
@@ -113,8 +113,7 @@ def lineages_table(found: dict[str, Any] | None = None) -> str:
     shown = sorted(found["lineages"].items(), key=lambda each: -each[1]["networks"])
     rows = [{"name": name, **each} for name, each in shown if each["networks"] >= FEWEST_SHOWN]
     rows.append({"name": f"all {len(found['lineages'])}", **found})
-    names = ", ".join(name.partition("/")[2] or name for name in found["close"])
-    between = f"{len(found['close'])} have half of their multiply-accumulates in common with one of another lineage: {names}."
+    between = f"{len(found['close'])} have half of their multiply-accumulates in common with one of another lineage."
     columns: Columns = {
         "lineage": "{name}", "families of it": lambda row: ", ".join(examples.get(row["name"], ())), "networks": "{networks}",
         "multiply-accumulates in blocks that other lineages have %": "{in_common:.0f}",

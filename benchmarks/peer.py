@@ -158,20 +158,22 @@ def compare() -> dict[str, Any]:
 
 
 def peer_table() -> str:
-    """Return a line for each network, and the models a second of both."""
+    """Return a line for each network of which either leaves something out or estimates it, and the models a second of both."""
     document = kept("peer")
-    rows = [{"name": name, "ours": row["latcast"], "theirs": row["nn-meter"]} for name, row in document["networks"].items()]
+    networks = [{"name": name, "ours": row["latcast"], "theirs": row["nn-meter"]} for name, row in document["networks"].items()]
+    rows = [each for each in networks if each["ours"]["named_uncovered"] or any(map(each["theirs"].get, ("error", "dropped")))]
     columns: Columns = {
         "network": "{name}", "latcast ms": lambda row: _milliseconds(row["ours"]),
         "nn-Meter ms": lambda row: "fails" if row["theirs"].get("error") else _milliseconds(row["theirs"]),
-        "latcast kernels": "{ours[kernels]}", "nn-Meter kernels": "{theirs[kernels]}",
         "dropped by nn-Meter without a word": lambda row: row["theirs"].get("error")
         or ", ".join(f"{count} {kind}" for kind, count in row["theirs"].get("dropped", {}).items())
         or "-",
         "named as uncovered by latcast": lambda row: ", ".join(row["ours"]["named_uncovered"]) or "-",
     }  # fmt: skip
     told = {name: "none" if value is None else f"{value:.1f}" for name, value in document["models_per_second"].items()}
-    return f"{table(rows, columns)}\n\nModels a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}"
+    others = f"Of the other {len(networks) - len(rows)} networks nothing is left out."
+    ours, theirs = f"latcast {told['latcast']}", f"{document['peer']} {told['nn-meter']}"
+    return f"{table(rows, columns)}\n\n{others} Models a second: {ours}, {theirs}."
 
 
 def _milliseconds(row: Row) -> str:

@@ -234,7 +234,7 @@ FEWEST_OF_A_LINEAGE = 5
 
 
 def phones_table() -> str:
-    """Return means over the shipped phones by runtime, kind of unit and precision, from the cards."""
+    """Return means over the shipped phones by runtime, kind of unit and precision, from the cards: MAPE / ±10 % / coverage."""
     columns: dict[str, Any] = {"platforms": "{group} ({platforms})"}
     for kind, title in (("cnn", "CNNs"), ("transformer", "transformers")):
 
@@ -242,12 +242,9 @@ def phones_table() -> str:
             mape = row[f"{kind}_mape"]
             return "-" if mape is None else target_cell(TARGETS[row["group"]].get(kind), mape)
 
-        columns |= {
-            f"{title}, lineages held out: MAPE %": f"{{{kind}_mape:.1f}}", f"{title}: ±10 %": f"{{{kind}_within_10:.0f}}",
-            f"{title}: interval coverage %": f"{{{kind}_interval_coverage:.0f}}", f"{title}, target: MAPE %": target,
-        }  # fmt: skip
-    columns |= {"random networks held out: MAPE %": "{random_mape:.1f}", "random: ±10 %": "{random_within_10:.0f}"}
-    return table(summary(), columns)
+        figures = f"{{{kind}_mape:.1f}} / {{{kind}_within_10:.0f}} / {{{kind}_interval_coverage:.0f}}"
+        columns |= {f"{title} of lineages held out": figures, f"{title}, target: MAPE %": target}
+    return table(summary(), columns | {"random networks held out": "{random_mape:.1f} / {random_within_10:.0f}"})
 
 
 def lineages_table(folder: Path = SHIPPED_FOLDER) -> str:
@@ -259,13 +256,12 @@ def lineages_table(folder: Path = SHIPPED_FOLDER) -> str:
             found = groups.setdefault(f"{platform.runtime} cpu {platform.precision}", {})
             for name, figures in entry.card.get("lineages", {}).items():
                 found.setdefault(name, []).append(figures)
-    names = sorted({name for found in groups.values() for name in found})
     rows = []
-    for group, found in sorted(groups.items()):
+    for name in sorted({name for found in groups.values() for name in found}):
         means = (
-            "" if len(each := found.get(name, [])) < FEWEST_OF_A_LINEAGE
+            "" if len(each := groups[group].get(name, [])) < FEWEST_OF_A_LINEAGE
             else f"{np.mean([one['mape'] for one in each]):.0f}, {np.mean([one['interval_coverage'] for one in each]):.0f}"
-            for name in names
+            for group in sorted(groups)
         )  # fmt: skip
-        rows.append([group, *means])
-    return markdown_table(["platforms: MAPE, interval coverage %", *names], rows)
+        rows.append([name, *means])
+    return markdown_table(["lineage: MAPE, interval coverage %", *sorted(groups)], [row for row in rows if any(row[1:])])

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 TORCH = {"from_torch"}
 
-WITH_PYTHON = ["README.md", "docs/python.md", "docs/tutorials/gate_in_ci.md", "docs/tutorials/search.md"]
+WITH_PYTHON = ["README.md", "docs/python.md", "docs/check.md", "docs/choose.md", "docs/search.md"]
 
 LONG = {"from_torch", "profile", "train"}
 """Whose examples take more than a few seconds."""

@@ -79,13 +79,10 @@ def test_every_command_has_help_with_examples_that_parse(
         assert latcast(first, *rest) == Outcome(0, "", "")
 
 
-def test_every_command_is_documented_with_an_example_in_the_order_of_the_help() -> None:
+def test_every_command_is_documented_in_the_order_of_the_help() -> None:
     text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
 
-    assert re.findall(r"^## latcast (\w+)$", text, re.MULTILINE) == list(COMMANDS)
-    for name in COMMANDS:
-        assert f"| [{name}](#latcast-{name}) | " in text, name
-        assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0], name
+    assert re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE) == list(COMMANDS)
 
 
 def test_a_command_without_a_platform_names_the_list_of_platforms(latcast: Latcast) -> None:

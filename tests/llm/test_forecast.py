@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.errors import UnknownPlatformError
+from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.forecast import predict_language_model
 
 
@@ -38,3 +38,61 @@ def test_costs_of_a_token_add_up():
     assert found.breakdown is not None
     assert sum(found.breakdown["decode"].values()) == pytest.approx(1e3 / found.decode_tokens_per_s)
     assert next(iter(found.breakdown["decode"])).startswith("weights q4_k")
+
+
+@pytest.mark.parametrize(
+    ("model", "platform", "said"),
+    [
+        (
+            "qwen2.5-1.5b:q4_0",
+            "pixel4/tflite-2.10/1large/int8",
+            r"'tflite-2.10 1large int8'.*llama.cpp \(cpu, gpu, npu\)",
+        ),
+        ("qwen2.5-1.5b:q4_0", "s23 mlx", "found 'mlx'.*expected llama.cpp"),
+        ("qwen2.5-1.5b:q4_0", "iphone 15 pro npu", r"found 'npu'.*expected llama.cpp \(cpu, gpu\)"),
+        ("qwen2.5-1.5b:q4_0", "s23 fp16 gpu", "found the precision 'fp16'.*NAME:q4_0"),
+        ("qwen2.5-1.5b:q4_0", "local", "latcast profile --runtime llama.cpp"),
+        ("qwen2.5-1.5b:q4_0", "galaxy 5000 ultra", "name a device or chip"),
+    ],
+)
+def test_a_platform_that_runs_no_language_models_is_refused_with_what_does(model: str, platform: str, said: str):
+    with pytest.raises(UnknownPlatformError, match=said):
+        predict_language_model(model, platform)
+
+
+@pytest.mark.parametrize(
+    ("model", "platform"),
+    [("qwen2.5-1.5b:mlx-4bit", "s23"), ("qwen3-1.7b:q4_0", "core-ultra-7-155h/openvino-unstated/gpu/unstated")],
+)
+def test_weights_that_a_runtime_cannot_compute_with_are_refused(model: str, platform: str):
+    with pytest.raises(ModelError, match=r"found weights of .*expected a quantisation such as"):
+        predict_language_model(model, platform)
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "runtimes"),
+    [
+        ("qwen3-1.7b:q4_0", "mac-m4-max", ["llama.cpp-unstated"]),
+        ("qwen3-1.7b:mlx-4bit", "iphone-17-pro", ["mlx-unstated"]),
+        ("qwen3-1.7b:int4", "core ultra 5 125h", ["openvino-unstated"]),
+        ("qwen3-1.7b:w4a16", "galaxy s25", ["qairt-unstated"]),
+    ],
+)
+def test_the_weights_choose_among_the_runtimes_of_a_device(model: str, device: str, runtimes: list[str]):
+    assert [each.platform.split("/")[1] for each in predict_language_model(model, device)] == runtimes
+
+
+def test_another_number_of_threads_starts_from_the_prices_of_the_measured_one():
+    measured, fewer = predict_language_model("qwen2.5-1.5b:q4_0", ["s23 cpu6", "s23 cpu2"])
+    assert measured.warnings == ()
+    assert "measured as galaxy-s23/llama.cpp-0.12/cpu6/unstated" in fewer.warnings[0]
+    assert fewer.prefill_tokens_per_s < measured.prefill_tokens_per_s
+    assert (
+        fewer.prefill_high_tokens_per_s / fewer.prefill_low_tokens_per_s
+        > measured.prefill_high_tokens_per_s / measured.prefill_low_tokens_per_s
+    )
+
+
+def test_one_sentence_says_that_nothing_was_measured():
+    (found,) = predict_language_model("qwen2.5-1.5b:q4_0", "raspberry pi 5")
+    assert found.warnings == (found.grade.why,)

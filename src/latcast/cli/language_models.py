@@ -88,9 +88,12 @@ def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
                 ("quantity", "ms", "% of all"),
                 [(name, f"{spent:.3g}", percent(100 * spent / total)) for name, spent in parts.items()],
             )
+    warned: dict[str, list[str]] = {}
     for found in predictions:
         for text in found.warnings:
-            warn(f"{found.model} on {found.platform}: {text}")
+            warned.setdefault(text, []).append(f"{found.model} on {found.platform}")
+    for text, cases in warned.items():
+        warn(f"{cases[0]}{f' and {len(cases) - 1} more' if len(cases) > 1 else ''}: {text}")
 
 
 def check(models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int], *, as_json: bool) -> None:
@@ -236,7 +239,7 @@ def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) 
     print(f"A: {a}\nB: {b}\n")
     rows = []
     for one, two in pairs:
-        row = [one.platform]
+        row = [one.platform if one.platform == two.platform else f"{one.platform} to {two.platform}"]
         for phase in ("decode", "prefill"):
             of_a, of_b = (getattr(each, f"{phase}_tokens_per_s") for each in (one, two))
             row += [speed(of_a), speed(of_b), f"{of_b / of_a:.2f}"]

@@ -14,7 +14,7 @@ from latcast.llm.learned_prices import PHASES, known_prices
 from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import machine_of
-from latcast.llm.tensor_types import bytes_of, quantise
+from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.llm.workload import decode_quantities
 from latcast.records import Platform
 
@@ -48,16 +48,6 @@ _WORDS: Mapping[Phase, Mapping[str, tuple[str, Limit]]] = {
     },
 }
 """Each quantity of :mod:`latcast.llm.workload` in words, and what limits it."""
-
-_TRIED: Mapping[str, Sequence[str]] = {
-    "openvino": ("int8", "int4"),
-    "mlx": ("mlx-8bit", "mlx-4bit"),
-    "qairt": ("w8a16", "w4a16"),
-    "onnxruntime": ("f16", "onnx-int4"),
-}
-"""Quantisations to compare with, by the beginning of a runtime's name."""
-
-_TRIED_ELSEWHERE = ("q8_0", "q6_k", "q4_k_m", "q4_0")
 
 
 @dataclass(frozen=True)
@@ -129,8 +119,7 @@ def explain_language_model(
     found = []
     for prediction in predictions:
         machine = machines.get(prediction.platform) or machine_of(prediction.platform)
-        runtime = Platform.parse(prediction.platform).runtime
-        tried = next((names for start, names in _TRIED.items() if runtime.startswith(start)), _TRIED_ELSEWHERE)
+        tried = offered(Platform.parse(prediction.platform).runtime)
         others = [quantise(replace(model, name=name), name) for name in tried if name != model.quantisation]
         costs: dict[Phase, Sequence[Cost]] = {phase: _costs(phase, prediction, model) for phase in PHASES}
         alternatives = predict(others, prediction.platform)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedP
 from latcast.llm.prices import Phase, Term
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
+from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
-from latcast.predictors.platform_names import Named, best_known, read_name, words_of_platform
+from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
-from latcast.records import UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, plain_fields
 from latcast.registry import is_pattern, matched
 
 LEVEL = 90.0
@@ -113,13 +115,31 @@ def predict_language_model(
         raise ModelError(f"found {prompt_tokens} tokens of prompt and {generated_tokens} of answer; expected at least 1 of each")
     listed = [models] if isinstance(models, str | LanguageModel) else list(models)
     read = [(each, read_language_model(each, quantisation)) if isinstance(each, str) else (each.name, each) for each in listed]
-    prices = known_prices()
-    platforms: list[str] = []
-    for text in [on] if isinstance(on, str) else on:
-        found, prices = language_platforms_meant(text, prices)
-        platforms += (name for name in found if name not in platforms)
-    forecast = _Forecast(prices, prompt_tokens, generated_tokens, breakdown)
-    return forecast.predictions(read, platforms)
+    texts = [on] if isinstance(on, str) else on
+    prices, by_kind = known_prices(), defaultdict[str, list[int]](list)
+    for row, (_, model) in enumerate(read):
+        by_kind[kind_of_weights(model)].append(row)
+    found: list[list[LanguagePrediction]] = [[] for _ in read]
+    for kind, rows in by_kind.items():
+        platforms: dict[str, None] = {}
+        for text in texts:
+            meant, prices = language_platforms_meant(text, prices, kind)
+            platforms |= dict.fromkeys(meant)
+        _require_runs(read[rows[0]][0], kind, platforms)
+        forecast = _Forecast(prices, prompt_tokens, generated_tokens, breakdown)
+        for row, predictions in zip(rows, forecast.predictions([read[row] for row in rows], platforms), strict=True):
+            found[row] = predictions
+    return [each for predictions in found for each in predictions]
+
+
+def _require_runs(name: str, kind: str, platforms: Iterable[str]) -> None:
+    for platform in platforms:
+        runtime = Platform.parse(platform).runtime
+        if not runs(runtime, kind):
+            raise ModelError(
+                f"{name}: found weights of {kind}, with which {runtime} on {platform} cannot compute; expected a quantisation "
+                f"such as {', '.join(offered(runtime))}"
+            )
 
 
 @dataclass(frozen=True)
@@ -129,26 +149,29 @@ class _Forecast:
     generated: int
     breakdown: bool
 
-    def predictions(self, models: Sequence[tuple[str, LanguageModel]], platforms: Sequence[str]) -> list[LanguagePrediction]:
-        runtimes = {name: Platform.parse(name).runtime for name in platforms}
+    def predictions(
+        self, models: Sequence[tuple[str, LanguageModel]], platforms: Iterable[str]
+    ) -> list[list[LanguagePrediction]]:
+        """Return the predictions of each model on the platforms."""
         decodes = [decode_quantities(model, self.prompt + self.generated / 2) for _, model in models]
         found: list[list[LanguagePrediction]] = [[] for _ in models]
         for name in platforms:
-            prefills = [prefill_quantities(model, self.prompt, 0, runtimes[name]) for _, model in models]
+            runtime = Platform.parse(name).runtime
+            prefills = [prefill_quantities(model, self.prompt, 0, runtime) for _, model in models]
             reading = self.prices.prices["prefill"].seconds_by_term(name, prefills)
             answering = self.prices.prices["decode"].seconds_by_term(name, decodes)
             for row, (text, model) in enumerate(models):
                 parts: dict[Phase, Mapping[Term, float]] = {"prefill": reading[row], "decode": answering[row]}
-                found[row].append(self._prediction(text, model, name, runtimes[name], parts))
-        return [each for row in found for each in row]
+                found[row].append(self._prediction(text, model, name, runtime, parts))
+        return found
 
     def _prediction(
         self, text: str, model: LanguageModel, platform: str, runtime: str, parts: Mapping[Phase, Mapping[Term, float]]
     ) -> LanguagePrediction:
         situations = {phase: self.prices.situation(phase, platform, parts[phase]) for phase in parts}
         width = {phase: self.prices.width(phase, platform, situations[phase]) for phase in parts}
-        # What is not known of a model is outside of what was held out.
-        wider = 2.0 if model.notes else 1.0
+        # What is not known of a model or a kind of unit is outside of what was held out.
+        wider = 2.0 if model.notes or not self._measured_kind(platform) else 1.0
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
         prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
         first, answer = prompt_s + token_s, prompt_s + self.generated * token_s
@@ -168,22 +191,28 @@ class _Forecast:
         """Return whether weights are mapped from their file for all units of a platform."""
         return self.prices.machines[platform].kind == "gpu-metal"
 
+    def _measured_kind(self, platform: str) -> bool:
+        return self.prices.machines[platform].kind in _measured_kinds(self.prices)
+
     def _why(self, model: LanguageModel, platform: str, situation: str) -> tuple[str, tuple[str, ...]]:
         """Return what decides the error that is to be expected, and the warnings."""
         pairs, warnings = self.prices.pairs.get(platform, 0), list(model.notes)
-        why = f"models of other lineages held out on {platform}"
-        if situation == NEW_OPERATORS:
-            why = f"{platform} was measured with no model of such operators or weights"
-            warnings.append(why)
+        sibling = _sibling(self.prices, self.prices.machines[platform]) if not pairs else None
+        why = ""
+        if sibling:
+            why = f"measured as {sibling}, with other threads or another release; answered from its prices"
+        elif not self._measured_kind(platform):
+            why = "no language model was measured on any such unit; answered from its chip's bandwidth and peak"
+        elif not pairs:
+            why = "no language model was measured here; answered from the bandwidth and peak of its chip"
+        elif situation == NEW_OPERATORS:
+            why = "no model of such operators or weights was measured here"
         elif situation == NEW_QUANTISATION:
-            why = f"no weights of such types were measured on {platform}"
-            warnings.append(why)
-        if pairs == 0:
-            why = f"no language model was measured on {platform}; answered from its chip's bandwidth and peak"
-            warnings.append(why)
-        elif pairs < 10:
+            why = "no weights of such types were measured here"
+        warnings += [why] if why else []
+        if pairs and pairs < 10:
             why = f"{platform} was measured with {pairs} pairs of a model and a quantisation"
-        return why, tuple(warnings)
+        return why or f"models of other lineages held out on {platform}", tuple(warnings)
 
 
 def _around(value: float, width: float) -> tuple[float, float, float]:
@@ -196,12 +225,17 @@ def _in_ms(terms: Mapping[Term, float]) -> dict[str, float]:
     return {" ".join(term): 1e3 * seconds for term, seconds in sorted(terms.items(), key=lambda pair: -pair[1])}
 
 
-def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str], LearnedPrices]:
+def language_platforms_meant(text: str, prices: LearnedPrices, weights: str = "") -> tuple[list[str], LearnedPrices]:
     """Return the ids of the platforms that a text means, and the prices that know them.
 
     A file that ``latcast device add`` wrote, a platform id or a beginning of it, a pattern, or a device or chip in any spelling
     with what tells its platforms apart ("s23 npu"): the best measured of each kind of unit. A chip on which nothing was measured
-    is answered from its facts.
+    is answered from its facts, another number of threads or release of the runtime from the prices of the measured one.
+
+    Args:
+        text: As a user types it.
+        prices: Of the platforms that are known.
+        weights: Kind of weights, by which runtimes of one device are chosen; see :func:`latcast.llm.tensor_types.runs`.
 
     Raises:
         UnknownPlatformError: It means none, or the device was not measured on such a unit; the message says what there is.
@@ -210,51 +244,107 @@ def language_platforms_meant(text: str, prices: LearnedPrices) -> tuple[list[str
         added = read_prices(Path(text).read_text(encoding="utf-8"), text)
         return sorted(added.machines), with_added(prices, added)
     known = sorted(prices.machines)
-    if is_pattern(text):
-        return matched(text, known, "platform of language models", "latcast platforms --llm"), prices
     parts = text.rstrip("/").split("/")
-    begun = [name for name in known if name.split("/")[: len(parts)] == parts]
-    named = None if begun else read_name(text, known)
-    if named is None and not begun:
-        raise UnknownPlatformError(f"no platform of language models is known as '{text}'; name a device or chip, and its unit")
-    mine = begun or _measured_on(named, known, prices)
+    if is_pattern(text):
+        mine = matched(text, known, "platform of language models", "latcast platforms --llm")
+    else:
+        mine = [name for name in known if name.split("/")[: len(parts)] == parts]
     if mine:
-        cards = {name: {"networks": prices.pairs.get(name, 0)} for name in mine}
-        return list(best_known(Named(text, (), tuple(mine), ()), cards)), prices
-    new = _unmeasured(text, named)
+        fit = [name for name in mine if runs(Platform.parse(name).runtime, weights)] or mine
+        return (fit if is_pattern(text) else _best_measured(fit, prices)), prices
+    named = read_name(text, known)
+    if named is None:
+        here = "; latcast profile --runtime llama.cpp measures this machine" if text.startswith("local") else ""
+        raise UnknownPlatformError(f"no platform of language models is known as '{text}'; name a device or chip{here}")
+    mine = _measured_on(named, known, prices)
+    fit = [name for name in mine if runs(Platform.parse(name).runtime, weights)]
+    if fit or (mine and (named.is_id or not named.entries)):
+        return _best_measured(fit or mine, prices), prices
+    new = _unmeasured(text, named, prices, weights)
     for machine in new:
-        prices = prices.with_machine(machine)
+        prices = prices.with_machine(machine, _sibling(prices, machine))
     return [machine.platform for machine in new], prices
 
 
-def _measured_on(named: Named | None, known: Sequence[str], prices: LearnedPrices) -> list[str]:
+def _best_measured(names: Sequence[str], prices: LearnedPrices) -> list[str]:
+    """Return of each kind of unit the platform with the most measured pairs, then threads."""
+    units = {name: Unit.parse(name.split("/")[2]) for name in names}
+    best = {units[name].kind: name for name in sorted(names, key=lambda name: (prices.pairs[name], units[name].threads))}
+    return sorted(best.values(), key=lambda name: [*UNIT_KINDS, *best].index(units[name].kind))
+
+
+def _measured_on(named: Named, known: Sequence[str], prices: LearnedPrices) -> list[str]:
     """Return the platforms that a name means: those of the device, else those of other devices with its chip."""
-    if named is None or named.platforms:
-        return list(named.platforms) if named else []
+    if named.platforms:
+        return list(named.platforms)
     ids = {chip.id for entry in named.entries for chip in chips_of(entry)}
-    same = [name for name in known if prices.machines[name].chip in ids]
-    return [name for name in same if words_of_platform(name).issuperset(named.said)]
+    return [name for name in known if prices.machines[name].chip in ids and words_of_platform(name).issuperset(named.said)]
 
 
-def _unmeasured(text: str, named: Named | None) -> list[Machine]:
-    """Return a platform of each unit of the named chip that the words allow.
+def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) -> list[Machine]:
+    """Return a platform of each unit of the named chip that the words allow, under a runtime that was measured on such units.
 
     Raises:
-        UnknownPlatformError: Nothing is known of its chip, or it has no such unit.
+        UnknownPlatformError: Nothing is known of its chip, it has no such unit, or no runtime of language models runs there.
     """
-    chip = next((each for entry in named.entries for each in chips_of(entry)), None) if named else None
-    if named is None or chip is None:
+    chip = next((each for entry in named.entries for each in chips_of(entry)), None)
+    if chip is None:
         raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
+    has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], _measured_kinds(prices)
     units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
-    has = [kind for kind in UNIT_KINDS if chip.has(kind)]
     if not all(Unit.parse(word).kind in has for word in units):
         raise UnknownPlatformError(
             f"found '{' '.join(units)}' in '{text}'; expected a unit that {chip.name} has: {', '.join(has)}"
         )
-    runtime = next((word for word in named.said if word not in units), "llama.cpp")
     threads = f"cpu{min(4, sum(cluster.cores or 0 for cluster in chip.cpu) or 4)}"
-    device = device_name(named.device)
-    return [
-        machine_of(Platform.stated(device, runtime, threads if unit == "cpu" else unit, UNSTATED).id, chip.id)
-        for unit in units or has
+    measured, counts = set(), Counter[str]()
+    for name, pairs in prices.pairs.items():
+        runtime = Platform.parse(name).runtime
+        measured.add((runtime, Unit.parse(name.split("/")[2]).kind))
+        counts[runtime] += pairs
+    usual = sorted(counts, key=lambda runtime: -counts[runtime])
+
+    def machines(unit: str, runtimes: Sequence[str]) -> list[Machine]:
+        """Return the unit under each runtime that was measured on such units; a GPU that is named also where only others were."""
+        found, kind = [], Unit.parse(unit).kind
+        for runtime in runtimes:
+            platform = Platform.stated(named.device, runtime, threads if unit == "cpu" else unit, UNSTATED)
+            machine = machine_of(platform.id, chip.id)
+            if (platform.runtime, kind) in measured and made_for(platform.runtime, chip.vendor):
+                found += [machine] if machine.kind in kinds or (kind == "gpu" and unit in units) else []
+        return found
+
+    rest = [word for word in named.said if word not in (*units, UNSTATED)]
+    precisions = [word for word in rest if word in PUBLISHED_PRECISIONS]
+    runtimes = [word for word in rest if word not in precisions] or usual
+    listed = [found for unit in units or has if (found := machines(unit, runtimes))]
+    if not listed:
+        places = {name: [unit for unit in has if machines(unit, [name])] for name in usual}
+        known = [f"{name} ({', '.join(there)})" for name, there in places.items() if there]
+        raise UnknownPlatformError(
+            f"found '{' '.join(named.said)}' in '{text}', with which no language model was measured on any device; expected "
+            f"{' or '.join(known)}"
+        )
+    if precisions:
+        raise UnknownPlatformError(
+            f"found the precision '{precisions[0]}' in '{text}'; a language model's is named with the model, as in NAME:q4_0"
+        )
+    fit = [[each for each in found if runs(Platform.parse(each.platform).runtime, weights)] for found in listed]
+    return [found[0] for found in fit if found] or [found[0] for found in listed]
+
+
+def _measured_kinds(prices: LearnedPrices) -> frozenset[str]:
+    return frozenset(machine.kind for name, machine in prices.machines.items() if prices.pairs[name])
+
+
+def _sibling(prices: LearnedPrices, machine: Machine) -> str | None:
+    """Return the best measured platform of the same chip, runtime and kind of unit: of other threads or another release."""
+    runtime = Platform.parse(machine.platform).runtime
+    same = [
+        (prices.pairs[name], name)
+        for name, each in prices.machines.items()
+        if (each.chip, each.kind) == (machine.chip, machine.kind)
+        and prices.pairs[name]
+        and Platform.parse(name).runtime == runtime
     ]
+    return max(same)[1] if same and machine.chip else None

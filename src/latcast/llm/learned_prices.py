@@ -58,12 +58,26 @@ class LearnedPrices:
     widths: Mapping[Phase, Mapping[str, Mapping[str, tuple[float, float]]]] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
 
-    def with_machine(self, machine: Machine) -> LearnedPrices:
-        """Return the same with one more platform, of which nothing was measured."""
+    def with_machine(self, machine: Machine, like: str | None = None) -> LearnedPrices:
+        """Return the same with one more platform, of which nothing was measured; its own effects are those of one like it."""
         if machine.platform in self.machines:
             return self
         machines = {**self.machines, machine.platform: machine}
-        prices = {phase: replace(list_, path=effects_of(phase, machines)) for phase, list_ in self.prices.items()}
+        prices = {
+            phase: replace(
+                known,
+                path=effects_of(phase, machines),
+                effects={
+                    **known.effects,
+                    **{
+                        tuple(machine.platform if part == like else part for part in key): value
+                        for key, value in known.effects.items()
+                        if like in key
+                    },
+                },
+            )
+            for phase, known in self.prices.items()
+        }
         return replace(self, machines=machines, prices=prices, pairs={**self.pairs, machine.platform: 0})
 
     def adapted(self, machine: Machine, measurements: Sequence[SpeedMeasurement]) -> LearnedPrices:

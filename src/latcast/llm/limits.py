@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.forecast import LanguagePrediction, predict_language_model
+from latcast.llm.forecast import LanguagePrediction, language_platforms_meant, predict_language_model
+from latcast.llm.learned_prices import known_prices
 from latcast.llm.reading import named_models, read_language_model
-from latcast.llm.tensor_types import bytes_of, quantise
+from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
-
-OFFERED = ("q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "iq4_nl", "q3_k_m", "q2_k")
-"""Quantisations that are tried of each named model."""
+from latcast.records import Platform
 
 FEWEST_BITS_OF_QUALITY = 4.0
 """Bits a weight below which answers suffer more than from the next smaller model; such picks come last."""
@@ -102,7 +102,7 @@ def choose_language_models(
     Args:
         on: Platforms, as :func:`latcast.llm.forecast.predict_language_model` takes them.
         limits: What to keep to.
-        models: Candidates with their quantisations; by default all named models in :data:`OFFERED`.
+        models: Candidates with their quantisations; by default all named models in each runtime's usual ones.
         prompt_tokens, generated_tokens: Length of the prompt and of the answer.
         certainty: Probability from which on a candidate fits.
 
@@ -111,16 +111,34 @@ def choose_language_models(
         UnknownPlatformError: There is no such platform.
     """
     tokens = prompt_tokens + generated_tokens
-    read = [(text, replace(read_language_model(text), name=text)) for text in models] or _offered()
-    usable = {name: model for name, model in read if model.context_limit is None or model.context_limit >= tokens}
-    if not usable:
+    tried: dict[tuple[str, ...], list[tuple[str, LanguageModel]]] = {}
+    if models:
+        tried[(on,) if isinstance(on, str) else tuple(on)] = [(text, read_language_model(text)) for text in models]
+    else:
+        by_runtime = defaultdict[str, list[str]](list)
+        for text in [on] if isinstance(on, str) else on:
+            for platform in language_platforms_meant(text, known_prices())[0]:
+                by_runtime[Platform.parse(platform).runtime].append(platform)
+        tried = {tuple(platforms): _offered(runtime) for runtime, platforms in by_runtime.items()}
+    usable = {
+        platforms: {
+            text: replace(model, name=text)
+            for text, model in read
+            if model.context_limit is None or model.context_limit >= tokens
+        }
+        for platforms, read in tried.items()
+    }
+    if not any(usable.values()):
         raise ModelError(f"found no candidate with a context of {tokens} tokens; expected a shorter prompt or answer")
-    predictions = predict_language_model(
-        list(usable.values()), on, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens
-    )
+    predictions = [
+        (models[each.model], each)
+        for platforms, models in usable.items()
+        for each in predict_language_model(
+            list(models.values()), platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens
+        )
+    ]
     found = []
-    for each in predictions:
-        model = usable[each.model]
+    for model, each in predictions:
         weights = sum(bytes_of(matrix, matrix.stored) for matrix in model.matrices)
         probability = limits.probability(each)
         bits = 8 * weights / model.parameters
@@ -128,11 +146,10 @@ def choose_language_models(
     return sorted(found, key=lambda each: (each.fits, each.quality if each.fits else (each.probability,)), reverse=True)
 
 
-def _offered() -> list[tuple[str, LanguageModel]]:
+def _offered(runtime: str) -> list[tuple[str, LanguageModel]]:
     return [
-        (text, replace(quantise(model, quantisation), name=text))
+        (f"{name}:{quantisation}", quantise(model, quantisation))
         for name in named_models()
         for model in [read_language_model(name)]
-        for quantisation in OFFERED
-        for text in [f"{name}:{quantisation}"]
+        for quantisation in offered(runtime)
     ]

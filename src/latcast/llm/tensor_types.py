@@ -43,10 +43,38 @@ def _parsed_recipes() -> Mapping[str, tuple[str, Mapping[str, str]]]:
 
 
 _RECIPES = _parsed_recipes()
+_FLOATS = frozenset(["f16", "bf16", "f32", "mxfp4", "nvfp4", ""])
 
 _GROUPED = re.compile(r"(w4a16|w8a8|int4|int8)_g(\d{2,4})")
 _LADDER = ("iq1_s", "iq2_xxs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs", "q5_k", "q6_k", "q8_0")
 _SIZED = re.compile(r"[_-](\d{1,2}(?:\.\d{1,4})?)_?bpw$")
+
+
+def kind_of_weights(model: LanguageModel) -> str:
+    """Return the formats of weights by which runtimes differ: ``ggml``, ``mlx``, ``integer``; empty where all are floats."""
+    kinds = {
+        "mlx" if name.startswith("mlx") else "ggml" if name in _BLOCKS else "integer"
+        for name in {matrix.tensor_type for matrix in model.matrices if matrix.used} - _FLOATS
+        if not name.startswith("bits")
+    }
+    return " and ".join(sorted(kinds))
+
+
+def runs(runtime: str, weights: str) -> bool:
+    """Return whether a runtime computes with weights of a kind; of a runtime that is not known nothing is refused."""
+    known = _FACTS["runtimes"].get(runtime)
+    return not weights or known is None or weights in known["weights"]
+
+
+def made_for(runtime: str, vendor: str) -> bool:
+    """Return whether a runtime computes on a vendor's chips."""
+    return vendor.lower() in _FACTS["runtimes"].get(runtime, {}).get("vendors", [vendor.lower()])
+
+
+def offered(runtime: str) -> Sequence[str]:
+    """Return the usual quantisations of a runtime, the finest first."""
+    found: Sequence[str] = _FACTS["runtimes"].get(runtime, _FACTS["runtimes"]["llama.cpp"])["offered"]
+    return found
 
 
 @cache
