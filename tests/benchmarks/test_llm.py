@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.llm import speeds_table
+from benchmarks.llm import kept_back, speeds_table
+from latcast.llm.speeds import SpeedMeasurement, machine_of
 
 
 def row(phase: str, mape: float, predictions: int = 100) -> dict[str, object]:
@@ -24,3 +25,14 @@ def test_few_predictions_are_not_shown_and_a_phase_that_lacks_is_a_dash() -> Non
     line = speeds_table([row("decode", 5.5), row("prefill", 9.5, predictions=5)]).splitlines()[2]
 
     assert line.endswith("| - | - | - | - | - | 6 met |")
+
+
+def test_a_fifth_is_kept_back_by_its_names_alone() -> None:
+    platform = "galaxy-s23/llama.cpp-1/cpu4/unstated"
+
+    def of(model: str, quantisation: str) -> list[str]:
+        return kept_back(SpeedMeasurement(model, quantisation, platform), machine_of(platform))
+
+    assert (of("qwen3-1.7b", "q4_0"), of("phi-3-mini", "q4_0"), of("phi-3-mini", "iq1_s")) == (
+        [], ["lineage"], ["lineage", "quantisation"],
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, learn, read_prices, timed, written
+from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, NEW_OPERATORS, learn, read_prices, timed, written
 from latcast.llm.prices import PriceList, effects_of, fit
 from latcast.llm.speeds import SpeedMeasurement, machine_of
 from latcast.training.language_speeds import held_out, lineage_of, with_widths
@@ -102,3 +102,22 @@ def test_a_wild_measurement_moves_little() -> None:
     before, after = (fit(rows, start).seconds(clean[0].platform, [each.quantities for each in clean]) for rows in (clean, wild))
 
     assert np.median(np.abs(after / before - 1)) < 0.05
+
+
+def test_a_gpu_leaves_weights_of_types_that_it_lacks_to_the_cpu_and_pays_for_the_passing() -> None:
+    gpu = "galaxy-s23/llama.cpp-1/gpu+opencl/unstated"
+    path = effects_of("decode", {**MACHINES, gpu: machine_of(gpu)})
+
+    assert path(gpu, ("passed", "q4_0")) == path(gpu, ("unpack", "q4_0")) == []
+    assert path(gpu, ("passed", "q2_k"))
+    assert {effect for effect, *_ in path("galaxy-s23/llama.cpp-1/cpu4/unstated", ("unpack", "q2_k"))} < {
+        effect for effect, *_ in path(gpu, ("unpack", "q2_k"))
+    }
+
+
+def test_an_operator_that_was_never_measured_is_new_however_short_it_is_expected_to_be(prices) -> None:
+    seconds = {("weights", "q4_0"): 1.0, ("unpack", "q4_0"): 1.0, ("kernel",): 0.1}
+    platform = next(iter(PHONES))
+
+    assert prices.situation("decode", platform, seconds) == FAMILIAR
+    assert prices.situation("decode", platform, {**seconds, ("state",): 1e-6}) == NEW_OPERATORS

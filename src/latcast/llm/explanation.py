@@ -23,6 +23,7 @@ Limit = Literal["bandwidth", "arithmetic", "launches"]
 _WORDS: Mapping[Phase, Mapping[str, tuple[str, Limit]]] = {
     "decode": {
         "weights": ("reading weights", "bandwidth"),
+        "unpack": ("unpacking weights", "arithmetic"),
         "head": ("output head", "bandwidth"),
         "cache": ("attention: reading the KV cache", "bandwidth"),
         "state": ("reading and writing recurrent states", "bandwidth"),
@@ -141,7 +142,7 @@ def _costs(phase: Phase, prediction: LanguagePrediction, model: LanguageModel) -
     for name, ms in (prediction.breakdown or {})[phase].items():
         term, *rest = name.split()
         text, limit = _WORDS[phase][term]
-        detail = f" of type {rest[0]}" if term in ("weights", "multiply", "passed") else ""
+        detail = f" of type {rest[0]}" if term in ("weights", "unpack", "multiply", "passed") else ""
         detail += " (experts)" if "experts" in rest else ""
         share = head[rest[0]] / (head[rest[0]] + others[rest[0]]) if term == "weights" and len(rest) == 1 else 0.0
         if share:

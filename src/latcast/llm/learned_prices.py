@@ -100,7 +100,7 @@ class LearnedPrices:
         ]
         if not unseen:
             return FAMILIAR
-        only_types = all(term[0] in ("weights", "multiply") and "experts" not in term for term in unseen)
+        only_types = all(term[0] in ("weights", "multiply", "unpack") and "experts" not in term for term in unseen)
         return (
             NEW_QUANTISATION
             if only_types and all(prices.measured(platform, term, elsewhere=True) for term in unseen)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latcast.llm.speeds import Machine, machine_of
-from latcast.llm.tensor_types import bits_of
 
 Array = NDArray[np.float64]
 
@@ -78,7 +77,9 @@ class PriceList:
         """Return the seconds of each term of each workload on a platform."""
         terms = {term for each in workloads for term in each}
         prices = {term: math.exp(self.log_price(platform, term)) for term in terms if self.path(platform, term)}
-        return [{term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads]
+        return [
+            {term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads
+        ]
 
     def seconds(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
         """Return the seconds of each workload on a platform."""
@@ -180,11 +181,12 @@ class _Expected:
 
 _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
     "decode": {
-        "weights": _Expected(-4.1, 0.3, 0.25, 0.1, "bandwidth"),
+        "weights": _Expected(-3.9, 0.3, 0.2, 0.1, "bandwidth"),
+        "unpack": _Expected(-5.9, 0.5, 0.2, 0.12, "compute"),
         "cache": _Expected(-3.6, 0.7, 0.7, 0.35, "bandwidth"),
         "state": _Expected(-3.8, 0.7, 0.7, 0.5, "bandwidth"),
         "kernel": _Expected(-12.3, 1.0, 0.7, 0.7),
-        "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.8),
         "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "passed": _Expected(-9.0, 1.0, 0.7, 1.0),
@@ -213,14 +215,11 @@ _TYPES: Mapping[str, float] = {"cpu": 0.4, "cpu-arm": 0.25, "cpu-x86": 0.25, "gp
 _TYPES_ELSEWHERE: Mapping[Phase, float] = {"decode": 0.1, "prefill": 0.2}
 """The same of units that wait for memory."""
 
-_BITS: Mapping[tuple[Phase, str], float] = {("decode", "cpu"): -0.6}
-"""Exponent with which a price follows a type's bits: processors unpack so many weights a second, of whatever size."""
+_FAMILY = 0.1
+"""Deviation of what types of a family have in common."""
 
-_BITS_DEVIATION, _FAMILY = 0.2, 0.2
-"""Deviations of this exponent, and of what types of a family have in common."""
-
-_FOLLOWS: Mapping[str, tuple[float, float]] = {"cpu": (0.6, 0.4), "gpu": (0.95, 0.05), "npu": (0.95, 0.05)}
-"""Exponents with which a decoded token follows the peaks of bandwidth and of compute."""
+_SPEED, _EXPONENT = 0.3, 0.1
+"""Deviations of a platform's speed from what its peaks say, and of the exponents with which speeds follow them."""
 
 _HEXAGON = frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"})
 
@@ -246,19 +245,15 @@ def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, 
 
     @cache
     def path(platform: str, term: Term) -> Path:
-        machine = machines[platform]
-        name, native = term[0], _NATIVE.get(machine.kind)
-        left = native is not None and len(term) > 1 and term[0] != "attention" and term[1] not in native
+        machine, name = machines[platform], term[0]
+        native = _NATIVE.get(machine.kind)
+        left = native is not None and name in ("weights", "multiply", "unpack", "passed") and term[1] not in native
         if name == "passed":
-            return _path(phase, machine, ("passed",), False) if left else []
-        typed = name == "multiply" or (name == "weights" and phase == "decode")
-        if not (left and typed):
-            return _path(phase, machine, term, typed)
-        return [
-            *_path(phase, _cpu_beside(machine, machines), term, typed),
-            (("left", machine.kind, name), 0.0, 0.2, 1.0),
-            (("left", platform, name), 0.0, 0.1, 1.0),
-        ]
+            return _path(phase, machine, ("passed",)) if left else []
+        if not left or (phase, name) == ("prefill", "weights"):
+            return _path(phase, machine, term)
+        own = [(("left", machine.kind, name), 0.0, 0.3, 1.0), (("left", platform, name), 0.0, 0.2, 1.0)]
+        return [*_path(phase, _cpu_beside(machine, machines), term), *own]
 
     return path
 
@@ -272,31 +267,30 @@ def _cpu_beside(machine: Machine, machines: Mapping[str, Machine]) -> Machine:
     return same[0] if same else machine_of(f"{device}/{runtime}/cpu4/{precision}", machine.chip)
 
 
-def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
-    platform, kind, expected = machine.platform, machine.kind, _EXPECTED[phase][term[0]]
-    unit = kind.partition("-")[0]
+def _path(phase: Phase, machine: Machine, term: Term) -> Path:
+    platform, kind, name = machine.platform, machine.kind, term[0]
+    unit, expected = kind.partition("-")[0], _EXPECTED[phase][name]
+    # A processor reads weights of any type alike, and then unpacks each type at its own speed; other units wait for memory alone.
+    if name == "unpack" and unit != "cpu":
+        return []
+    typed = name in ("multiply", "unpack") or ((phase, name) == ("decode", "weights") and unit != "cpu")
     # Processors with matrix instructions are a kind within a kind.
     kinds = [kind] if "+" not in kind else [kind.partition("+")[0], kind]
-    name, detail = term[0], term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
+    detail = term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
     found: list[tuple[Effect, float, float, float]] = [((name,), expected.mean, expected.anywhere, 1.0)]
     if typed:
-        family, bits, other = _family(detail), math.log(bits_of(detail) / 4.5), _TYPES_ELSEWHERE[phase]
-        found += [
-            ((name, "on", unit, detail), 0.0, _TYPES.get(unit, other), 1.0), ((name, "on", unit, family), 0.0, _FAMILY, 1.0),
-            ((name, "bits", unit), _BITS.get((phase, unit), 0.0), _BITS_DEVIATION, bits),
-        ]  # fmt: skip
-        for each in kinds:
-            found += [((name, each, detail), 0.0, _TYPES.get(kinds[0], other), 1.0), ((name, each, family), 0.0, _FAMILY, 1.0)]
-        found.append(((name, "bits", kinds[0]), 0.0, _BITS_DEVIATION / 2, bits))
+        family, other = _family(detail), _TYPES_ELSEWHERE[phase]
+        for each, wide in [(("on", unit), _TYPES.get(unit, other)), *(((one,), _TYPES.get(kinds[0], other)) for one in kinds)]:
+            found += [((name, *each, detail), 0.0, wide, 1.0), ((name, *each, family), 0.0, _FAMILY, 1.0)]
         found += [((name, platform, detail), 0.0, expected.own, 1.0), ((name, platform, family), 0.0, 0.12, 1.0)]
-        if len(term) > 2:
-            found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     else:
-        found.append(((name, "on", unit), 0.0, 0.5, 1.0))
+        found.append(((name, "on", unit), 0.0, min(0.5, expected.kind), 1.0))
         found += [((name, each), 0.0, expected.kind, 1.0) for each in kinds]
         found.append(((name, platform), 0.0, expected.own, 1.0))
         if detail:
             found += [((name, "of", detail), 0.0, 0.25, 1.0), ((name, kind, "of", detail), 0.0, 0.3, 1.0)]
+    if "experts" in term:
+        found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     if not expected.scale:
         return found
     narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
@@ -307,8 +301,8 @@ def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
     known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
     found.append((("speed", "on", unit), 0.0, 0.4, 1.0))
     found += [(("speed", each), 0.0, 0.4 if each == kinds[0] else 0.3, 1.0) for each in kinds]
-    found.append((("speed", platform), 0.0, 0.3 if known else 0.8, 1.0))
-    if phase == "prefill":
-        return [*found, (("compute", unit), 1.0, 0.2, slow)]
-    by_bandwidth, by_compute = _FOLLOWS[unit]
-    return [*found, (("bandwidth", unit), by_bandwidth, 0.2, narrow), (("compute", unit), by_compute, 0.2, slow)]
+    found.append((("speed", platform), 0.0, _SPEED if known else 0.8, 1.0))
+    if expected.scale == "bandwidth":
+        return [*found, (("bandwidth", unit), 1.0, _EXPONENT, narrow)]
+    # Products of a matrix and a vector have no use for matrix instructions, which double the peak.
+    return [*found, (("compute", unit), 1.0, _EXPONENT, slow + math.log(2.0) * (phase == "decode" and "+" in kind))]

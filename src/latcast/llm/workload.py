@@ -58,6 +58,7 @@ def decode_quantities(model: LanguageModel, context_tokens: float, cache_type: s
     for matrix in model.matrices:
         if matrix.used:
             found[_by_type("weights", matrix)] += _weight_bytes(matrix, matrix.used) / 1e9
+            found["unpack", matrix.tensor_type] += matrix.rows * matrix.columns * matrix.used / 1e9
             found["passed", matrix.tensor_type] += matrix.used
     cache = sum(
         layers.layers

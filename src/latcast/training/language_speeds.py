@@ -37,8 +37,8 @@ PAIR_COUNTS = (0, 1, 3, 10)
 _SEEDS = 3
 """Draws of the measured pairs of a new chip."""
 
-_FEWEST = 30
-"""Held-out predictions from which on a kind of platforms has intervals of its own."""
+_FEWEST, _FEWEST_NAMES = 30, 5
+"""Held-out predictions, and lineages or chips, from which on a kind of platforms has intervals of its own."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _folded(names: Collection[str], seed: int) -> list[set[str]]:
 def _split_by(
     held: Callable[[SpeedMeasurement, set[str]], bool], folds: Sequence[set[str]], name: str
 ) -> Callable[[Sequence[SpeedMeasurement], Mapping[str, Machine], LearnedPrices], Iterator[HeldOut]]:
-    def predictions(
+    def split(
         measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
     ) -> Iterator[HeldOut]:
         for number, out in enumerate(folds):
@@ -133,7 +133,7 @@ def _split_by(
             if test and train:
                 yield from predictions(learn(train, machines, full), train, test, name, number)
 
-    return predictions
+    return split
 
 
 def _lineages(
@@ -207,27 +207,36 @@ def _shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[Spee
 
 
 def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPrices:
-    """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform."""
-    groups: dict[tuple[Phase, str, str], list[float]] = defaultdict(list)
+    """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform.
+
+    A kind has its own where enough predictions of enough lineages, or of a new chip of enough chips, were held out; else the
+    wider of its own and of those of all kinds.
+    """
+    groups: dict[tuple[Phase, str, str], list[HeldOut]] = defaultdict(list)
     for each in judged:
         for kind in (each.kind, ALL_KINDS):
-            groups[each.phase, each.situation, kind].append(each.error)
+            groups[each.phase, each.situation, kind].append(each)
+
+    def width(members: Sequence[HeldOut]) -> tuple[float, float]:
+        errors = np.array([each.error for each in members])
+        return round(conformal_quantile(np.abs(errors), LEVEL), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1)
+
+    def enough(members: Sequence[HeldOut]) -> bool:
+        names = {
+            chip_group(prices.machines[each.measurement.platform]) if each.split == "chip" else lineage_of(each.measurement.model)
+            for each in members
+        }
+        return len(members) >= _FEWEST and len(names) >= _FEWEST_NAMES
+
     widths: dict[Phase, dict[str, dict[str, tuple[float, float]]]] = {phase: {} for phase in PHASES}
-    rows = [FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)]
     for phase in PHASES:
-        everything = [error for (of, _, kind), errors in groups.items() if of == phase and kind == ALL_KINDS for error in errors]
-        for row in rows:
-            pooled = groups.get((phase, row, ALL_KINDS)) or everything
-            found = {ALL_KINDS: pooled}
-            found |= {
-                kind: errors
-                for (of, like, kind), errors in groups.items()
-                if (of, like) == (phase, row) and len(errors) >= _FEWEST
-            }
-            widths[phase][row] = {
-                kind: (round(conformal_quantile(np.abs(errors), LEVEL), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1))
-                for kind, errors in sorted(found.items())
-            }
+        for row in (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)):
+            of_row = {kind: members for (of, like, kind), members in groups.items() if (of, like) == (phase, row)}
+            pooled = width(of_row.pop(ALL_KINDS, [each for each in judged if each.phase == phase]))
+            widths[phase][row] = {ALL_KINDS: pooled}
+            for kind, members in sorted(of_row.items()):
+                own = width(members)
+                widths[phase][row][kind] = own if enough(members) else (max(own[0], pooled[0]), max(own[1], pooled[1]))
     return replace(prices, widths=widths)
 
 
