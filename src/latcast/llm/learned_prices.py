@@ -48,7 +48,6 @@ class LearnedPrices:
         pairs: Platform id to the (model, quantisation) pairs measured there.
         widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
             speeds, that held 90 % of held-out predictions, and to their mean error in percent.
-        memory_mb: Kind of platform to megabytes beside the model.
         card: Sources, licences and held-out figures.
     """
 

@@ -81,10 +81,6 @@ class PriceList:
             {term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads
         ]
 
-    def seconds(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
-        """Return the seconds of each workload on a platform."""
-        return np.array([sum(parts.values()) for parts in self.seconds_by_term(platform, workloads)])
-
 
 def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] | None = None) -> PriceList:
     """Return the price list with the effects that it does not know yet fitted; those it knows stay.

@@ -27,9 +27,8 @@ class SpeedMeasurement:
         chip: As the source names it; empty where it does not.
         prompt_tokens: Length of the prompt.
         context_tokens: Tokens in the cache during decoding, their mean.
-        prefill_tokens_per_s, decode_tokens_per_s, ttft_ms, memory_mb: As measured.
+        prefill_tokens_per_s, decode_tokens_per_s: As measured.
         source, licence: Where it was published.
-        note: What the source says of the run.
     """
 
     model: str
@@ -40,11 +39,8 @@ class SpeedMeasurement:
     context_tokens: float = 64.0
     prefill_tokens_per_s: float | None = None
     decode_tokens_per_s: float | None = None
-    ttft_ms: float | None = None
-    memory_mb: float | None = None
     source: str = ""
     licence: str = ""
-    note: str = ""
 
     def has(self, phase: str) -> bool:
         """Return whether a phase was measured."""
@@ -59,15 +55,19 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
     def key(each: SpeedMeasurement) -> tuple[str, str, str, int, float]:
         return each.platform, each.model, each.quantisation, each.prompt_tokens or 0, each.context_tokens
 
-    found = []
-    for _, group in groupby(sorted(measurements, key=key), key):
-        same = list(group)
-        values: dict[str, Any] = {
-            name: median(present) if (present := [value for each in same if (value := getattr(each, name)) is not None]) else None
-            for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms", "memory_mb")
-        }
-        found.append(replace(same[0], **values))
-    return found
+    def middle(values: Iterable[float | None]) -> float | None:
+        present = [value for value in values if value is not None]
+        return median(present) if present else None
+
+    groups = [list(group) for _, group in groupby(sorted(measurements, key=key), key)]
+    return [
+        replace(
+            same[0],
+            prefill_tokens_per_s=middle(each.prefill_tokens_per_s for each in same),
+            decode_tokens_per_s=middle(each.decode_tokens_per_s for each in same),
+        )
+        for same in groups
+    ]
 
 
 _BACKENDS = {"nvidia": "cuda", "apple": "metal", "intel": "vulkan", "amd": "vulkan", "qualcomm": "opencl"}

@@ -82,13 +82,21 @@ def lineage_of(name: str) -> str:
     return f"llama-{generation[1]}" if generation else re.split(r"[-.]?\d", name)[0]
 
 
-def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> list[HeldOut]:
-    """Return predictions of all measurements with their lineage, quantisation or chip held out."""
-    return [
-        each
-        for split in (_lineages, _quantisations_here, _quantisations_anywhere, _chips)
-        for each in split(measurements, machines, full)
+def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+    """Yield predictions of all measurements with their lineage, quantisation or chip held out."""
+    quantisations = sorted({each.quantisation for each in measurements if "q" in each.quantisation})
+    splits: list[tuple[str, Callable[[SpeedMeasurement], str], Sequence[Collection[str]]]] = [
+        ("lineage", lambda each: lineage_of(each.model), _folded({lineage_of(each.model) for each in measurements}, 1)),
+        ("quantisation here", _quantised_on, _quantisations_here(measurements)),
+        ("quantisation anywhere", lambda each: each.quantisation, [{name} for name in quantisations]),
     ]
+    for split, name_of, folds in splits:
+        for number, out in enumerate(folds):
+            train = [each for each in measurements if name_of(each) not in out]
+            test = [each for each in measurements if name_of(each) in out]
+            if test and train:
+                yield from predictions(learn(train, machines, full), train, test, split, number)
+    yield from _chips(measurements, machines, full)
 
 
 def predictions(
@@ -121,50 +129,21 @@ def _folded(names: Collection[str], seed: int) -> list[set[str]]:
     return [set(shuffled[part::FOLDS]) for part in range(FOLDS)]
 
 
-def _split_by(
-    held: Callable[[SpeedMeasurement, set[str]], bool], folds: Sequence[set[str]], name: str
-) -> Callable[[Sequence[SpeedMeasurement], Mapping[str, Machine], LearnedPrices], Iterator[HeldOut]]:
-    def split(
-        measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-    ) -> Iterator[HeldOut]:
-        for number, out in enumerate(folds):
-            train = [each for each in measurements if not held(each, out)]
-            test = [each for each in measurements if held(each, out)]
-            if test and train:
-                yield from predictions(learn(train, machines, full), train, test, name, number)
-
-    return split
+def _quantised_on(measurement: SpeedMeasurement) -> str:
+    return f"{measurement.platform} {measurement.quantisation}"
 
 
-def _lineages(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-) -> Iterator[HeldOut]:
-    folds = _folded({lineage_of(each.model) for each in measurements}, 1)
-    return _split_by(lambda each, out: lineage_of(each.model) in out, folds, "lineage")(measurements, machines, full)
-
-
-def _quantisations_here(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-) -> Iterator[HeldOut]:
-    """Yield predictions of quantisations that other platforms know: of each platform another eighth leaves in a fold."""
+def _quantisations_here(measurements: Sequence[SpeedMeasurement]) -> list[set[str]]:
+    """Return folds of quantisations that other platforms know: of each platform another eighth leaves in a fold."""
     of_platform: dict[str, set[str]] = defaultdict(set)
     for each in measurements:
-        of_platform[each.platform].add(each.quantisation)
+        of_platform[each.platform].add(_quantised_on(each))
     folds: list[set[str]] = [set() for _ in range(FOLDS)]
-    for number, (platform, names) in enumerate(sorted(of_platform.items())):
+    for number, (_, names) in enumerate(sorted(of_platform.items())):
         if len(names) > 1:
             for fold, out in zip(folds, _folded(names, number), strict=True):
-                fold.update(f"{platform} {name}" for name in out)
-    split = _split_by(lambda each, out: f"{each.platform} {each.quantisation}" in out, folds, "quantisation here")
-    return split(measurements, machines, full)
-
-
-def _quantisations_anywhere(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-) -> Iterator[HeldOut]:
-    names = sorted({each.quantisation for each in measurements if "q" in each.quantisation})
-    split = _split_by(lambda each, out: each.quantisation in out, [{name} for name in names], "quantisation anywhere")
-    return split(measurements, machines, full)
+                fold |= out
+    return folds
 
 
 def chip_group(machine: Machine) -> str:
@@ -243,7 +222,7 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
 def learned(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> tuple[LearnedPrices, list[HeldOut]]:
     """Return prices learned from measurements, with intervals and a card, and the held-out predictions behind these."""
     full = learn(measurements, machines)
-    judged = held_out(measurements, machines, full)
+    judged = list(held_out(measurements, machines, full))
     card: dict[str, Any] = {
         "sources": attribution(measurements),
         "measurements": len(measurements),

@@ -160,12 +160,12 @@ def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
 
 def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
     prompt, made = _number(row["prompt_tokens"]), _number(row["generated_tokens"]) or 0
-    prefill, first_ms = _number(row["prefill_tokens_per_s"]), _number(row["ttft_ms"])
+    prefill = _number(row["prefill_tokens_per_s"])
     quantisation = quantisation_name(row["quantisation"])
     context = (prompt or 0) + made / 2
     if table == "aihub_llm":
         # The time to the first token is of one chunk of 128 tokens; the cache is read whole whatever it holds.
-        prompt, prefill, first_ms = 128, 128e3 / first_ms if first_ms else None, None
+        prompt, prefill = 128, 128e3 / float(row["ttft_ms"]) if row["ttft_ms"] else None
         context = float(_noted(row, r"context (\d+)", "4096"))
     elif table in ("ghost91_4070laptop", "ik_llama_164"):
         context = 64.0  # llama-bench generates from an empty cache
@@ -175,8 +175,7 @@ def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
         prefill = None  # dominated by starting up
     return SpeedMeasurement(
         name, quantisation, TABLES[table](row), row["chip"], int(prompt) if prompt and prefill else None, max(context, 16.0),
-        prefill, _number(row["decode_tokens_per_s"]), first_ms, _number(row["memory_mb"]), row["source"], row["licence"],
-        row["note"],
+        prefill, _number(row["decode_tokens_per_s"]), row["source"], row["licence"],
     )  # fmt: skip
 
 
