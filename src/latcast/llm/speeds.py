@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from latcast.chips.chip_names import chip_of
-from latcast.chips.chip_table import Chip
+from latcast.chips.chip_table import Chip, chips
 from latcast.records import Platform, Unit
 
 
@@ -112,9 +112,17 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
         kind = f"{unit.kind}-{parsed.runtime}"
     elif vendor == "apple" and unit.kind == "npu":
         kind = "npu-ane"
-    bandwidth, compute = (chip.bandwidth_gb_s, _peak_tops(chip, unit.kind, unit.threads)) if chip else (None, None)
+    bandwidth = (chip.bandwidth_gb_s or _usual_bandwidth(chip.memory)) if chip else None
+    compute = _peak_tops(chip, unit.kind, unit.threads) if chip else None
     found = _peaks().get(f"{parsed.device}/{unit.kind}", (None, None))
     return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute)
+
+
+@cache
+def _usual_bandwidth(memory: str | None) -> float | None:
+    """Return the bandwidth that a quarter of the chips with a kind of memory stay below: most that do not state theirs are small."""
+    found = sorted(chip.bandwidth_gb_s for chip in chips().values() if chip.bandwidth_gb_s and chip.memory == memory)
+    return found[len(found) // 4] if memory and found else None
 
 
 @cache
