@@ -120,7 +120,7 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
 
 @cache
 def _usual_bandwidth(memory: str | None) -> float | None:
-    """Return the bandwidth that a quarter of the chips with a kind of memory stay below: most that do not state theirs are small."""
+    """Return the bandwidth that a quarter of the chips with a kind of memory stay below: most that state none are small."""
     found = sorted(chip.bandwidth_gb_s for chip in chips().values() if chip.bandwidth_gb_s and chip.memory == memory)
     return found[len(found) // 4] if memory and found else None
 
