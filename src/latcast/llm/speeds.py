@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -74,6 +75,9 @@ _BACKENDS = {"nvidia": "cuda", "apple": "metal", "intel": "vulkan", "amd": "vulk
 """What llama.cpp computes with on GPUs of a vendor."""
 
 
+_X86 = re.compile(r"\b(core|xeon|ryzen|epyc|celeron|pentium|i[3579])\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """What prices of a platform are expected from.
@@ -99,7 +103,8 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
     unit = Unit.parse(parsed.unit)
     chip = chip_of(parsed.device, chip_text, unit.kind)
     vendor = (chip.vendor if chip else "").lower()
-    isa = "x86" if chip and any({"avx", "avx2"} & each.features for each in chip.cpu) else "arm"
+    known_x86 = any({"avx", "avx2"} & each.features for each in chip.cpu) if chip else _X86.search(f"{platform} {chip_text}")
+    isa = "x86" if known_x86 else "arm"
     if unit.kind == "cpu":
         kind = f"cpu-{isa}" + ("+i8mm" if chip and chip.cpu and "i8mm" in chip.cpu[0].features else "")
     elif unit.kind == "gpu":
