@@ -550,11 +550,11 @@ def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> 
 
 
 def _table(columns: Columns) -> str:
-    """Return a line for each data set of known devices and question of the scored ones, and one for all new devices."""
+    """Return a line for each question and scored data set of known devices, and one for all data sets, new devices and phones."""
     rows = [
         row
         for row in (*kept("decisions")["rows"], *kept("decisions_phones"))
-        if (row["question"] == ALL and (row["setting"] != NEW or row["dataset"] == ALL))
+        if (row["question"] == ALL and (row["dataset"] == ALL or row["setting"] == SHIPPED))
         or (row["dataset"] in SCORED and row["setting"] == KNOWN and row["question"] != QUESTIONS[-1])
     ]
     about: Columns = {

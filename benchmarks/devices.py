@@ -401,27 +401,20 @@ def devices_table() -> str:
     """Return mean MAPE, median in brackets, and coverage by the number of networks timed on a new device."""
     document = kept("devices")
     found = {(row["kind"], row["held_out"], row["measured"], row["method"]): row for row in document["rows"]}
+    counts = [count for count in document["measured"] if count != 1]
     rows = [
         {
             "unit": unit_title(kind), "tested": what, "simple": found[kind, held_out, SHOWN, FLOPS_AND_MEMORY],
-            **{
-                name: found.get((kind, held_out, SHOWN, method))
-                for name, method in (("twin", ONE_TWIN), ("covariance", COVARIANCE), ("both", BOTH))
-            },
-            **{str(measured): found[kind, held_out, measured, FORECAST] for measured in document["measured"]},
+            **{str(count): found[kind, held_out, count, FORECAST] for count in counts},
         }
-        for kind in KINDS_OF_ROWS for held_out, what in HELD_OUT.items()
+        for kind in KINDS_OF_ROWS for held_out, what in HELD_OUT.items() if held_out != NEW_NETWORKS
     ]  # fmt: skip
 
     def figures(row: Row) -> str:
-        digits = 1 if row["mape"] < 100 and row["measured"] > 1 else 0
-        return f"{row['mape']:.{digits}f} ({row['median_mape']:.{digits}f}), {row['coverage']:.0f}"
+        return f"{row['mape']:.0f} ({row['median_mape']:.0f}), {row['coverage']:.0f}"
 
-    by_count = {str(measured): (lambda row, name=str(measured): figures(row[name])) for measured in document["measured"]}
-    last = {
-        f"FLOPs+MAC at {SHOWN}": "{simple[mape]:.0f}",
-        f"best twin, covariance, their mean at {SHOWN}": "{twin[mape]:.1f}, {covariance[mape]:.1f}, {both[mape]:.1f}",
-    }
+    by_count = {f"{count} timed": (lambda row, name=str(count): figures(row[name])) for count in counts}
+    last = {f"FLOPs+MAC, {SHOWN} timed": "{simple[mape]:.0f}"}
     return table(rows, {"unit": "{unit}", "tested networks": "{tested}", **by_count, **last})
 
 
@@ -514,12 +507,14 @@ def by_fact(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) ->
 
 
 def facts_table() -> str:
-    """Return a line for each set of facts."""
+    """Return a line for each fact that is added to those before it."""
     found: dict[str, dict[str, Any]] = {}
     for row in kept("facts"):
-        found.setdefault(row["facts"], {"facts": row["facts"]})[row["kind"]] = row
+        if not row["facts"].startswith("all but"):
+            found.setdefault(row["facts"], {"facts": row["facts"]})[row["kind"]] = row
     columns = {"facts": "{facts}"}
     for kind in KINDS:
-        columns[f"{kind.upper()}: MAPE (median)"] = f"{{{kind}[mape]:.0f}} ({{{kind}[median_mape]:.0f}})"
-        columns[f"{kind.upper()}: high/low"] = f"{{{kind}[width]:.1f}}"
+        columns[f"{kind.upper()}: MAPE (median), high/low"] = (
+            f"{{{kind}[mape]:.0f}} ({{{kind}[median_mape]:.0f}}), {{{kind}[width]:.0f}}"
+        )
     return table([*found.values()], columns)

@@ -22,7 +22,6 @@ import typer
 
 import latcast
 from benchmarks import (
-    accuracy,
     choose,
     decisions,
     delegates,
@@ -178,7 +177,7 @@ def means_table() -> str:
 
 
 def platforms_table() -> str:
-    """Return the devices with bundles of their own, with their runtimes and precisions."""
+    """Return the devices with bundles of their own, with their runtimes."""
     bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
     groups: dict[tuple[str, str], list[str]] = {}
     for each in latcast.platforms():
@@ -188,7 +187,7 @@ def platforms_table() -> str:
     for (device, chip), ids in sorted(groups.items()):
         parts = (", ".join(sorted(set(part))) for part in zip(*(name.split("/") for name in ids), strict=True))
         rows.append([*parts, device, chip, len(ids)])
-    columns = {"device": 4, "chip": 5, "runtimes": 1, "precisions": 3, "platforms": 6}
+    columns = {"device": 4, "chip": 5, "runtimes": 1, "platforms": 6}
     return table([{"row": row} for row in rows], {name: f"{{row[{place}]}}" for name, place in columns.items()})
 
 
@@ -231,7 +230,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "facts": devices.facts_table,
     "language-speeds": llm.speeds_table,
     "phones": phones.phones_table,
-    "phone-lineages": phones.lineages_table,
     "known-devices": lambda: str(len({each.device for each in latcast.platforms() if each.source == "shipped"})),
     "two-threads-mape": lambda: _reported(TWO_THREADS, "mape"),
     "two-threads-label-error": lambda: _reported(TWO_THREADS, "label_error"),
@@ -244,7 +242,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "memory": memory.memory_table,
     "decisions": decisions.decisions_table,
     "reliability": decisions.reliability_table,
-    "pool": lambda: pool.pool_table(whole=False),
+    "pool": pool.pool_table,
     "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
     "grades": grades.grades_table,
@@ -254,7 +252,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "outsiders": outsiders.mean_table,
     "outsiders-third": outsiders.third_table,
     "instruction-sets": outsiders.instruction_sets_table,
-    "accuracy": accuracy.summary_table,
     "speed": speed.speed_table,
     "files": files.files_table,
     "delegates": delegates.delegates_table,
@@ -264,8 +261,8 @@ MADE: Mapping[str, Callable[[], str]] = {
     "start-machine": start.machine_table,
     "start-phones": start.phones_table,
     "sustained": sustained.sustained_table,
-    "transfer": platforms.targets_table,
     "transfer-rivals": platforms.rivals_table,
+    "transfer-label-error": lambda: f"{kept('platforms')['mean']['measured']['label_error']:.1f}",
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",
     "scratch-mape": lambda: f"{kept('platforms')['mean']['from scratch']['mape']:.1f}",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,11 +40,8 @@ MOST_OFF = 0.25
 LARGEST_PERCENT = 500.0
 """Error from which on a prediction counts as so far off: a mean would else be that of one network."""
 
-RULES: Mapping[str, str] = {"width": "the interval's width alone", "grade": "the grade"}
-"""Rule to its name in tables."""
-
-HALVES: Mapping[str, str] = {"tuned": "chosen on", "reported": "the others"}
-"""Half of the chips to its name in tables."""
+HALVES = ("tuned", "reported")
+"""Halves of the chips: that constants were chosen on, and the other."""
 
 _SEEN = "seen"
 """Stands for the lineages of networks that were measured."""
@@ -191,7 +188,7 @@ def rows_of(source: str, trials: Sequence[Trial], seed: int = 0) -> list[dict[st
             half = "tuned" if each.chip in tuned else "reported"
             by_rule.setdefault((half, rule), []).append((errors, np.minimum(each.error, LARGEST_PERCENT)))
     rows = []
-    for (half, rule), parts in sorted(by_rule.items(), key=lambda each: [*HALVES].index(each[0][0])):
+    for (half, rule), parts in sorted(by_rule.items(), key=lambda each: HALVES.index(each[0][0])):
         said, real = (np.concatenate(column) for column in zip(*parts, strict=True))
         words = np.array([Grade.of(value, "").word for value in said.tolist()])
         for word in ("good", "fair", "rough"):
@@ -222,12 +219,17 @@ def missed(rows: Sequence[Row]) -> list[str]:
 
 
 def grades_table() -> str:
-    """Return a line for each source, rule and grade, of the chips that no constant was chosen on."""
+    """Return a line for each source and grade, of the chips that no constant was chosen on, with the simple rule beside."""
+    found = {(row["source"], row["rule"], row["word"]): row for row in kept_rows() if row["half"] == "reported"}
+
+    def ratio(row: Row | None) -> str:
+        return "-" if row is None else f"{row['found'] / row['stated']:.2f}" + (", missed" if is_off(row) else "")
+
     return table(
-        [row for row in kept_rows() if row["half"] == "reported"],
+        [row for (_, rule, _), row in found.items() if rule == "grade"],
         {
-            "networks of": "{source}", "rule": lambda row: RULES[row["rule"]], "grade": "{word}",
-            "predictions": "{predictions}", "stated %": "{stated:.1f}", "found % (MAPE)": "{found:.1f}",
-            "found over stated": lambda row: f"{row['found'] / row['stated']:.2f}" + (", missed" if is_off(row) else ""),
+            "networks of": "{source}", "grade": "{word}", "predictions": "{predictions}", "stated %": "{stated:.1f}",
+            "found % (MAPE)": "{found:.1f}", "found over stated": ratio,
+            "the same by the width alone": lambda row: ratio(found.get((row["source"], "width", row["word"]))),
         },
     )  # fmt: skip

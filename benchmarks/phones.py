@@ -22,7 +22,7 @@ import numpy as np
 import typer
 
 from benchmarks.command import Store as StorePath
-from benchmarks.judge import Row, markdown_table, table, target_cell
+from benchmarks.judge import Row, table, target_cell
 from latcast.datasets.importers.usc.networks import RUNTIMES, TRANSFORMER_RUNTIMES
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
@@ -226,10 +226,6 @@ def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
     return rows
 
 
-FEWEST_OF_A_LINEAGE = 5
-"""Core sets whose cards judge a lineage below which a group has no figure of it."""
-
-
 # Tables
 
 
@@ -245,23 +241,3 @@ def phones_table() -> str:
         figures = f"{{{kind}_mape:.1f}} / {{{kind}_within_10:.0f}} / {{{kind}_interval_coverage:.0f}}"
         columns |= {f"{title} of lineages held out": figures, f"{title}, target: MAPE %": target}
     return table(summary(), columns | {"random networks held out": "{random_mape:.1f} / {random_within_10:.0f}"})
-
-
-def lineages_table(folder: Path = SHIPPED_FOLDER) -> str:
-    """Return MAPE and interval coverage of each lineage held out, means over the CPU platforms of a group, from the cards."""
-    groups: dict[str, dict[str, list[Row]]] = {}
-    for entry in scan_bundles([folder]).entries:
-        platform = Platform.parse(entry.platform)
-        if unit_kind(platform.unit) == "cpu":
-            found = groups.setdefault(f"{platform.runtime} cpu {platform.precision}", {})
-            for name, figures in entry.card.get("lineages", {}).items():
-                found.setdefault(name, []).append(figures)
-    rows = []
-    for name in sorted({name for found in groups.values() for name in found}):
-        means = (
-            "" if len(each := groups[group].get(name, [])) < FEWEST_OF_A_LINEAGE
-            else f"{np.mean([one['mape'] for one in each]):.0f}, {np.mean([one['interval_coverage'] for one in each]):.0f}"
-            for group in sorted(groups)
-        )  # fmt: skip
-        rows.append([name, *means])
-    return markdown_table(["lineage: MAPE, interval coverage %", *sorted(groups)], [row for row in rows if any(row[1:])])

@@ -399,7 +399,7 @@ def targets_table() -> str:
     rows = [{**target, **target["cases"], "name": name} for name, target in found["targets"].items()]
     rows.append({**found["mean"], **found["mean"]["measured"], "name": "**mean**"})
     columns = {"target": "{name}", "label error %": "{label_error:.1f}", "kernels": "{kernels:.0f}"}
-    by_case = {f"{case}: MAPE / ±5 / ±10 %": _of_case(case) for case in ("whole pool", "from scratch")}
+    by_case = {f"{case}: MAPE / ±5 / ±10 %": _of_case(case) for case in CASES}
     return table(rows, {**columns, **by_case})
 
 

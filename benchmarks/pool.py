@@ -219,20 +219,18 @@ def ship_pool(
 # Tables
 
 
-def pool_table(*, whole: bool = True) -> str:
-    """Return a line for each row of results, FLOPs and memory beside.
-
-    Args:
-        whole: Whether CNNs stand beside all networks, of which they are most.
-    """
+def pool_table() -> str:
+    """Return a line for each kind of unit and of tested networks, with transformers and FLOPs and memory beside."""
+    found = kept("pool")["rows"]
+    of_transformers = {(row["kind"], row["held_out"]): row for row in found if row["networks"] == "transformers"}
+    rows = [row for row in found if row["networks"] == "all"]
     return table(
-        [row for row in kept("pool")["rows"] if whole or row["networks"] != "CNNs"],
+        [{**row, "transformers": of_transformers.get((row["kind"], row["held_out"]))} for row in rows],
         {
             "unit": lambda row: unit_title(row["kind"]), "tested networks": lambda row: CASES[row["held_out"]],
-            "which": "{networks}", "platforms": "{platforms}", "predictions": "{predictions}",
-            "MAPE mean (median) %": "{mape:.1f} ({median_mape:.1f})", "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}",
+            "platforms": "{platforms}", "MAPE mean (median) %": "{mape:.1f} ({median_mape:.1f})", "±10 %": "{within_10:.0f}",
             "in the 90 % interval %": "{coverage:.0f}", "high/low": "{width:.2f}",
-            "FLOPs+MAC MAPE %": "{flops_and_memory_mape:.1f}",
+            "transformers: MAPE %": "{transformers[mape]:.0f}", "FLOPs+MAC MAPE %": "{flops_and_memory_mape:.0f}",
         },
     )  # fmt: skip
 

@@ -22,8 +22,9 @@ from latcast.predictors.bundle_index import (
     platform_ids,
     resolve_platform,
 )
-from latcast.predictors.platform_predictor import PlatformPredictor, Workload
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
+from latcast.predictors.workload import Workload
 from latcast.records import Platform
 from latcast.registry import is_pattern, matched
 
@@ -181,7 +182,13 @@ def platforms_named(text: str) -> list[str]:
 def what_to_name(text: str) -> str:
     """Return the end of a message about a text that names no device: what it is most like, and what to name instead."""
     from latcast.devices.device_search import nearest_known
+    from latcast.predictors.platform_names import read_name
 
+    words = text.split()
+    for place, word in enumerate(words):
+        rest = " ".join(words[:place] + words[place + 1 :])
+        if word.isalpha() and (named := read_name(rest, platform_ids())) is not None:
+            return f"'{word}' says nothing of a platform of {named.device}; leave it out, or name a runtime, unit or precision"
     near = nearest_known(text)
     nearest = f"nearest devices and chips: {', '.join(near)}; " if near else ""
     return f"{nearest}name a device or chip, its unit and runtime"

@@ -35,7 +35,7 @@ ACTIVATION_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8"
 WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
 """Bytes of a weight, by precision."""
 
-ROLES = ("network", "kernel", "start")
+ROLES = ("network", "kernel", "start", "language")
 
 LEAST_MS, MOST_MS = 1e-9, 1e12
 """Range of latencies: a picosecond to thirty years."""
@@ -351,7 +351,7 @@ class Measurement(Tabular):
     Attributes:
         platform: Platform id.
         reference: The network or kernel.
-        role: "network" or "kernel".
+        role: "network", "kernel", "start" (of a network) or "language" (a phase of a language model).
         runs_ms: Every timed run, raw, in milliseconds, in order.
         probe_ms: The probe's time around each run (same length as ``runs_ms``), or empty where no probe ran.
         probe_parts_ms: The readings of ``probe_ms`` by part of the probe ("compute", "memory").

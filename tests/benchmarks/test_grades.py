@@ -53,4 +53,4 @@ def test_a_grade_that_states_a_quarter_less_than_is_found_is_missed(monkeypatch:
     assert missed([row, {**row, "rule": "width"}, {**row, "half": "tuned"}]) == ["pool, good: 4.0 % stated, 5.1 % found"]
 
     monkeypatch.setattr(grades, "kept_parts", lambda _: {"pool": {"rows": [row]}})
-    assert grades.grades_table().splitlines()[-1] == "| pool | the grade | good | 9 | 4.0 | 5.1 | 1.27, missed |"
+    assert grades.grades_table().splitlines()[-1] == "| pool | good | 9 | 4.0 | 5.1 | 1.27, missed | - |"

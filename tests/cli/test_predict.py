@@ -295,3 +295,23 @@ def test_a_folder_stands_for_the_model_files_in_it(latcast: Latcast, model_file:
     assert found.code == 1
     assert [Path(each["model"]).name for each in found.json["predictions"]] == ["a.onnx", "b.onnx"]
     assert "broken.onnx" in found.err
+
+
+def test_platforms_named_twice_are_those_of_both(latcast: Latcast) -> None:
+    found = latcast("predict", "resnet18", "--on", "pixel4/tflite-2.10/gpu/fp16", "--on", "s10/tflite-2.10/gpu/fp16", "--json")
+
+    assert [each["platform"].partition("/")[0] for each in found.json["predictions"]] == ["pixel4", "s10"]
+
+
+def test_a_warning_that_predictions_share_is_printed_once(latcast: Latcast) -> None:
+    found = latcast("predict", "squeezenet1_1", "--on", "galaxy s24 exynos")
+
+    lines = [line for line in found.err.splitlines() if "nothing was measured on this device" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("latcast: squeezenet1_1 on 3 platforms: ")
+
+
+def test_a_word_that_says_nothing_of_a_platform_is_named(latcast: Latcast) -> None:
+    found = latcast("predict", "resnet18", "--on", "redmi note 8 gpuu")
+
+    assert "'gpuu' says nothing of a platform of redmi note 8" in found.err

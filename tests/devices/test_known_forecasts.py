@@ -31,7 +31,6 @@ def test_a_platform_is_not_likened_to_itself() -> None:
 
     assert name not in {each.name for each in apart.platforms}
     assert len(apart.platforms) == len(apart.states) == len(fitted().platforms) - 1
-    assert not len(apart.known_terms)
 
 
 def test_the_only_platform_of_a_chip_has_no_platform_of_that_chip_to_be_like() -> None:

@@ -113,7 +113,7 @@ def test_networks_are_predicted_here_by_a_platform_of_a_hub(hub: Hub, capsys: py
     assert run(["predict", "squeezenet1_0", "--on", f"hub:{hub.url}/rock3a/ncnn-unstated/cpu4/fp32", "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)["predictions"]
     # A known platform's state is fitted once for the pool and once for the model of devices.
-    assert found["latency_ms"] == pytest.approx(there["squeezenet1_0"], rel=0.05)
+    assert found["latency_ms"] == pytest.approx(there["squeezenet1_0"], rel=0.01)
     with pytest.raises(UnknownPlatformError, match="has no predictor for 'no/b-1/cpu1/fp32'"):
         latcast.predict("squeezenet1_1", on=f"hub:{hub.url}/no/b-1/cpu1/fp32")
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = 25
 """Requests of each operation, right ones and wrong ones each."""
 
-OPERATIONS = 18
+OPERATIONS = 19
 
 
 @pytest.fixture(params=["empty", "filled"])

@@ -126,12 +126,27 @@ def test_a_folder_of_other_things_is_no_language_model(tmp_path: Path) -> None:
     ("stated", "expected"),
     [
         ({"quantization": {"bits": 4, "group_size": 64}}, "mlx-4bit"),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "gptq"),
-        ({"quantization_config": {"quant_method": "novel"}}, ""),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}, "linear-int4_g32"),
+        ({"quantization_config": {"quant_method": "awq", "w_bit": 4, "q_group_size": 128}}, "linear-int4_g128"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "linear-int4_g64"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}, "linear-int8"),
+        ({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}, "linear-int8"),
+        ({"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
+            "group_0": {"weights": {"num_bits": 4, "group_size": 128, "type": "int"}}}}}, "linear-int4_g128"),
+        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
     ],
-)
+)  # fmt: skip
 def test_a_configuration_may_state_its_quantisation(tmp_path: Path, stated: Mapping[str, Any], expected: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps({**LLAMA, **stated}))
     assert read_language_model(str(file)).quantisation == expected
+    assert read_language_model(str(file), "q4_0").quantisation == "q4_0"
+
+
+@pytest.mark.parametrize("stated", [{"quant_method": "novel"}, {"quant_method": "mxfp4"}, {"bits": "four"}, [1]])
+def test_a_stated_quantisation_of_unknown_bits_is_refused(tmp_path: Path, stated: Any) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**LLAMA, "quantization_config": stated}))
+    with pytest.raises(ModelError, match=r"found the quantisation .*; name one with --quant"):
+        read_language_model(str(file))
     assert read_language_model(str(file), "q4_0").quantisation == "q4_0"

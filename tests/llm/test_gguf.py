@@ -146,3 +146,10 @@ def test_a_header_and_a_name_give_the_same_quantities(tmp_path: Path, name: str)
         }
     assert kernels(found) == pytest.approx(kernels(named), rel=0.05)
     assert memory(found, 1000).total == pytest.approx(memory(named, 1000).total, rel=0.001)
+
+
+def test_an_encoder_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(llama(**{"general.architecture": "nomic-bert"}))
+    with pytest.raises(ModelError, match="found the architecture 'nomic-bert', expected a decoder"):
+        read_language_model(str(file))

@@ -35,6 +35,11 @@ def test_no_two_models_share_a_spelling() -> None:
         ("bartowski/Qwen_Qwen3.5-0.8B-GGUF/Q4_K_M", "qwen3.5-0.8b"),
         ("gemma-3-27b-it-UD-Q4_K_XL", "gemma-3-27b"),
         ("mistral_7b_instruct_v0_3", "mistral-7b"),
+        ("TheBloke/TinyLlama-1.1B-Chat-v1.0-GGUF", "tinyllama-1.1b"),
+        ("tinyllama", "tinyllama-1.1b"),
+        ("phi4-mini:3.8b", "phi-4-mini"),
+        ("deepseek-r1:8b", "qwen3-8b"),
+        ("smollm3:latest", "smollm3-3b"),
     ],
 )
 def test_names_may_be_spelled_in_many_ways(text: str, name: str) -> None:
@@ -43,7 +48,9 @@ def test_names_may_be_spelled_in_many_ways(text: str, name: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    assert not is_language_model("qwen2.5-1.6b")
+    assert is_language_model("qwen2.5-1.6b")
+    assert not is_language_model("mobilenet_v2")
+    assert not is_language_model("timm/vit_base_patch16_clip_224.laion2b")
     with pytest.raises(ModelError, match=r"no language model is named so; nearest: .*qwen2\.5-1\.5b"):
         read_language_model("qwen2.5-1.6b")
 
@@ -55,3 +62,37 @@ def test_every_model_and_every_recipe_is_counted() -> None:
             assert memory(model, 512).total > 0
             assert all(value >= 0 for value in decode_quantities(model, 512).values())
             assert all(value >= 0 for value in prefill_quantities(model, 512).values())
+
+
+@pytest.mark.parametrize(
+    ("text", "quantisation"),
+    [
+        ("Llama-3.2-1B-Instruct-Q4_K_M.gguf", "q4_k_m"),
+        ("qwen2.5:1.5b-instruct-q8_0", "q8_0"),
+        ("llama3.2:3b-instruct-fp16", "f16"),
+        ("google/gemma-3-4b-it-qat-q4_0-gguf", "q4_0"),
+        ("unsloth/Qwen3-4B-GGUF:UD-Q4_K_XL", "q4_k_xl"),
+        ("mlx-community/Qwen3-4B-4bit-DWQ", "mlx-4bit"),
+        ("TheBloke/Mistral-7B-Instruct-v0.2-AWQ", "linear-int4_g128"),
+        ("Qwen/Qwen2.5-0.5B-Instruct-GPTQ-Int8", "linear-int8_g128"),
+        ("unsloth/Llama-3.2-1B-Instruct-bnb-4bit", "linear-int4_g64"),
+        ("qwen3:4b", ""),
+    ],
+)
+def test_a_name_may_state_its_quantisation(text: str, quantisation: str) -> None:
+    assert read_language_model(text).quantisation == quantisation
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("smollm2", "'smollm2' names 3 language models: smollm2-135m, smollm2-360m, smollm2-1.7b; expected one"),
+        ("granite4:micro", "no language model is named so"),
+        ("phi4-mini:7b", "'7b' is not a quantisation"),
+        ("Llama-3.2-1B-Q4_0:q8_0", "found two quantisations"),
+    ],
+)
+def test_a_name_that_means_no_model_or_several_is_refused(text: str, said: str) -> None:
+    assert is_language_model(text)
+    with pytest.raises(ModelError, match=said):
+        read_language_model(text)

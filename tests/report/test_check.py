@@ -189,7 +189,7 @@ def test_markdown_and_annotations_say_which_failed_with_signs_escaped() -> None:
     assert "| **fail** | resnet18 | pixel4/tflite-2.10/gpu/fp16 | a\\|b | 20.3 ms" in found.to_markdown()
     error, notice = found.to_github().splitlines()
     assert error.startswith(f"::error file=resnet18,title=latcast latency on {PHONE}::20.3 ms")
-    assert error.endswith("100 %25 likely to be over it")
+    assert error.endswith("100 %25 likely to be over it; good, ±3 %25")
     assert notice.startswith("::notice file=mobilenet_v2,")
 
 

@@ -16,7 +16,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import models_listed
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.report.choose import LEAST_COVERED, choose, front_of, read_accuracies
+from latcast.report.choose import choose, front_of, read_accuracies
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
 PHONE = "pixel4/tflite-2.10/1large/fp32"
@@ -182,7 +182,7 @@ class TestNamedNetworks:
         found = choose(PHONE, max_ms=100)
 
         assert len(found.candidates) == len(rated_networks())
-        kept = [each.latencies[0].kept_ms for each in found.front if each.latencies[0].covered >= LEAST_COVERED]
+        kept = [each.latencies[0].kept_ms for each in found.front if each.familiar]
         assert kept == sorted(kept, reverse=True)
         assert found.pick is not None
         assert found.pick in found.front

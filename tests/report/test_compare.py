@@ -89,6 +89,7 @@ def test_the_json_form_is_what_scripts_rely_on() -> None:
 
     assert list(document) == [
         "a", "b", "platform", "b_platform", "a_ms", "b_ms", "difference_ms", "low_ms", "high_ms", "faster_probability", "level",
+        "a_grade", "b_grade",
         "kernels", "kernel_types",
     ]  # fmt: skip
     assert list(document["kernels"][0]) == [

@@ -150,7 +150,6 @@ def test_a_rough_prediction_gives_no_hints_and_says_why(card: dict[str, object],
     assert (found.hints, found.hidden, found.tried) == ((), (), 0)
     assert found.rough == f"the prediction is {found.prediction.grade}: {said}"
     assert found.prediction.grade.rough
-    assert found.heaviest_line().endswith(said)
     with pytest.raises(LatcastError, match="nothing to draw for pixel4/.*: the prediction is rough.*" + said):
         found.plot()
 

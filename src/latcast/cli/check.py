@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
-from latcast.cli.output import CHECK_FAILED, percent, print_json, print_table, warn
+from latcast.cli.output import CHECK_FAILED, print_json, print_table, warn
 from latcast.errors import LatcastError
 
 FORMATS = ("table", "markdown", "junit", "github", "json")
@@ -110,17 +110,15 @@ def check(
     elif form in texts:
         print(texts[form]())
     else:
+        tiers = any(each.tier for each in found.checks)
         print_table(
             "",
-            ("", "model", "platform", "tier", "over %", "found"),
+            ("", "model", "platform", *(["tier"] if tiers else []), "found"),
             [
-                (
-                    "pass" if each.passed else "FAIL", each.model, each.platform, each.tier, percent(100 * each.probability, 0),
-                    each.sentence(),
-                )
+                ("pass" if each.passed else "FAIL", each.model, each.platform, *([each.tier] if tiers else []), each.sentence())
                 for each in found.checks
             ],
-        )  # fmt: skip
+        )
     for model, reason in found.refused.items():
         warn(reason if model in reason else f"{model}: {reason}")
     if not found.passed:

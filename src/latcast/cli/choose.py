@@ -136,13 +136,6 @@ def choose(
         raise typer.Exit(1)
 
 
-def _fits(candidate: ModelCandidate) -> str:
-    from latcast.report.choose import LEAST_COVERED
-
-    covered = min(each.covered for each in candidate.latencies)
-    return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {int(100 * covered)} % covered"
-
-
 MOST_SHOWN = 10
 """Networks in a list that was not asked for whole."""
 
@@ -167,7 +160,8 @@ def _verdict(found: Choice) -> str:
         rated = "" if pick.accuracy is None else f", {percent(pick.accuracy)} % top-1"
         return f"the pick: {pick.name}{rated}, {milliseconds(pick.decisive.latency_ms)} ms; {counted}"
     near = min(found.candidates, key=lambda each: each.decisive.kept_ms)
-    return f"none fits; the nearest: {near.name}, {milliseconds(near.decisive.latency_ms)} ms; {counted}"
+    unsure = "" if near.familiar else ", unsure as its kernels are unlike those learned from"
+    return f"none fits; the nearest: {near.name}, {milliseconds(near.decisive.latency_ms)} ms{unsure}; {counted}"
 
 
 def _print(found: Choice, shown: Sequence[ModelCandidate]) -> None:
@@ -178,13 +172,13 @@ def _print(found: Choice, shown: Sequence[ModelCandidate]) -> None:
     several, limited = len(found.platforms) > 1, found.max_ms is not None
     columns = ["network", "top-1 %", "latency ms", heading]
     columns += ["within %", "fits"] if limited else ["fits"] if found.max_memory_mb is not None else []
-    columns += ["M MACs", "M parameters", "memory MB", *(["on"] if several else [])]
+    columns += ["grade", "M MACs", "M parameters", "memory MB", *(["on"] if several else [])]
     rows = []
     for each, at, interval in zip(shown, decisive, intervals, strict=True):
         row = [each.name, percent(each.accuracy), milliseconds(at.latency_ms), interval]
         row += [percent(100 * at.probability, 0)] if at.probability is not None else []
-        row += [] if each.fits is None else [_fits(each)]
-        row += [f"{each.macs / 1e6:.0f}", f"{each.parameters / 1e6:.1f}", f"{each.memory_bytes / 1e6:.0f}"]
+        row += [] if each.fits is None else ["yes" if each.fits else "no" if each.familiar else "unsure"]
+        row += [str(at.grade), f"{each.macs / 1e6:.0f}", f"{each.parameters / 1e6:.1f}", f"{each.memory_bytes / 1e6:.0f}"]
         rows.append([*row, *([at.platform] if several else [])])
     limit = f", at most {found.max_ms:g} ms" if found.max_ms is not None else ""
     print_table(f"{', '.join(found.platforms)}{limit}", tuple(columns), rows, spare=("M MACs", "M parameters"))

@@ -70,11 +70,12 @@ def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
         print(f"{found[0].a}\nA: {found[0].platform}\n")
     print_table(
         "",
-        ("platform" if one_platform else "B", "A ms", "B ms", "B - A ms", heading, "B faster %"),
+        ("platform" if one_platform else "B", "A ms", "B ms", "B - A ms", heading, "B faster %", "grade"),
         [
             (
                 each.b_platform, milliseconds(each.a_ms), milliseconds(each.b_ms), milliseconds(each.difference_ms),
                 interval, percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
+                each.grade.in_words(),
             )
             for each, interval in zip(found, intervals, strict=True)
         ],

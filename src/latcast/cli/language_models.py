@@ -140,9 +140,10 @@ MOST_LISTED = 10
 def choose(
     models: Sequence[str], on: str, limits: Limits, tokens: tuple[int, int], certainty: float, *, everything: bool, as_json: bool
 ) -> None:
-    """Print the largest language model that keeps to limits on the platforms, and those after it."""
-    from latcast.llm.limits import choose_language_models
+    """Print the best language model that keeps to limits on the platforms, and those after it."""
+    from latcast.llm.limits import benchmark_scores, choose_language_models
 
+    benchmark = benchmark_scores()[0]
     found = choose_language_models(
         _platforms(on), limits, models, prompt_tokens=tokens[0], generated_tokens=tokens[1], certainty=certainty
     )
@@ -150,7 +151,9 @@ def choose(
     pick = found[0] if found[0].fits else None
     if as_json:
         print_json({
-            "pick": pick and pick.prediction.model, "candidates": len(found), "models": [each.to_json() for each in listed],
+            "pick": pick and pick.prediction.model, "candidates": len(found), "benchmark": benchmark,
+            "decided_by": pick and (benchmark if pick.score is not None else "parameters"),
+            "models": [each.to_json() for each in listed],
         })  # fmt: skip
         return
     fitting = sum(each.fits for each in found)
@@ -158,9 +161,15 @@ def choose(
         nearest = found[0]
         print(f"none of {len(found)} fits; the nearest is {nearest.prediction.model}, {100 * nearest.probability:.0f} % likely\n")
     else:
-        print(f"{pick.prediction.model} on {pick.prediction.platform}; {fitting} of {len(found)} fit\n")
-    print_table("", ("model", "platform", "parameters", "bits", "fits %", *_FOUND), [
+        print(f"{pick.prediction.model} on {pick.prediction.platform}; {fitting} of {len(found)} fit")
+        expected = f"{benchmark} {pick.expected_score:.0f} %"
+        print(
+            f"decided by its score: {expected} ({pick.score_source})\n" if pick.score is not None else
+            f"decided by its parameters: no score of it is known, and models of its size have about {expected}\n"
+        )  # fmt: skip
+    print_table("", ("model", "platform", "parameters", "bits", benchmark, "fits %", *_FOUND), [
         (each.prediction.model, each.prediction.platform, f"{each.parameters / 1e9:.2f} B", f"{each.bits:.1f}",
+         f"{each.expected_score:.0f}" if each.score is not None else f"about {each.expected_score:.0f}",
          percent(100 * each.probability, 0), *_found(each.prediction))
         for each in listed
     ])  # fmt: skip

@@ -87,4 +87,9 @@ def _loaded(name: str, target: str) -> Any:
         app.command(name=name)(found)
     command = typer.main.get_command(app)
     command.name = name
+    for each in (command, *getattr(command, "commands", {}).values()):
+        for option in each.params:
+            if option.metavar == "PLATFORM,...":  # given twice, it names the platforms of both
+                option.multiple, option.default = True, option.default or None
+                option.callback = lambda _context, _option, texts: ",".join(texts)
     return command

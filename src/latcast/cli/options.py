@@ -6,14 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from typer import Argument, Option
 
-from latcast.errors import DatasetError, LatcastError, ModelError, UnknownNameError
+from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.records import PRECISIONS, Unit
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 LLAMA_CPP = "llama.cpp"
 """The runtime of language models."""
-
-_SOUNDS_SO = re.compile(r"\.gguf$|config\.json|:|[0-9][bm]\b", re.IGNORECASE)
-"""Texts that may mean a language model: only these are looked up."""
 
 Value = TypeVar("Value", bound="str | None")
 
@@ -383,17 +379,11 @@ def refuse_language_model(text: str, command: str) -> None:
 
 
 def _means_one(text: str) -> bool:
-    path = Path(text)
-    if not _SOUNDS_SO.search(text) and not (path.is_dir() and any(path.glob("*config.json"))):
+    if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
         return False
     from latcast.llm.reading import is_language_model
-    from latcast.llm.tensor_types import recipe_named
 
-    if is_language_model(text):
-        return True
-    with suppress(ModelError):
-        return bool(recipe_named(text.rpartition(":")[2]))  # an unknown name that is called as a language model is
-    return False
+    return is_language_model(text)
 
 
 def platforms_in(on: str) -> list[forecast.On]:

@@ -126,23 +126,32 @@ def _document(found: Prediction, *, breakdown: bool, top: int, by: str) -> dict[
 
 
 MOST_WARNED = 20
-"""Predictions whose warnings are all printed."""
+"""Different warnings that are all printed."""
 
 
 def warn_of(predictions: Sequence[Prediction], *, verbose: bool = False) -> None:
-    """Print the warnings of predictions, a line each, and their notes where verbose; of many their number and the first."""
-    said = [(found, (*found.warnings, *(found.notes if verbose else ()))) for found in predictions]
-    warned = [(found, texts) for found, texts in said if texts]
-    if len(warned) > MOST_WARNED:
-        first, texts = warned[0]
+    """Print the warnings of predictions, each once, and their notes where verbose; of many their number and the first."""
+    by_text: dict[str, list[Prediction]] = {}
+    for each in predictions:
+        for text in (*each.warnings, *(each.notes if verbose else ())):
+            by_text.setdefault(text, []).append(each)
+    if len(by_text) > MOST_WARNED:
+        text, found = next(iter(by_text.items()))
+        warned = {(each.model, each.platform) for listed in by_text.values() for each in listed}
         warn(
-            f"{len(warned)} of {len(predictions)} predictions have warnings, such as {first.model} on {first.platform}: "
-            f"{texts[0]}; --json has all, and so has a prediction on fewer platforms"
+            f"{len(warned)} of {len(predictions)} predictions have warnings, such as {_named(found)}: {text}; "
+            "--json has all, and so has a prediction on fewer platforms"
         )
         return
-    for found, texts in warned:
-        for text in texts:
-            warn(f"{found.model} on {found.platform}: {text}")
+    for text, found in by_text.items():
+        warn(f"{_named(found)}: {text}")
+
+
+def _named(predictions: Sequence[Prediction]) -> str:
+    """Return what predictions are of: "resnet18 on 3 platforms"."""
+    models, platforms = {each.model for each in predictions}, {each.platform for each in predictions}
+    model = predictions[0].model if len(models) == 1 else f"{len(models)} models"
+    return f"{model} on {predictions[0].platform if len(platforms) == 1 else f'{len(platforms)} platforms'}"
 
 
 def print_predictions(predictions: list[Prediction]) -> None:

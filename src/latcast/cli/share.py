@@ -24,7 +24,7 @@ def share(
         Path | None,
         Argument(
             metavar="[STORE]",
-            help="JSON Lines, what measure --json printed, or what profile keeps. [default: what was measured last]",
+            help="JSON Lines, what measure --json or llama-bench -o json printed, or what profile keeps. [default: the last run]",
         ),
     ] = None,
     to: Annotated[str, Option("--to", metavar="URL", envvar="LATCAST_HUB", help="The hub: https://host.")] = "",
@@ -44,7 +44,9 @@ def share(
       latcast share --to https://latcast.example
       latcast share run.jsonl --to https://latcast.example --device "ThinkPad T14"
       latcast share run.jsonl --to https://latcast.example --dry-run
+      latcast share llama-bench.json --to https://latcast.example --device "Galaxy S23"
     """
+    from latcast.datasets.importers.measured_speeds import holds_speeds
     from latcast.datasets.opening import open_measurements
     from latcast.hub.sharing import HubClient, ShareReport, shareable, suggested_device_name, upload_batches
 
@@ -55,8 +57,15 @@ def share(
         if measurements is None:
             raise HubError("nothing was measured here yet; run latcast measure MODEL or latcast profile, or name a file")
         warn(f"sharing {measurements}, which was measured last")
-    with open_measurements(measurements) as store:
-        found = list(store.measurements(failed=failed, as_taken=True))
+    if measurements.is_file() and holds_speeds(measurements):
+        from latcast.hub.language_models import speeds_as_measurements
+
+        if not device:
+            raise HubError("speeds of language models are of a device; name it with --device")
+        found = speeds_as_measurements(measurements, device)
+    else:
+        with open_measurements(measurements) as store:
+            found = list(store.measurements(failed=failed, as_taken=True))
     if not device and sys.stdin.isatty() and any(item.platform.startswith("local/") for item in found):
         device = typer.prompt("What is this machine", default=suggested_device_name(found) or None, err=True)
     records = [shareable(item, device) for item in found]

@@ -120,11 +120,9 @@ def repeat_percent(halves: np.ndarray) -> float:
 
 
 def apart_from(model: DeviceModel, name: str) -> DeviceModel:
-    """Return the model without a platform, so that its own latencies count once, and without the latencies of the others."""
+    """Return the model without a platform, so that its own latencies count once."""
     kept = [row for row, each in enumerate(model.platforms) if each.name != name]
-    return replace(
-        model, platforms=tuple(model.platforms[row] for row in kept), states=model.states[kept], known_terms=np.zeros((0, 0))
-    )
+    return replace(model, platforms=tuple(model.platforms[row] for row in kept), states=model.states[kept])
 
 
 def try_known(pool: KnownPlatforms, wanted: Collection[str], *, seed: int = 0, watch: Watch = unwatched) -> list[MemberForecasts]:

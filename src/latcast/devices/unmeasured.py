@@ -24,9 +24,6 @@ USUAL = {
 SAME_FAMILY = 3
 """Relation of :func:`latcast.chips.chip_names.nearest` up to which two chips have GPUs or NPUs of one family."""
 
-SHOWN = 3
-"""Nearest platforms that the warning names."""
-
 
 def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPredictor]:
     """Return predictors of a device of which only the chip is known: of each kind of unit that it has, or of that which is said.
@@ -55,10 +52,11 @@ def unmeasured_platforms(named: Named, known: Sequence[str]) -> list[PlatformPre
             return []
         _raise_if_unknown(platform, named.entries)
         return [_predictor(platform, named.device)]
-    found = []
+    found, answered = [], set[tuple[str, str]]()
     for entry in named.entries:
         for kind, chip in _units_of(entry):
-            if not set(UNIT_KINDS).intersection(named.said) - {kind}:
+            if (kind, chip.id) not in answered and not set(UNIT_KINDS).intersection(named.said) - {kind}:
+                answered.add((kind, chip.id))  # devices with the same chip are answered alike
                 like = _usual(chip, kind, named.said, known)
                 found.append(_predictor(_with(like, device_name(entry.name), named.said), entry.name))
     return found
@@ -114,6 +112,5 @@ def _with(like: Platform, device: str, said: Sequence[str]) -> Platform:
 def _predictor(platform: Platform, device: str) -> PlatformPredictor:
     found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)
     card = dict(found.predictor.card)
-    near = ", ".join(each.platform for each in found.nearest[:SHOWN])
-    card["warning"] = f"{card['warning']}; nearest: {near}; a few networks timed there narrow it: latcast device kit"
+    card["warning"] = f"{card['warning']}; a few networks timed there narrow it: latcast device kit"
     return found.predictor.with_card(card)

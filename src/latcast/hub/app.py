@@ -133,7 +133,7 @@ def make_app(
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
     "worker-src 'self' blob:; "  # onnxruntime-web starts its threads from a blob where it must
-    "connect-src 'self'; img-src 'self' data:; style-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "connect-src 'self'; img-src 'self' data:; style-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 """Nothing from anywhere else, no inline script or style."""

@@ -20,15 +20,18 @@ from starlette.concurrency import run_in_threadpool
 from latcast import records
 from latcast.chips.chip_names import chip_of
 from latcast.drawing import LogAxis
-from latcast.errors import HubError
+from latcast.errors import HubError, LatcastError
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, CurrentSite, Key, PlatformId
 from latcast.hub.charts import NOTHING_DRAWN, device_rows, interval_rows, strip_rows
 from latcast.hub.entries import elsewhere
+from latcast.hub.language_models import MOST_TOKENS, held_out_errors, predicted
+from latcast.hub.limits import address_of
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
 from latcast.hub.named_platforms import YARDSTICK, meaning_among
 from latcast.hub.site import Site, as_json
 from latcast.kernels.rules import unit_kind
+from latcast.llm.forecast import LanguagePrediction
 from latcast.registry import matching
 from latcast.spaces.catalogue import FAMILY_NAMES, family
 from latcast.spaces.catalogue import model as published_model
@@ -180,6 +183,27 @@ async def model(site: CurrentSite, request: Request) -> Response:
     return await _cached_page(site, (base,), "model.html", "/", lambda: _about_models(site, "", base) | {"names": names})
 
 
+Tokens = Annotated[int, Query(ge=1, le=MOST_TOKENS)]
+
+
+@router.get("/language")
+async def language(
+    site: CurrentSite, request: Request, model: str = "", on: str = "", prompt: Tokens = 512, generate: Tokens = 128
+) -> Response:
+    found: list[LanguagePrediction] = []
+    problem = ""
+    if model and on:
+        address = address_of(request.scope)
+        with site.turns.place(address, 1.0):
+            try:
+                async with site.turns.turn(address):
+                    found = await run_in_threadpool(predicted, model[:200], on[:200], prompt, generate)
+            except LatcastError as refused:
+                problem = str(refused)
+    asked = {"model": model, "on": on, "prompt": prompt, "generate": generate}
+    return _page("language.html", "/", found=found, problem=problem, **asked)
+
+
 @router.get("/model/{key}")
 async def shared_model(site: CurrentSite, key: Key, request: Request) -> Response:
     def values() -> dict[str, Any]:
@@ -301,7 +325,13 @@ async def models(site: CurrentSite, request: Request) -> Response:
         (refit.problem, str(serving), base),
         "models.html",
         "/models",
-        lambda: {"models": site.reader.models()[:PAGE_ROWS], "refit": refit, "serving": serving, "base": base},
+        lambda: {
+            "models": site.reader.models()[:PAGE_ROWS],
+            "refit": refit,
+            "serving": serving,
+            "base": base,
+            "language": held_out_errors(),
+        },
     )
 
 

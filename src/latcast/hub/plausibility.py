@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
+from latcast.hub.language_models import ROLE, implausible_speed
 from latcast.hub.model import HubModel
 from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import Measurement
@@ -15,6 +16,7 @@ RANGE_MS: Mapping[str, tuple[float, float]] = {
     "network": (1e-3, 600_000.0),
     "kernel": (1e-5, 600_000.0),
     "start": (1e-3, 600_000.0),
+    "language": (1e-3, 3_600_000.0),
 }
 """Latencies outside this range are rejected."""
 
@@ -58,6 +60,8 @@ def implausibility(measurement: Measurement, now: datetime) -> str | None:
     low, high = RANGE_MS[measurement.role]
     if not low <= latency_ms <= high:
         return f"latency_ms is {latency_ms:.4g}, outside {low:g} to {high:g} for a {measurement.role}"
+    if measurement.role == ROLE and (reason := implausible_speed(measurement)):
+        return reason
     return _implausible_runs(measurement, latency_ms) if measurement.runs_ms else None
 
 

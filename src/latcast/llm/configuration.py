@@ -19,63 +19,67 @@ from latcast.reading import parse_json
 
 MOST_LAYERS, MOST_SIZE = 2_000, 2**31 - 1
 
-_LAYER_TYPES: Mapping[str, str] = {
-    "full_attention": "full", "attention": "full", "sliding_attention": "sliding", "chunked_attention": "sliding",
-    "conv": "short_convolution", "linear_attention": "gated_delta", "hybrid": "hybrid",
-}  # fmt: skip
+ENCODERS = re.compile(r"bert|^(clip|vit|t5|t5encoder|mt5|whisper)$")
+"""Architectures that generate no tokens one after the other, or read the prompt by another part than the decoder."""
 
 _TEXT_PARTS = ("text_config", "language_config", "llm_config", "thinker_config")
 
 
 @cache
+def _facts() -> Mapping[str, Mapping[str, Any]]:
+    text = files("latcast.llm").joinpath("architectures.json").read_text(encoding="utf-8")
+    found: Mapping[str, Mapping[str, Any]] = parse_json(text, "architectures.json", error=ModelError)
+    return found
+
+
 def architectures() -> Mapping[str, Mapping[str, Any]]:
     """Return the facts that configurations do not state, by model type; see the file's note."""
-    text = files("latcast.llm").joinpath("architectures.json").read_text(encoding="utf-8")
-    types: Mapping[str, Mapping[str, Any]] = parse_json(text, "architectures.json", error=ModelError)["types"]
-    return types
+    return _facts()["types"]
 
 
 class Facts:
     """The facts that a configuration states, each under any of its names."""
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
-        self.values, self.name = values, name
+        self.values, self.name = dict(values), name
+        for key, others in _facts()["names"].items():
+            stated = (values[each] for each in (key, *others) if values.get(each) is not None)
+            self.values[key] = next(stated, None)
 
-    def number(self, *keys: str, default: int | None = None, most: int = MOST_SIZE) -> int:
+    def number(self, key: str, *, default: int | None = None, most: int = MOST_SIZE) -> int:
         """Return a whole number from 0.
 
         Raises:
             ModelError: It is missing without a default, or is something else.
         """
-        for key in keys:
-            value = self.values.get(key)
-            if isinstance(value, list) and value and all(each == value[0] for each in value):
-                value = value[0]
-            if value is None:
-                continue
-            if isinstance(value, float) and value.is_integer():
-                value = int(value)
-            if type(value) is not int or not 0 <= value <= most:
-                raise ModelError(f"{self.name}: found {key} = {str(value)[:60]}, expected a whole number from 0 to {most}")
-            return value
-        if default is None:
-            raise ModelError(f"{self.name}: found no '{keys[0]}', expected a decoder's config.json that states it")
-        return default
+        value = self.values.get(key)
+        if isinstance(value, list) and value and all(each == value[0] for each in value):
+            value = value[0]
+        if value is None and default is not None:
+            return default
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value is None:
+            raise ModelError(f"{self.name}: found no '{key}', expected a decoder's config.json that states it")
+        if type(value) is not int or not 0 <= value <= most:
+            raise ModelError(f"{self.name}: found {key} = {str(value)[:60]}, expected a whole number from 0 to {most}")
+        return value
 
-    def size(self, *keys: str, default: int | None = None, most: int = MOST_SIZE) -> int:
+    def size(self, key: str, *, default: int | None = None, most: int = MOST_SIZE) -> int:
         """Return a whole number from 1; see :meth:`number`."""
-        found = self.number(*keys, default=default, most=most)
+        found = self.number(key, default=default, most=most)
         if not found:
-            raise ModelError(f"{self.name}: found {keys[0]} = 0, expected a decoder's config.json with a positive one")
+            raise ModelError(f"{self.name}: found {key} = 0, expected a decoder's config.json with a positive one")
         return found
 
     def flag(self, key: str, default: bool = False) -> bool:
         value = self.values.get(key)
         return default if value is None else bool(value)
 
-    def items(self, *keys: str) -> Sequence[Any]:
-        """Return the first list found under the names, or an empty one."""
-        return next((value for key in keys if isinstance(value := self.values.get(key), list) and len(value) <= MOST_LAYERS), ())
+    def items(self, key: str) -> Sequence[Any]:
+        """Return a list of at most so many items as there may be layers, or an empty one."""
+        value = self.values.get(key)
+        return value if isinstance(value, list) and len(value) <= MOST_LAYERS else ()
 
 
 def read_configuration(configuration: Mapping[str, Any], name: str) -> LanguageModel:
@@ -87,15 +91,38 @@ def read_configuration(configuration: Mapping[str, Any], name: str) -> LanguageM
     return _Decoder(configuration, name).model()
 
 
-def stated_quantisation(configuration: Mapping[str, Any]) -> str:
-    """Return the quantisation that a configuration states its weights to have; empty where it states none that is known."""
+def stated_quantisation(configuration: Mapping[str, Any], name: str) -> str:
+    """Return the quantisation that a configuration states its weights to have; empty where it states none.
+
+    Raises:
+        ModelError: It states one whose bits are not known.
+    """
     stated = configuration.get("quantization_config") or configuration.get("quantization")
-    if not isinstance(stated, dict):
+    if not stated:
         return ""
-    method, bits = str(stated.get("quant_method", "mlx")), stated.get("bits")
-    if method in ("gptq", "awq", "mxfp4"):
-        return method if method == "mxfp4" or bits in (None, 4) else ""
-    return f"mlx-{bits}bit" if method == "mlx" and bits in (3, 4, 5, 6, 8) else ""
+    values = {**stated, **_innermost(stated)} if isinstance(stated, dict) else {}
+    method, grouped = str(values.get("quant_method", "mlx")).lower(), 64 if values.get("load_in_4bit") is True else None
+    if "nvfp4" in str(stated).lower():
+        return "nvfp4"
+    if method == "mxfp4" and configuration.get("model_type") == "gpt_oss":
+        return "bf16"  # every recipe leaves its experts as they were published
+    bits = 4 if grouped else next((values[key] for key in ("bits", "num_bits", "nbits", "w_bit") if key in values), None)
+    bits = _facts()["quantisation_bits"].get(method) if bits is None else bits
+    if type(bits) is not int or not 2 <= bits <= 8:
+        found = str(stated if method == "mlx" else method)[:40]
+        raise ModelError(f"{name}: found the quantisation '{found}', whose bits are not known; name one with --quant, as q4_k_m")
+    group = values.get("group_size", values.get("q_group_size", grouped))
+    if method == "mlx":
+        return f"mlx-{bits}bit"
+    return f"linear-int{bits}" + (f"_g{group}" if type(group) is int and 8 <= group <= 9999 else "")
+
+
+def _innermost(stated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of the first group of weights that a configuration nests."""
+    for key in ("config_groups", "quant_config", "weight_quant_params", "weights", "group_0"):
+        if isinstance(inner := stated.get(key), dict):
+            return {**inner, **_innermost(inner)}
+    return {}
 
 
 class _Decoder:
@@ -113,17 +140,14 @@ class _Decoder:
         self.facts = facts = Facts({**self.known.get("defaults", {}), **values}, name)
         classes = facts.items("architectures")
         generates = not classes or any(re.search("CausalLM|ConditionalGeneration|LMHead", str(each)) for each in classes)
-        encoder = not classes and re.search(r"bert|^(clip|vit|t5|mt5|whisper)$", family)
+        encoder = not classes and ENCODERS.search(family)
         if facts.flag("is_encoder_decoder") or encoder or not (generates or family in architectures()):
             raise ModelError(f"{name}: found {classes[0] if classes else 'an encoder'}, expected the config.json of a decoder")
-        self.layers = facts.size("num_hidden_layers", "n_layer", "num_layers", "n_layers", most=MOST_LAYERS)
-        self.hidden = facts.size("hidden_size", "n_embd", "d_model", "dim")
+        self.layers = facts.size("num_hidden_layers", most=MOST_LAYERS)
+        self.hidden = facts.size("hidden_size")
         self.gated = self.known.get("gated", True)
-        self.notes = (
-            []
-            if family in architectures()
-            else [f"the model type '{family}' is not known: its layers are counted as a usual decoder's"]
-        )
+        unknown = f"the model type '{family}' is not known: its layers are counted as a usual decoder's"
+        self.notes = [] if family in architectures() else [unknown]
         self.matrices: list[Matrix] = []
         self.attention: list[AttentionLayers] = []
         self.recurrent: list[RecurrentLayers] = []
@@ -132,7 +156,7 @@ class _Decoder:
 
     def model(self) -> LanguageModel:
         facts, hidden = self.facts, self.hidden
-        vocabulary = facts.size("vocab_size", "padded_vocab_size")
+        vocabulary = facts.size("vocab_size")
         counts = Counter(self.kinds)
         owning = Counter(self.kinds[: self.layers - self.sharing])
         for kind, layers in counts.items():
@@ -154,10 +178,7 @@ class _Decoder:
             layers=self.layers,
             hidden_size=hidden,
             vocabulary=vocabulary,
-            context_limit=facts.number(
-                "max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "model_max_length", default=0
-            )
-            or None,
+            context_limit=facts.number("max_position_embeddings", default=0) or None,
             matrices=tuple(self.matrices),
             attention=tuple(self.attention),
             recurrent=tuple(self.recurrent),
@@ -174,51 +195,46 @@ class _Decoder:
     def _layer_kinds(self) -> list[str]:
         """Return each layer's kind: full or sliding attention, none, hybrid, or a kind of state."""
         facts, layers, known = self.facts, self.layers, self.known
-        state = "mamba" if self.family == "jamba" else "mamba2"
+        between = known.get("mixer_between", "sliding")
+        state = "mamba2" if between == "sliding" else between
         if mixer := known.get("mixer"):
             return [mixer] * layers
+        every = facts.values.get("full_attention_interval")
+        stated: Sequence[Any]
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
-            stated: Sequence[Any] = ["mamba2" if sign == "M" else "full" if sign == "*" else "none" for sign in pattern]
-        elif isinstance(pattern := facts.values.get("sliding_window_pattern"), str) and pattern:  # EXAONE's "LLLG"
-            stated = ["full" if pattern[layer % len(pattern)] == "G" else "sliding" for layer in range(layers)]
-        elif stated := facts.items("layer_types", "layers_block_type"):
-            words = {**_LAYER_TYPES, "mamba": state}
+            stated = ["mamba2" if sign == "M" else "full" if sign == "*" else "none" for sign in pattern]
+        elif isinstance(every, str) and every:  # EXAONE's "LLLG"
+            stated = ["full" if every[layer % len(every)] == "G" else "sliding" for layer in range(layers)]
+        elif stated := facts.items("layer_types"):
+            words = {**_facts()["layer_types"], "mamba": "mamba" if state == "mamba" else "mamba2"}
             if unknown := [each for each in stated if not isinstance(each, str) or each not in words]:
                 raise ModelError(f"{facts.name}: found a layer of type '{unknown[0]}', expected one of {', '.join(words)}")
             stated = [words[each] for each in stated]
         elif full := facts.items("full_attn_idxs"):
-            stated = ["full" if layer in full else "short_convolution" for layer in range(layers)]
-        elif full := facts.items("attn_layer_indices"):
             stated = ["full" if layer in full else state for layer in range(layers)]
         elif period := facts.number("attn_layer_period", default=0):
             offset = facts.number("attn_layer_offset", default=0)
             stated = ["full" if layer % period == offset else state for layer in range(layers)]
         else:
-            every = facts.number(
-                "full_attention_interval",
-                "sliding_window_pattern",
-                "_sliding_window_pattern",
-                default=known.get("full_attention_every", 1),
-            )
-            between = known.get("mixer_between", "sliding")
-            stated = ["full" if every and layer % every == every - 1 else between for layer in range(layers)]
+            period = facts.number("full_attention_interval", default=known.get("full_attention_every", 1))
+            stated = ["full" if period and layer % period == period - 1 else between for layer in range(layers)]
         if len(stated) < layers:
             raise ModelError(f"{facts.name}: found the types of {len(stated)} layers, expected those of {layers}")
         return list(stated[:layers])
 
     def _add_attention(self, kind: str, layers: int, owning: int) -> None:
         facts, hidden = self.facts, self.hidden
-        heads = facts.size("num_attention_heads", "n_head", "n_heads")
-        window = facts.number("sliding_window", "attention_chunk_size", default=0) or None if kind == "sliding" else None
+        heads = facts.size("num_attention_heads")
+        window = facts.number("sliding_window", default=0) or None if kind == "sliding" else None
         if rank := facts.number("kv_lora_rank", default=0):
             self._add_latent_attention(layers, heads, rank)
             return
-        groups = facts.size("num_key_value_heads", "num_kv_heads", "n_head_kv", default=heads)
+        groups = facts.size("num_key_value_heads", default=heads)
         if self.family == "chatglm" and facts.flag("multi_query_attention"):
             groups = facts.size("multi_query_group_num")
         elif facts.flag("multi_query") and not facts.flag("new_decoder_architecture"):
             groups = 1
-        size = facts.size("head_dim", "kv_channels", "attention_head_dim", default=max(1, hidden // heads))
+        size = facts.size("head_dim", default=max(1, hidden // heads))
         shares_value = False
         if self.family == "gemma4" and kind == "full":
             size = facts.size("global_head_dim", default=size)
@@ -228,12 +244,8 @@ class _Decoder:
         if self.known.get("fused"):
             self._add("query_key_value", queries + 2 * groups * size, hidden, layers)
         else:
-            self._add(
-                "query",
-                queries * (2 if facts.flag("attn_output_gate", self.known.get("query_gate", False)) else 1),
-                hidden,
-                layers,
-            )
+            gates = 2 if facts.flag("attn_output_gate", self.known.get("query_gate", False)) else 1
+            self._add("query", queries * gates, hidden, layers)
             self._add("key", groups * size, hidden, owning)
             self._add("value", groups * size, hidden, 0 if shares_value else owning)
         self._add("attention_output", hidden, queries, layers)
@@ -273,40 +285,40 @@ class _Decoder:
             self._add("other", hidden, taps, layers)
             self.recurrent.append(RecurrentLayers("short_convolution", layers, hidden * taps))
         elif kind == "rwkv":
-            size = facts.size("head_dim", "head_size", default=64)
+            size = facts.size("head_dim", default=64)
             self._add("recurrent", hidden, hidden, 4 * layers)
             ranks = sum(facts.size(f"{each}_low_rank_dim", default=64) for each in ("decay", "a", "v", "gate"))
             self._add("other", 2 * ranks, hidden, layers)
             self.recurrent.append(RecurrentLayers("rwkv", layers, hidden * size))
         else:
-            state = facts.size("state_size", "mamba_d_state", "ssm_state_size")
+            state = facts.size("state_size")
             inner = facts.number("mamba_d_ssm", default=0)
             if kind == "mamba2":
-                heads = facts.size("mamba_n_heads", "mamba_num_heads", "num_heads", "n_mamba_heads", default=max(1, inner // 64))
-                head = facts.number("mamba_d_head", "mamba_head_dim", "mamba_headdim", "head_dim", default=0)
+                heads = facts.size("mamba_n_heads", default=max(1, inner // 64))
+                head = facts.number("mamba_d_head", default=0)
                 inner = inner or heads * (head or self._expanded() // heads)
-                groups = facts.size("mamba_n_groups", "n_groups", "mamba_ngroups", default=1)
+                groups = facts.size("mamba_n_groups", default=1)
                 self._add("recurrent", 2 * inner + 2 * groups * state + heads, hidden, layers)
-                self._add("other", inner + 2 * groups * state, facts.size("mamba_d_conv", "conv_kernel", default=4), layers)
+                self._add("other", inner + 2 * groups * state, facts.size("mamba_d_conv", default=4), layers)
             else:
                 inner = self._expanded()
-                rank = facts.size("time_step_rank", "mamba_dt_rank", default=-(-hidden // 16))
+                rank = facts.size("mamba_dt_rank", default=-(-hidden // 16))
                 self._add("recurrent", 2 * inner, hidden, layers)
                 self._add("recurrent", rank + 2 * state, inner, layers)
                 self._add("recurrent", inner, rank, layers)
-                self._add("other", inner, state + facts.size("mamba_d_conv", "conv_kernel", default=4), layers)
+                self._add("other", inner, state + facts.size("mamba_d_conv", default=4), layers)
             self._add("recurrent_output", hidden, inner, layers)
             self.recurrent.append(RecurrentLayers("mamba2" if kind == "mamba2" else "mamba", layers, inner * state))
 
     def _expanded(self) -> int:
-        return self.facts.size("mamba_expand", "expand", default=2) * self.hidden
+        return self.facts.size("mamba_expand", default=2) * self.hidden
 
     def _add_feed_forward(self) -> int:
         """Add the feed-forward parts; return in how many layers tokens are routed to experts."""
         facts = self.facts
         if self.known.get("mixer", "").startswith("mamba"):
             return 0
-        experts = facts.number("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", default=0)
+        experts = facts.number("num_experts", default=0)
         layers = self.layers
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
             layers = pattern.count("-") + pattern.count("E")
@@ -331,8 +343,8 @@ class _Decoder:
             if len(stated) != self.layers or not all(type(each) is int and 0 < each <= MOST_SIZE for each in stated):
                 raise ModelError(f"{facts.name}: found {len(stated)} values of intermediate_size, expected {self.layers} sizes")
             return Counter(stated)
-        keys = ("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
-        width = facts.size(*keys, default=None if self.gated else 4 * self.hidden)
+        key = "intermediate_size_mlp" if facts.values.get("intermediate_size_mlp") else "intermediate_size"
+        width = facts.size(key, default=None if self.gated else 4 * self.hidden)
         if facts.flag("use_double_wide_mlp") and self.sharing:
             return {width: layers - self.sharing, 2 * width: self.sharing}
         return {width: layers}
@@ -359,32 +371,16 @@ class _Decoder:
 
     def _add_experts(self, experts: int, layers: int) -> None:
         facts, hidden = self.facts, self.hidden
-        active = facts.size(
-            "num_experts_per_tok",
-            "num_experts_per_token",
-            "top_k_experts",
-            "moe_topk",
-            "moe_k",
-            "num_selected_experts",
-            "experts_per_token",
-        )
+        active = facts.size("num_experts_per_tok")
         if active > experts:
             raise ModelError(f"{facts.name}: found {active} experts for each token of {experts}, expected at most all")
-        width = facts.size("moe_intermediate_size", "intermediate_size", "ffn_hidden_size")
+        width = facts.size("moe_intermediate_size")
         self._add("router", experts, hidden, layers)
         self._add("expert_gate", width, hidden, experts * layers * self.gated, active * layers * self.gated)
         self._add("expert_up", width, hidden, experts * layers, active * layers)
         self._add("expert_down", hidden, width, experts * layers, active * layers)
-        shared = facts.number(
-            "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size", default=0
-        )
-        count = facts.number(
-            "n_shared_experts",
-            "num_shared_expert",
-            "num_shared_experts",
-            "moe_num_shared_experts",
-            default=1 if self.family == "llama4" else 0,
-        )
+        shared = facts.number("shared_expert_intermediate_size", default=0)
+        count = facts.number("n_shared_experts", default=1 if self.family == "llama4" else 0)
         if shared or count:
             self._add_dense(shared or count * width, layers)
 
@@ -395,16 +391,13 @@ class _Decoder:
             return sum(each in ("sparse", "moe") for each in stated)
         if isinstance(pattern := facts.values.get("hybrid_override_pattern"), str):
             return pattern.count("E")
-        first = facts.number("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", default=0)
+        first = facts.number("first_k_dense_replace", default=0)
         if stated := facts.items("moe_layer_freq"):
             return sum(map(bool, stated))
         if period := facts.number("expert_layer_period", default=0):
             offset = facts.number("expert_layer_offset", default=0)
             return sum(i % period == offset for i in range(layers))
-        step = (
-            facts.number("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", "moe_layer_freq", default=1)
-            or 1
-        )
+        step = facts.number("decoder_sparse_step", default=1) or 1
         dense = facts.items("mlp_only_layers")
         return sum((i + 1) % step == 0 and i not in dense for i in range(first, layers))
 
@@ -412,7 +405,7 @@ class _Decoder:
         facts, hidden = self.facts, self.hidden
         self._add("embedding", vocabulary, hidden, 1, 0)
         if "positions" in self.known:
-            self._add("other", facts.size("max_position_embeddings", "n_positions") + self.known["positions"], hidden, 1, 0)
+            self._add("other", facts.size("max_position_embeddings") + self.known["positions"], hidden, 1, 0)
         if width := facts.number("hidden_size_per_layer_input", default=0):
             rows = facts.size("vocab_size_per_layer_input", default=vocabulary)
             self._add("layer_embedding", rows, width * self.layers, 1, 0)

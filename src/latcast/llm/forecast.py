@@ -36,7 +36,7 @@ class LanguagePrediction(Tabular):
         platform: Platform id.
         prompt_tokens, generated_tokens: Length of the prompt and of the answer.
         prefill_tokens_per_s, decode_tokens_per_s: Speeds of reading the prompt and of answering, with their 90 % interval.
-        first_token_ms: From the prompt to the first token of the answer.
+        first_token_ms: From the prompt to the first token of the answer, which reading the prompt gives.
         answer_ms: From the prompt to the last token.
         memory_mb: Weights, cache and buffers at the end of the answer, in 10^6 bytes.
         grade: The error to expect of the decode speed, and why.
@@ -174,14 +174,14 @@ class _Forecast:
         wider = 2.0 if model.notes or not self._measured_kind(platform) else 1.0
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
         prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
-        first, answer = prompt_s + token_s, prompt_s + self.generated * token_s
+        first, further = prompt_s, (self.generated - 1) * token_s  # reading the prompt gives the first token
         prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
         why, warnings = self._why(model, platform, worst)
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
-            *_around(1e3 * first, math.hypot(prompt_s * wide, token_s * wide_token) / first),
-            *_around(1e3 * answer, math.hypot(prompt_s * wide, self.generated * token_s * wide_token) / answer),
+            *_around(1e3 * first, wide),
+            *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
             memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
             Grade.of(wider * width["decode"][1], why), warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from latcast.errors import ModelError
-from latcast.llm.configuration import MOST_LAYERS, architectures
+from latcast.llm.configuration import ENCODERS, MOST_LAYERS, architectures
 from latcast.llm.decoder import LOOKED_UP, AttentionLayers, LanguageModel, Matrix, RecurrentLayers, Role
 from latcast.llm.tensor_types import FILE_TYPES, GGML_TYPES
 from latcast.reading import require_regular
@@ -206,6 +206,10 @@ class _Decoder:
         architecture = values.get("general.architecture")
         if not isinstance(architecture, str):
             raise ModelError(f"{name}: found no 'general.architecture', expected the name of a decoder's")
+        if ENCODERS.search(architecture):
+            raise ModelError(
+                f"{name}: found the architecture '{architecture}', expected a decoder; not a projector or an encoder"
+            )
         self.architecture = architecture
         self.hidden = self.number("embedding_length", least=1)
         blocks = self.number("block_count", least=1, most=MOST_LAYERS)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from statistics import linear_regression
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.forecast import LanguagePrediction, language_platforms_meant, predict_language_model
 from latcast.llm.learned_prices import known_prices
-from latcast.llm.reading import named_models, read_language_model
+from latcast.llm.reading import named_as, named_models, read_language_model
 from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
+from latcast.reading import parse_json
 from latcast.records import Platform
 
 FEWEST_BITS_OF_QUALITY = 4.0
@@ -65,6 +69,8 @@ class LanguageCandidate:
         prediction: Its speeds and memory.
         parameters: Weights of the model.
         bits: Bits a weight, the mean.
+        score: Published score of its answers in percent; see :func:`benchmark_scores`. None where there is none.
+        score_source: Model card that states it.
         probability: That it keeps to the limits.
         fits: Whether that is at least the certainty asked for.
     """
@@ -74,16 +80,40 @@ class LanguageCandidate:
     bits: float
     probability: float
     fits: bool
+    score: float | None = None
+    score_source: str = ""
+
+    @property
+    def expected_score(self) -> float:
+        """Return the published score, or the one to be expected of so many parameters."""
+        slope, constant = _line_through_scores()
+        return self.score if self.score is not None else slope * math.log(self.parameters) + constant
 
     @property
     def quality(self) -> tuple[bool, float, float]:
-        """Return what orders candidates: enough bits, parameters, bits."""
-        return self.bits >= FEWEST_BITS_OF_QUALITY, self.parameters, self.bits
+        """Return what orders candidates: enough bits, score, bits."""
+        return self.bits >= FEWEST_BITS_OF_QUALITY, self.expected_score, self.bits
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
-        judged = {"parameters": self.parameters, "bits": self.bits, "probability": self.probability, "fits": self.fits}
-        return {**self.prediction.to_json(), **judged}
+        own = {name: value for name, value in vars(self).items() if name != "prediction"}
+        return {**self.prediction.to_json(), **own, "expected_score": self.expected_score}
+
+
+@cache
+def benchmark_scores() -> tuple[str, Mapping[str, Mapping[str, Any]]]:
+    """Return a benchmark's name and, by named model, ``score`` in percent, ``source`` and the variant that was ``measured``."""
+    text = files("latcast.llm").joinpath("benchmark_scores.json").read_text(encoding="utf-8")
+    document = parse_json(text, "benchmark_scores.json", error=ModelError)
+    return document["benchmark"], document["scores"]
+
+
+@cache
+def _line_through_scores() -> tuple[float, float]:
+    """Return the slope and the constant of scores over the logarithm of parameters."""
+    scores = {name: entry["score"] for name, entry in benchmark_scores()[1].items()}
+    found = linear_regression([math.log(named_models()[name]["published"]) for name in scores], list(scores.values()))
+    return found.slope, found.intercept
 
 
 def choose_language_models(
@@ -97,7 +127,7 @@ def choose_language_models(
 ) -> list[LanguageCandidate]:
     """Return candidates on platforms, the best that fits first, then the others by how likely they fit.
 
-    The best is the largest model of at least 4 bits a weight. Scores of benchmarks are not compared: few models have the same.
+    The best has the highest score of a public benchmark, or of what is expected of its parameters, of at least 4 bits a weight.
 
     Args:
         on: Platforms, as :func:`latcast.llm.forecast.predict_language_model` takes them.
@@ -142,7 +172,9 @@ def choose_language_models(
         weights = sum(bytes_of(matrix, matrix.stored) for matrix in model.matrices)
         probability = limits.probability(each)
         bits = 8 * weights / model.parameters
-        found.append(LanguageCandidate(each, model.parameters, bits, probability, probability >= certainty))
+        scored = benchmark_scores()[1].get(named_as(each.model) or "", {})
+        score = scored.get("score"), scored.get("source", "")
+        found.append(LanguageCandidate(each, model.parameters, bits, probability, probability >= certainty, *score))
     return sorted(found, key=lambda each: (each.fits, each.quality if each.fits else (each.probability,)), reverse=True)
 
 

@@ -20,11 +20,19 @@ from latcast.registry import nearest_names
 _NOISE = frozenset(
     re.findall(
         r"\w+",
-        """instruct chat it base pt hf gguf reasoning thinking sft dpo moe qat text preview mlx dynamic gptq awq beta meta
-        litert lm 4bit 8bit int4 int8 float16 fp16 f16 bf16 gpu ane npu cpu""",
+        """instruct chat it base pt hf gguf reasoning thinking sft dpo moe qat dwq text preview mlx dynamic beta meta latest
+        litert lm float16 gpu ane npu cpu ov openvino cw onnx unsloth abliterated uncensored""",
     )
 )
 """Words of names that change no size."""
+
+_STATED = re.compile(
+    r"(?<![a-z0-9])(?:(?:ud|i1)[-_])?"
+    r"(i?q[1-8](?:_[0-9a-z]{1,3}){1,2}|tq[12]_0|mxfp4|nvfp4|b?f16|fp16|fp8|[3-8]-?bit|int[48]|w[48]a16|gptq|awq|bnb)(?![a-z0-9])"
+)
+"""Quantisations in names of files and repositories: ``Qwen3-4B-UD-Q4_K_XL.gguf``, ``Llama-3.2-1B-Instruct-4bit``."""
+
+_SIZE = re.compile(r"(?<![a-z0-9])([0-9]+(?:\.[0-9]+)?)([bm])(?![a-z0-9])")
 
 
 def is_language_model(text: str) -> bool:
@@ -39,7 +47,8 @@ def is_language_model(text: str) -> bool:
         except ModelError:
             return not any(each.suffix in (".onnx", ".tflite", ".pt2", ".param") for each in path.iterdir())
     front = text.partition(":")[0]
-    return text.lower().endswith((".gguf", "config.json")) or _named(text) is not None or _find(front) is not None
+    looks = text.lower().endswith((".gguf", "config.json")) or _recipe(text.rpartition(":")[2]) or _SIZE.search(front.lower())
+    return bool(looks) or _named(text) is not None or _find(front) is not None or bool(_family(front))
 
 
 def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
@@ -99,8 +108,8 @@ def _read_path(path: Path, quantisation: str) -> LanguageModel:
         values = read_json(file, error=ModelError)
         if not isinstance(values, dict):
             raise ModelError(f"{file}: found a {type(values).__name__}, expected the object of a config.json")
-        model, stated = read_configuration(values, str(path)), stated_quantisation(values)
-        return quantise(model, quantisation or stated) if quantisation or stated else model
+        model, chosen = read_configuration(values, str(path)), quantisation or stated_quantisation(values, str(path))
+        return quantise(model, chosen) if chosen else model
     if quantisation:
         raise ModelError(f"{path}: its file fixes the types of its weights; leave out the quantisation '{quantisation}'")
     if kind == "gguf":
@@ -112,6 +121,12 @@ def _read_path(path: Path, quantisation: str) -> LanguageModel:
 
         return read_onnx_folder(path if path.is_dir() else path.parent)
     raise ModelError(f"{path}: found no language model, expected a .gguf file, a config.json or a folder with one")
+
+
+def named_as(text: str) -> str | None:
+    """Return the named model that a text means; None for files and unknown names."""
+    found = None if _path_and_quantisation(text)[0] else _named(text)
+    return found[0] if found else None
 
 
 @cache
@@ -128,12 +143,42 @@ def _named_model(name: str) -> LanguageModel:
 
 @lru_cache(4096)
 def _named(text: str) -> tuple[str, str] | None:
-    """Return the named model and the quantisation that a text means; None where it names no model."""
-    front, colon, suffix = text.rpartition(":")
-    if colon and (name := _find(front)):
-        return name, suffix
-    name = _find(text)
-    return (name, "") if name else None
+    """Return the named model and the quantisation that a text means; None where it names no model.
+
+    A tag is a quantisation, or what a library of models calls a variant: ``llama3.2:1b``, ``phi4-mini:3.8b-q4_K_M``.
+    """
+    front, _, tag = text.rpartition(":")
+    stated = _stated(text)
+    if front and _recipe(tag):
+        name = _find(front)
+        return (name, tag) if name and _stated(front) in ("", _recipe(tag)) else None
+    if name := _find(text):
+        return name, stated
+    if name := _find(front):
+        sizes = [float(size) * (1e9 if unit == "b" else 1e6) for size, unit in _SIZE.findall(tag.lower())]
+        if sizes and all(abs(size / named_models()[name]["published"] - 1) < _ROUNDED for size in sizes):
+            return name, stated
+        return (name, tag) if _joined(tag) else (name, stated)
+    family = _family(text)
+    return (family[0], stated) if len(family) == 1 else None
+
+
+_ROUNDED = 0.25
+"""How far a size in a tag may be from the published one: parts that look up rows are left out of some."""
+
+
+def _stated(text: str) -> str:
+    """Return the recipe that a name states anywhere; empty where it states none."""
+    found = _STATED.findall(text.lower().replace("-bit", "bit"))
+    return _recipe("-".join(found)) or next(filter(None, map(_recipe, found)), "")
+
+
+def _recipe(text: str) -> str:
+    """Return the recipe that a text names; empty where it names none."""
+    try:
+        return recipe_named(text) if text else ""
+    except ModelError:
+        return ""
 
 
 def _find(text: str) -> str | None:
@@ -143,18 +188,34 @@ def _find(text: str) -> str | None:
     return next((name for each in spellings if (name := _names().get(_joined(each)))), None)
 
 
+def _family(text: str) -> list[str]:
+    """Return the models whose names go on with a size or a version where a text ends."""
+    begin = _joined(text.strip().rpartition("/")[2])
+    longer = (name for joined, name in _names().items() if joined.startswith(begin) and joined[len(begin) :][:1].isdigit())
+    return list(dict.fromkeys(longer)) if len(begin) > 1 else []
+
+
 def _joined(name: str) -> str:
     """Return the letters and digits of a name that distinguish sizes, in lower case."""
-    text = re.sub(r"[-._]v0[-._][0-9]+(?![0-9])|([-._](ud|i1))?[-._](i?q[1-8]\w*|tq[12]_0|mxfp4|b?f16)$", "", name.lower())
+    text = _STATED.sub(
+        lambda found: "" if _recipe(found[1]) else found[0],
+        re.sub(r"[-._]v(0[-._][0-9]+|1[-._]0)(?![0-9])|\.gguf$", "", name.lower().replace("-bit", "bit")),
+    )
     words = (re.sub(r"^v(?=[0-9])", "", word) for word in re.split(r"[^a-z0-9]+", text))
     return "".join(word for word in words if word not in _NOISE and not re.fullmatch(r"[0-9]{4}|[0-9]+k", word))
 
 
 def _unknown(text: str) -> str:
-    if text.count(":") > 1 and _find(text.partition(":")[0]):
-        return f"found two quantisations in '{text}', expected one, as in '{text.partition(':')[0]}:q4_k_m'"
+    front = text.rpartition(":")[0]
+    if _find(front) and _stated(front):
+        return f"found two quantisations in '{text}', expected one, as in '{_find(front)}:{_stated(front)}'"
     if text.lower().endswith((".gguf", "config.json")):
         return f"there is no file '{text}'; expected a .gguf file, a config.json or the name of a language model"
+    if family := _family(text):
+        more = f" and {len(family) - 6} more" if len(family) > 6 else ""
+        return (
+            f"'{text}' names {len(family)} language models: {', '.join(family[:6])}{more}; expected one, as in {family[0]}:q4_k_m"
+        )
     near = nearest_names(text.rpartition("/")[2].lower(), list(named_models()))
     return (
         f"there is no file '{text}', and no language model is named so; nearest: {', '.join(near) or 'none'}; "

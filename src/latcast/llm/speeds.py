@@ -28,7 +28,7 @@ class SpeedMeasurement:
         chip: As the source names it; empty where it does not.
         prompt_tokens: Length of the prompt.
         context_tokens: Tokens in the cache during decoding, their mean.
-        prefill_tokens_per_s, decode_tokens_per_s: As measured.
+        prefill_tokens_per_s, decode_tokens_per_s, ttft_ms: As measured.
         source, licence: Where it was published.
     """
 
@@ -40,6 +40,7 @@ class SpeedMeasurement:
     context_tokens: float = 64.0
     prefill_tokens_per_s: float | None = None
     decode_tokens_per_s: float | None = None
+    ttft_ms: float | None = None
     source: str = ""
     licence: str = ""
 
@@ -66,6 +67,7 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
             same[0],
             prefill_tokens_per_s=middle(each.prefill_tokens_per_s for each in same),
             decode_tokens_per_s=middle(each.decode_tokens_per_s for each in same),
+            ttft_ms=middle(each.ttft_ms for each in same),
         )
         for same in groups
     ]

@@ -46,6 +46,8 @@ _RECIPES = _parsed_recipes()
 _FLOATS = frozenset(["f16", "bf16", "f32", "mxfp4", "nvfp4", ""])
 
 _GROUPED = re.compile(r"(w4a16|w8a8|int4|int8)_g(\d{2,4})")
+_LINEAR = re.compile(r"linear-(int[2-8](?:_g\d{1,4})?)")
+"""Linear layers in integers, head and table in half precision: what GPTQ, AWQ and others of Hugging Face's library write."""
 _LADDER = ("iq1_s", "iq2_xxs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs", "q5_k", "q6_k", "q8_0")
 _SIZED = re.compile(r"[_-](\d{1,2}(?:\.\d{1,4})?)_?bpw$")
 
@@ -116,8 +118,8 @@ def recipe_named(quantisation: str) -> str:
     text = re.sub(r"_(small|medium|large)$", lambda found: f"_{found[1][0]}", re.sub(r"[\s_-]+", "_", text))
     size = _SIZED.search(text)
     text = _SIZED.sub("", text.removeprefix("ud_"))
-    for name in (text, text.replace("_", "-"), _FACTS["spellings"].get(text, "")):
-        if name in _RECIPES or _GROUPED.fullmatch(name):
+    for name in (text, text.replace("_", "-"), text.replace("_", "-", 1), _FACTS["spellings"].get(text, "")):
+        if name in _RECIPES or _GROUPED.fullmatch(name) or _LINEAR.fullmatch(name):
             return f"{name}-{size[1]}bpw" if size else name
     near = nearest_names(text, [*_RECIPES, *_FACTS["spellings"]])
     raise ModelError(
@@ -134,7 +136,9 @@ def quantise(model: LanguageModel, quantisation: str) -> LanguageModel:
     """
     name = recipe_named(quantisation)
     recipe = _SIZED.sub("", name)
-    if found := _GROUPED.fullmatch(recipe):
+    if found := _LINEAR.fullmatch(recipe):
+        base, rules = found[1], _RECIPES["linear-int"][1]
+    elif found := _GROUPED.fullmatch(recipe):
         base, rules = re.sub(r"w(\d)a\d+", r"int\1", found[1]) + f"_g{found[2]}", _RECIPES[found[1]][1]
     else:
         base, rules = _RECIPES[recipe]

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from latcast.graph.blocks import main_block
 from latcast.graph.ir import Graph
-from latcast.graph.operators.table import sized_by_values, unknown_operators
-from latcast.graph.passes.folding import precision_remark
-from latcast.kernels.delegates import Delegate, delegate_of
+from latcast.kernels.delegates import delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
-from latcast.kernels.partitioning import Partitioning, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
@@ -26,7 +21,8 @@ from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import LARGE_SHARE, card_warnings, graded
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
-from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
+from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
+from latcast.predictors.workload import Workload
 from latcast.records import Platform, milliseconds
 
 if TYPE_CHECKING:
@@ -97,6 +93,7 @@ class Estimates(NetworkEstimates):
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
             a predictor; behind them what else adds up over kernels and decides a network's latency.
+        recalled: Whether known devices ran the same network; None where no device decides.
     """
 
     table: KernelTable
@@ -105,6 +102,7 @@ class Estimates(NetworkEstimates):
     unknown: np.ndarray
     outside: np.ndarray
     sums_ms: np.ndarray
+    recalled: np.ndarray | None = None
 
 
 class _KernelEstimate(NamedTuple):
@@ -125,55 +123,6 @@ _FREE = _KernelEstimate(0.0, True, False, False)
 
 _BusyKernels = Sequence[tuple[Kernel, _KernelEstimate]]
 """The kernels of a network that take time."""
-
-
-class Workload:
-    """Networks as platforms with the same fusion rules execute them; shared work is done once.
-
-    Args:
-        graphs: The networks.
-        rules: Of the platforms.
-    """
-
-    def __init__(self, graphs: Sequence[Graph], rules: FusionRules) -> None:
-        self.graphs = graphs
-        self.rules = rules
-        self.kernels = [find_kernels(graph, rules) for graph in graphs]
-        self.table = KernelTable.of(self.kernels)
-        self._partitions: dict[tuple[int, int], Partitioning] = {}
-        self._on_devices: TableOnDevices | None = None
-
-    def on_devices(self, device: DeviceForecast) -> TableOnDevices:
-        """Return the networks as devices known by few measurements see them; the same for all of these."""
-        self._on_devices = self._on_devices or device.on_table(self.table)
-        return self._on_devices
-
-    @cached_property
-    def lineages(self) -> list[str]:
-        """Main block of each network."""
-        return [main_block(graph) for graph in self.graphs]
-
-    @cached_property
-    def unknown_operators(self) -> list[list[str]]:
-        """Operators of each network that latcast does not know."""
-        return [unknown_operators(graph) for graph in self.graphs]
-
-    @cached_property
-    def sized_by_values(self) -> list[list[str]]:
-        """Operators of each network whose results have sizes that depend on values."""
-        return [sized_by_values(graph) for graph in self.graphs]
-
-    @cached_property
-    def keys(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Type and configuration of the table's distinct kernels."""
-        return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
-
-    def partition(self, network: int, delegate: Delegate) -> Partitioning:
-        """Return what a delegate takes of a network."""
-        key = (network, id(delegate))
-        if key not in self._partitions:
-            self._partitions[key] = partition(self.graphs[network], delegate)
-        return self._partitions[key]
 
 
 @dataclass(frozen=True, repr=False)
@@ -265,9 +214,10 @@ class PlatformPredictor:
         sums_ms = np.hstack([table.table.sum_by_network(by_kernel), sums])
         networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
         unknown = np.zeros(len(covered), dtype=bool)
+        recalled = device.memory.recalled_of(placed.nearest, placed.alike)[1] > RECALLED
         return Estimates(
             **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered,
-            sums_ms=sums_ms,
+            sums_ms=sums_ms, recalled=recalled,
         )  # fmt: skip
 
     @property
@@ -332,6 +282,18 @@ class PlatformPredictor:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.platform}>"
 
+    def grades(self, estimates: Estimates, lineages: Sequence[str]) -> list[Grade]:
+        """Return the grade of each network by its lineage, without what a delegate leaves to the CPU."""
+        low_ms, high_ms = self.bounds_ms(estimates)
+        constant_ms = self.network.constant_ms
+        overhead = constant_ms / np.maximum(estimates.sums_ms[:, 0] + constant_ms, 1e-12)
+        recalled = np.zeros(len(lineages), dtype=bool) if estimates.recalled is None else estimates.recalled
+        columns = (low_ms, high_ms, recalled, overhead, 1 - estimates.covered_share)
+        return [
+            graded(self.card, low, high, self.interval.level, lineage=lineage, recalled=seen, overhead=part, unlike=unlike)
+            for lineage, low, high, seen, part, unlike in zip(lineages, *(column.tolist() for column in columns), strict=True)
+        ]
+
     def limit_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return what kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
 
@@ -374,12 +336,8 @@ class PlatformPredictor:
             ModelError: A model cannot be read; or the models are not a list.
         """
         workload = models if isinstance(models, Workload) else Workload(read_models(models, ModelOptions(**options)), self.rules)
-        recalled = np.zeros(len(workload.graphs), dtype=bool)
         if self.device is not None:
-            table = workload.on_devices(self.device)
-            estimates = self._device_estimates(table, self.device)
-            placed = table.seen_by(self.device).placed
-            recalled = self.device.memory.recalled_of(placed.nearest, placed.alike)[1] > RECALLED
+            estimates = self._device_estimates(workload.on_devices(self.device), self.device)
         else:
             estimates = self.estimate_table(workload.table)
         low, high = self.bounds_ms(estimates)
@@ -401,7 +359,7 @@ class PlatformPredictor:
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
             whole_ms = sum(estimate.latency_ms for _, estimate in busy) + constant_ms or 1.0
-            warnings, notes = self._warnings(graph, workload.sized_by_values[index], busy, whole_ms)
+            warnings, notes = self._warnings(workload, index, busy, whole_ms)
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if idle:
@@ -424,13 +382,13 @@ class PlatformPredictor:
                 lost_share = sum(estimate.latency_ms / whole_ms for _, estimate in lost if estimate.covered)
                 covered_share = 0.0 if idle else max(0.0, covered_share - lost_share)
                 on_cpu = sum(estimate.latency_ms / whole_ms for _, estimate in lost)
-                said = f"; {100 * on_cpu:.0f} % of the latency is estimated for what runs there"
-                warnings = [parts.sentence() + said, *warnings]
+                warnings = [parts.sentence(), *warnings]
             uncovered = {name for kernel, estimate in busy if estimate.uncovered for name in kernel.operators}
             unknown = {name for kernel, estimate in busy if estimate.unknown for name in kernel.operators}
             grade = graded(
-                self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index], recalled=bool(recalled[index]),
-                overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share,
+                self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
+                recalled=estimates.recalled is not None and bool(estimates.recalled[index]), overhead=constant_ms / whole_ms,
+                elsewhere=on_cpu, unlike=1 - covered_share,
             )  # fmt: skip
             weak = card_warnings(self.card)
             # The platform's own weakness does not matter to a network that is predicted well all the same.
@@ -464,15 +422,15 @@ class PlatformPredictor:
             return with_starts(self, workload, predictions)
         return predictions
 
-    def _warnings(self, graph: Graph, sized: Sequence[str], busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
+    def _warnings(self, workload: Workload, index: int, busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
         """Return what the user should know, and which small parts of the latency are unlike what was learned from."""
+        graph, sized = workload.graphs[index], workload.sized_by_values[index]
         found, notes = [*graph.notes], list[str]()
         if not graph.nodes:
             found.append(
                 "the network computes nothing: its outputs are constants, inputs or empty; the latency is overhead alone"
             )
-        remark = precision_remark(graph, self.platform.precision)
-        if remark:
+        if remark := workload.precision_remark(index, self.platform.precision):
             found.append(remark)
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, most, text, chosen in (

@@ -94,12 +94,12 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
     first = forecasts[0]
     size = len(TERM_NAMES) + first.basis.size
     lower = np.tril_indices(size)
-    priors, memories = _Shared(), _Shared()
+    priors, memories, owns = _Shared(), _Shared(), _Shared()
     names: dict[str, int] = {}
     networks: dict[str, int] = {}
     lineages: dict[str, int] = {}
     ran: list[list[int]] = []
-    means, numbers, name_of, prior_of, roots, root_start = [], [], [], [], [], [0]
+    means, numbers, name_of, prior_of, own_of, roots, root_start = [], [], [], [], [], [], [0]
     about, member_start, cards = [], [0], []
     for each, forecast in zip(platforms, forecasts, strict=True):
         card = dict(each.predictor.card)
@@ -112,6 +112,7 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
             numbers.append([member.weight, member.known_weight, member.noise, member.scale])
             name_of.append(names.setdefault(member.name, len(names)))
             prior_of.append(priors.place(prior))
+            own_of.append(-1 if member.own is None else owns.place(member.own))
             roots.append(root)
             root_start.append(root_start[-1] + len(root))
         member_start.append(len(means))
@@ -137,6 +138,8 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
         "member.numbers": np.array(numbers, dtype=np.float32),
         "member.name": np.array(name_of, dtype=np.int32),
         "member.prior": np.array(prior_of, dtype=np.int32),
+        "member.own": np.array(own_of, dtype=np.int32),
+        "own": np.array(owns.arrays).astype(np.float16),
         "member.root": np.array(root_start, dtype=np.int32),
         "root": np.concatenate([np.zeros((0, size)), *roots]).astype(np.float16),
     }
@@ -256,8 +259,10 @@ class PoolFile:
             root = arrays["root"][start:end].astype(np.float32)
             covariance = self._prior(int(arrays["member.prior"][first + place])) - root.T @ root
             name = self._members[int(arrays["member.name"][first + place])]
+            own_place = int(arrays["member.own"][first + place])
+            own = None if own_place < 0 else arrays["own"][own_place].astype(np.float64)
             weight, known_weight, noise, scale = numbers[place].tolist()
-            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale))
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
         forecast = DeviceForecast(
             self._basis, network_scale, kernel_scale, tuple(members), ((four[0], four[1]), (four[2], four[3])), int(measured),

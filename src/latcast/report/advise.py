@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latcast.chips.chip_names import COPY
+from latcast.chips.chip_names import COPY, devices_named
 from latcast.errors import LatcastError
 from latcast.forecast import platforms_named, predict
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
@@ -216,10 +216,13 @@ def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent
         )
         for place, each in enumerate(ranked)
     ]  # fmt: skip
-    # Devices of one name are one device to who chooses: "pi.2" is another "pi".
-    traits = [
-        each._replace(device=COPY.sub("", each.device)) for each in (Traits.of(Platform.parse(one.platform)) for one in ranked)
-    ]
+    # Names of one device are one device to who chooses: "pi.2" is another "pi", and "pixel_4" the "pixel4".
+    name_of: dict[object, str] = {}
+    traits = []
+    for one in ranked:
+        each = Traits.of(Platform.parse(one.platform))
+        name = COPY.sub("", each.device)
+        traits.append(each._replace(device=name_of.setdefault(devices_named(name) or name, name)))
     found = _Ranked(ranked, traits, joint, sure_percent)
     return Advice(ranked[0].model, tuple(on), sure_percent, tuple(choices), tuple(_decisions(found)))
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import inf
 from pathlib import Path
@@ -21,7 +21,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Prediction
+from latcast.predictors.prediction import Grade, Prediction
 from latcast.reading import read_toml
 from latcast.records import Reference, Rows, Tabular, milliseconds, plain_fields, signed
 from latcast.version import VERSION
@@ -76,6 +76,7 @@ class Check:
         latency_ms, low_ms, high_ms: The prediction, of the latency or of the start, with its interval.
         level: Percent of latencies that should lie in the interval; None without calibration.
         passed: Whether the check is passed.
+        grade: The error to expect of the latency.
         base, base_ms: What growth is measured against.
         growth_low_percent, growth_high_percent: Interval of the growth.
     """
@@ -92,6 +93,7 @@ class Check:
     high_ms: float
     level: float | None
     passed: bool
+    grade: Grade
     base: str | None = None
     base_ms: float | None = None
     growth_low_percent: float | None = None
@@ -100,7 +102,7 @@ class Check:
     def sentence(self) -> str:
         """Say in words what was found."""
         verdict = "within" if self.passed else "over"
-        likely = f"{100 * self.probability:.0f} % likely to be over it"
+        likely = f"{100 * self.probability:.0f} % likely to be over it; {self.grade.in_words()}"
         if self.kind == MEMORY:
             return f"{self.value:.1f} MB of weights and activations, {verdict} the limit of {self.limit:g} MB"
         if self.kind == GROWTH:
@@ -159,7 +161,7 @@ class CheckReport(Tabular):
             "passed": self.passed,
             "fail_above": self.fail_above,
             "bundles": dict(self.bundles),
-            "checks": [{each.name: getattr(one, each.name) for each in fields(one)} for one in self.checks],
+            "checks": [asdict(each) for each in self.checks],
             "refused": [{"model": model, "reason": reason} for model, reason in self.refused.items()],
         }
 
@@ -399,7 +401,7 @@ def _check(
 ) -> Check:
     return Check(
         found.model, found.platform, tier, kind, limit, value, probability, found.latency_ms, found.low_ms, found.high_ms,
-        found.level, passed, **further,
+        found.level, passed, found.grade, **further,
     )  # fmt: skip
 
 

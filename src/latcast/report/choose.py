@@ -15,6 +15,7 @@ import numpy as np
 from latcast.drawing import drawn, pareto
 from latcast.errors import DatasetError, LatcastError, ModelError, one_line
 from latcast.forecast import On, load_all
+from latcast.graph.blocks import main_block
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -25,8 +26,11 @@ from latcast.kernels.partitioning import partition
 from latcast.kernels.search import find_kernels
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Grade
 from latcast.reading import read_csv
 from latcast.records import Rows, Tabular, plain_fields
+from latcast.spaces.catalogue import model
+from latcast.spaces.lineages import lineage_of
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 
 CERTAINTY = 0.9
@@ -45,7 +49,8 @@ class CandidateLatency:
         kept_ms: The latency that it does not exceed with the certainty asked for.
         probability: Of taking at most the limit, from 0 to 1; None without a limit.
         level: Percent of networks whose latency should lie in the interval; None where it is not calibrated.
-        covered: Share of the latency, from 0 to 1, from predictors trained on similar kernels.
+        grade: The error to expect, without what a delegate leaves to the CPU.
+        familiar: Whether :data:`LEAST_COVERED` of it comes from predictors trained on similar kernels; else it fits no limit.
     """
 
     platform: str
@@ -55,7 +60,8 @@ class CandidateLatency:
     kept_ms: float
     probability: float | None
     level: float | None
-    covered: float
+    grade: Grade
+    familiar: bool
 
 
 @dataclass(frozen=True)
@@ -87,16 +93,20 @@ class ModelCandidate:
         """The platform on which it is least likely to meet the limit; on which it takes longest without one."""
         return min(self.latencies, key=lambda each: (1.0 if each.probability is None else each.probability, -each.kept_ms))
 
+    @property
+    def familiar(self) -> bool:
+        """Return whether it is made of known kernels on every platform."""
+        return all(each.familiar for each in self.latencies)
+
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form that scripts rely on; probabilities and coverage are from 0 to 100."""
+        """Return the JSON form that scripts rely on; probabilities are from 0 to 100."""
         decisive = self.decisive
         return {
             "name": self.name, "latency_ms": decisive.latency_ms, "low_ms": decisive.low_ms, "high_ms": decisive.high_ms,
             "fits": self.fits, "probability": _percent(decisive.probability), "accuracy": self.accuracy, "macs": self.macs,
             "parameters": self.parameters, "memory_mb": self.memory_bytes / 1e6,
             "platforms": [
-                {**asdict(each), "probability": _percent(each.probability), "covered": _percent(each.covered)}
-                for each in self.latencies
+                {**asdict(each), "probability": _percent(each.probability)} for each in self.latencies
             ],
         }  # fmt: skip
 
@@ -186,7 +196,7 @@ class Choice(Tabular):
         figure = pareto(
             [each.latency_ms for each in shown], [each.accuracy or 0.0 for each in rated], quality_name="top-1 accuracy, %",
             bounds_ms=([each.low_ms for each in shown], [each.high_ms for each in shown]), names=[each.name for each in rated],
-            front=[each.on_front and min(at.covered for at in each.latencies) >= LEAST_COVERED for each in rated],
+            front=[each.on_front and each.familiar for each in rated],
             max_latency_ms=self.max_ms, title=", ".join(self.platforms),
         )  # fmt: skip
         figure.axes[0].set_xscale("log")
@@ -269,6 +279,7 @@ class _Column:
     low_ms: np.ndarray
     high_ms: np.ndarray
     covered: np.ndarray
+    grades: Sequence[Grade]
     level: float | None
     """Percent of the interval; None where it is not calibrated, then taken for 90 %."""
 
@@ -286,19 +297,19 @@ class _Column:
             np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
             np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
             np.array([1e6 * each.million_parameters for each in networks]),
-            found.memory_bytes(predictor.platform.precision),
+            found.memory_bytes(predictor.platform.precision), [lineage_of(model(each.name)) for each in networks],
         )  # fmt: skip
 
     @classmethod
     def of_table(
         cls, predictor: PlatformPredictor, table: KernelTable, names: Sequence[str], accuracy: np.ndarray, macs: np.ndarray,
-        parameters: np.ndarray, memory_bytes: np.ndarray,
+        parameters: np.ndarray, memory_bytes: np.ndarray, lineages: Sequence[str],
     ) -> _Column:  # fmt: skip
         estimates = predictor.estimate_table(table)
         low_ms, high_ms = predictor.bounds_ms(estimates)
         return cls(
             predictor.platform.id, names, accuracy, macs, parameters, memory_bytes, estimates.latency_ms, low_ms, high_ms,
-            estimates.covered_share, predictor.interval.level,
+            estimates.covered_share, predictor.grades(estimates, lineages), predictor.interval.level,
         )  # fmt: skip
 
     def kept_ms(self, certainty: float) -> np.ndarray:
@@ -327,6 +338,7 @@ def _own_columns(
     spelled = [(name, Path(name).name, Path(name).stem) for name in names]
     accuracy = np.array([next((accuracies[text] for text in each if text in accuracies), np.nan) for each in spelled])
     macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
+    lineages = [main_block(graph) for graph in graphs]
     columns = []
     for each in predictors:
         kernels = [find_kernels(graph, each.rules) for graph in graphs]
@@ -334,7 +346,8 @@ def _own_columns(
             memory_of(graph, each.rules, each.platform.precision, found).total_bytes
             for graph, found in zip(graphs, kernels, strict=True)
         ]
-        columns.append(_Column.of_table(each, KernelTable.of(kernels), names, accuracy, macs, parameters, np.array(memory)))
+        table = KernelTable.of(kernels)
+        columns.append(_Column.of_table(each, table, names, accuracy, macs, parameters, np.array(memory), lineages))
     return columns
 
 
@@ -360,7 +373,8 @@ def _candidates(
         latencies = tuple(
             CandidateLatency(
                 each.platform, float(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
-                float(kept_ms[row, place]), None if chance is None else float(chance[row]), each.level, float(each.covered[row]),
+                float(kept_ms[row, place]), None if chance is None else float(chance[row]), each.level, each.grades[row],
+                bool(each.covered[row] >= LEAST_COVERED),
             )
             for place, (each, chance) in enumerate(zip(columns, chances, strict=True))
         )  # fmt: skip

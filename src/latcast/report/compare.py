@@ -15,6 +15,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Grade
 from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.alignment import KernelChange, align, diff_lines
 
@@ -58,6 +59,7 @@ class Comparison(Tabular):
         faster_probability: That B is faster than A, from 0 to 1; 0.5 where the networks are identical, None without
             a calibrated interval.
         level: Percent of differences that should lie in the interval; None without calibration.
+        a_grade, b_grade: The errors to expect of the latencies.
         kernels: Of A and B, aligned; what they do not add up to is overhead.
     """
 
@@ -72,13 +74,15 @@ class Comparison(Tabular):
     high_ms: float
     faster_probability: float | None
     level: float | None
+    a_grade: Grade
+    b_grade: Grade
     kernels: tuple[KernelChange, ...] = field(hash=False)
 
     def _rows(self) -> Rows:
         return [{name: value for name, value in each.to_json().items() if name != "configuration"} for each in self.kernels]
 
     def _shown(self) -> Rows:
-        return [plain_fields(self)]
+        return [{**plain_fields(self), "grade": self.grade.in_words()}]
 
     def __repr__(self) -> str:
         return f"<Comparison {self._title()}: {self._sentence()}>"
@@ -95,6 +99,11 @@ class Comparison(Tabular):
         if self.faster_probability is not None:
             text += f", faster with probability {self.faster_probability:.2f}"
         return text
+
+    @property
+    def grade(self) -> Grade:
+        """Return the worse of both grades."""
+        return max(self.a_grade, self.b_grade, key=lambda grade: grade.expected_error_pct)
 
     @property
     def kernel_types(self) -> tuple[KernelDifference, ...]:
@@ -156,6 +165,8 @@ class Comparison(Tabular):
         """Return the JSON form that scripts rely on; the probability is from 0 to 1."""
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},
+            "a_grade": asdict(self.a_grade),
+            "b_grade": asdict(self.b_grade),
             "kernels": [each.to_json() for each in self.kernels],
             "kernel_types": [asdict(each) for each in self.kernel_types],
         }
@@ -230,5 +241,6 @@ def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor
     level = of_a.level if of_b.level is not None else None
     return Comparison(
         of_a.model, of_b.model, of_a.platform, of_b.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,
-        *joint.difference_ms(), None if level is None else joint.faster_probability(), level, align(of_a.kernels, of_b.kernels),
+        *joint.difference_ms(), None if level is None else joint.faster_probability(), level, of_a.grade, of_b.grade,
+        align(of_a.kernels, of_b.kernels),
     )  # fmt: skip

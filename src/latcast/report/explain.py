@@ -103,7 +103,8 @@ class Explanation(Tabular):
         [kernel] = self.prediction.top(1)
         about = next((hint.text for hint in self.hints if not set(hint.operators).isdisjoint(kernel.nodes)), "")
         share = 100 * kernel.latency_ms / (self.prediction.latency_ms or 1.0)
-        return f"heaviest is {kernel.name} ({share:.1f} %): {about or self.rough or 'nothing known makes it faster'}"
+        known = "" if self.rough else f": {about or 'nothing known makes it faster'}"
+        return f"heaviest is {kernel.name} ({share:.1f} %){known}"
 
     def memory_line(self) -> str:
         """Memory in a few words: of the activations at peak, and of the weights."""

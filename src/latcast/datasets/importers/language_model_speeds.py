@@ -134,7 +134,16 @@ def why_left_out(table: str, row: Row) -> str:
 
 
 def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
-    """Return the measurements in a folder of tables, duplicates merged, and how many rows were left out for each reason.
+    """Return the measurements in a folder of tables, duplicates merged, and how many rows were left out for each reason; raises
+    as :func:`read_rows`."""
+    found, left_out = read_rows(folder)
+    steady, unsteady = _steady(merged(found))
+    left_out["speeds jump by half from one context to the next"] += unsteady
+    return steady, left_out
+
+
+def read_rows(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
+    """Return the measurements in a folder of tables, each repeat, and how many rows were left out for each reason.
 
     Raises:
         DatasetError: None of the tables is there.
@@ -153,19 +162,17 @@ def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
                     left_out[reason or "a model that latcast does not know"] += 1
                 else:
                     found.append(_measurement(file.stem, row, name))
-    steady, unsteady = _steady(merged(found))
-    left_out["speeds jump by half from one context to the next"] += unsteady
-    return steady, left_out
+    return found, left_out
 
 
 def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
     prompt, made = _number(row["prompt_tokens"]), _number(row["generated_tokens"]) or 0
-    prefill = _number(row["prefill_tokens_per_s"])
+    prefill, first_ms = _number(row["prefill_tokens_per_s"]), _number(row["ttft_ms"])
     quantisation = quantisation_name(row["quantisation"])
     context = (prompt or 0) + made / 2
     if table == "aihub_llm":
         # The time to the first token is of one chunk of 128 tokens; the cache is read whole whatever it holds.
-        prompt, prefill = 128, 128e3 / float(row["ttft_ms"]) if row["ttft_ms"] else None
+        prompt, prefill, first_ms = 128, 128e3 / first_ms if first_ms else None, None
         context = float(_noted(row, r"context (\d+)", "4096"))
     elif table in ("ghost91_4070laptop", "ik_llama_164"):
         context = 64.0  # llama-bench generates from an empty cache
@@ -175,7 +182,7 @@ def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
         prefill = None  # dominated by starting up
     return SpeedMeasurement(
         name, quantisation, TABLES[table](row), row["chip"], int(prompt) if prompt and prefill else None, max(context, 16.0),
-        prefill, _number(row["decode_tokens_per_s"]), row["source"], row["licence"],
+        prefill, _number(row["decode_tokens_per_s"]), first_ms, row["source"], row["licence"],
     )  # fmt: skip
 
 
