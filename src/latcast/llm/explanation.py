@@ -141,13 +141,8 @@ def _costs(phase: Phase, prediction: LanguagePrediction, model: LanguageModel) -
     found = []
     for name, ms in (prediction.breakdown or {})[phase].items():
         term, *rest = name.split()
-<<<<<<< HEAD
-        text, limit = _WORDS[phase][term]
-        detail = f" of type {rest[0]}" if term in ("weights", "unpack", "multiply", "passed") else ""
-=======
         text, limit = _WORDS[phase].get(term, (term, "launches"))
-        detail = f" of type {rest[0]}" if term in ("weights", "multiply") else ""
->>>>>>> main
+        detail = f" of type {rest[0]}" if term in ("weights", "unpack", "multiply", "passed") else ""
         detail += " (experts)" if "experts" in rest else ""
         share = head[rest[0]] / (head[rest[0]] + others[rest[0]]) if term == "weights" and len(rest) == 1 else 0.0
         if share:
