@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latcast.llm.speeds import Machine, machine_of
+from latcast.llm.workload import Term
 
 Array = NDArray[np.float64]
-
-Term = tuple[str, ...]
-"""A quantity that has a price: ``("weights", "q4_k")``, ``("kernels",)``; see :mod:`latcast.llm.workload`."""
 
 Effect = tuple[str, ...]
 """A part of log prices that some of them share."""

@@ -57,20 +57,15 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
     def key(each: SpeedMeasurement) -> tuple[str, str, str, int, float]:
         return each.platform, each.model, each.quantisation, each.prompt_tokens or 0, each.context_tokens
 
-    def middle(values: Iterable[float | None]) -> float | None:
-        present = [value for value in values if value is not None]
-        return median(present) if present else None
-
-    groups = [list(group) for _, group in groupby(sorted(measurements, key=key), key)]
-    return [
-        replace(
-            same[0],
-            prefill_tokens_per_s=middle(each.prefill_tokens_per_s for each in same),
-            decode_tokens_per_s=middle(each.decode_tokens_per_s for each in same),
-            ttft_ms=middle(each.ttft_ms for each in same),
-        )
-        for same in groups
-    ]
+    found = []
+    for _, group in groupby(sorted(measurements, key=key), key):
+        same = list(group)
+        values: dict[str, Any] = {
+            name: median(present) if (present := [value for each in same if (value := getattr(each, name)) is not None]) else None
+            for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms")
+        }
+        found.append(replace(same[0], **values))
+    return found
 
 
 _BACKENDS = {"nvidia": "cuda", "apple": "metal", "intel": "vulkan", "amd": "vulkan", "qualcomm": "opencl"}

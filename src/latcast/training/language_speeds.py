@@ -191,31 +191,28 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
     A kind has its own where enough predictions of enough lineages, or of a new chip of enough chips, were held out; else the
     wider of its own and of those of all kinds.
     """
-    groups: dict[tuple[Phase, str, str], list[HeldOut]] = defaultdict(list)
-    for each in judged:
-        for kind in (each.kind, ALL_KINDS):
-            groups[each.phase, each.situation, kind].append(each)
 
     def width(members: Sequence[HeldOut]) -> tuple[float, float]:
         errors = np.array([each.error for each in members])
         return round(conformal_quantile(np.abs(errors), LEVEL), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1)
 
-    def enough(members: Sequence[HeldOut]) -> bool:
+    def of_its_own(members: Sequence[HeldOut], pooled: tuple[float, float]) -> tuple[float, float]:
         names = {
             chip_group(prices.machines[each.measurement.platform]) if each.split == "chip" else lineage_of(each.measurement.model)
             for each in members
         }
-        return len(members) >= _FEWEST and len(names) >= _FEWEST_NAMES
+        own = width(members)
+        enough = len(members) >= _FEWEST and len(names) >= _FEWEST_NAMES
+        return own if enough else (max(own[0], pooled[0]), max(own[1], pooled[1]))
 
     widths: dict[Phase, dict[str, dict[str, tuple[float, float]]]] = {phase: {} for phase in PHASES}
     for phase in PHASES:
         for row in (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)):
-            of_row = {kind: members for (of, like, kind), members in groups.items() if (of, like) == (phase, row)}
-            pooled = width(of_row.pop(ALL_KINDS, [each for each in judged if each.phase == phase]))
-            widths[phase][row] = {ALL_KINDS: pooled}
-            for kind, members in sorted(of_row.items()):
-                own = width(members)
-                widths[phase][row][kind] = own if enough(members) else (max(own[0], pooled[0]), max(own[1], pooled[1]))
+            like = [each for each in judged if (each.phase, each.situation) == (phase, row)]
+            pooled = width(like or [each for each in judged if each.phase == phase])
+            kinds = sorted({each.kind for each in like})
+            own = {kind: of_its_own([each for each in like if each.kind == kind], pooled) for kind in kinds}
+            widths[phase][row] = {ALL_KINDS: pooled, **own}
     return replace(prices, widths=widths)
 
 
