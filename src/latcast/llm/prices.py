@@ -59,10 +59,6 @@ class PriceList:
     effects: Mapping[Effect, float]
     noise: float = 0.06
 
-    def log_price(self, platform: str, term: Term) -> float:
-        """Return the logarithm of seconds a unit of the term."""
-        return sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in self.path(platform, term))
-
     def measured(self, platform: str, term: Term, *, elsewhere: bool = False) -> bool:
         """Return whether the term was measured on the platform, or ``elsewhere`` on such a unit."""
 
@@ -73,8 +69,12 @@ class PriceList:
 
     def seconds_by_term(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> list[dict[Term, float]]:
         """Return the seconds of each term of each workload on a platform."""
-        terms = {term for each in workloads for term in each}
-        prices = {term: math.exp(self.log_price(platform, term)) for term in terms if self.path(platform, term)}
+        paths = {term: self.path(platform, term) for each in workloads for term in each}
+        prices = {
+            term: math.exp(sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in path))
+            for term, path in paths.items()
+            if path
+        }
         return [
             {term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads
         ]
