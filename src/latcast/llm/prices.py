@@ -215,10 +215,8 @@ _FAMILY = 0.1
 _SPEED, _EXPONENT = 0.3, 0.1
 """Deviations of a platform's speed from what its peaks say, and of the exponents with which speeds follow them."""
 
-_HEXAGON = frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"})
-
 _NATIVE: Mapping[str, frozenset[str]] = {
-    "npu-hexagon": _HEXAGON,
+    "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
     "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
 }
 """Types of weights that llama.cpp multiplies by on this kind of unit. It leaves matrices of others to the CPU, and passes each
