@@ -24,7 +24,10 @@ WORK: Mapping[str, str] = {
 }
 """Python of the programs: products of matrices in a core's own caches, and copies of 128 MB to 128 MB."""
 
-ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 4, 60.0, 100.0
+DIE_WITH_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 9)"
+"""Python that lets Linux kill a program with the process that started it, also while it is stopped (prctl, PR_SET_PDEATHSIG)."""
+
+ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 100.0
 """Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
 
 SETTLE_S = 0.004
@@ -34,7 +37,7 @@ SETTLE_S = 0.004
 @contextmanager
 def _stopped(kind: str) -> Iterator[int]:
     """Start a program and stop it; yield its process id, and end it when the context ends."""
-    text = f"import numpy as np\nprint(1, flush=True)\n{WORK[kind]}"
+    text = f"{DIE_WITH_PARENT}\nimport numpy as np\nprint(1, flush=True)\n{WORK[kind]}"
     environment = {**os.environ, **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1")}
     with subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE) as process:
         try:
@@ -75,13 +78,20 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
                 os.sched_setaffinity(processes[kind, place], (cpus[-1 - place % len(cpus)],))
                 yield processes[kind, place]
 
+        everything = ("", *scenarios)
         for index in range(ROUNDS):
-            alone = _window(opened, session, (), shared=False)
-            log.runs_ms += alone
-            log.rounds += [index] * len(alone)
-            for scenario, needed in programs.items():
-                runs_ms = _window(opened, session, [*placed(needed)], shared=any(each.endswith(SAME) for each in needed))
-                slowed_ms.setdefault(scenario, []).append(fmean(runs_ms) / fmean(alone))
+            found_ms = {}
+            # In another order each time: what ran before leaves caches and clocks in its own state.
+            for place in range(len(everything)):
+                scenario = everything[(place + index * len(everything) // ROUNDS) % len(everything)]
+                needed = programs.get(scenario, ())
+                found_ms[scenario] = _window(
+                    opened, session, [*placed(needed)], shared=any(each.endswith(SAME) for each in needed)
+                )
+            log.runs_ms += found_ms[""]
+            log.rounds += [index] * len(found_ms[""])
+            for scenario in scenarios:
+                slowed_ms.setdefault(scenario, []).append(fmean(found_ms[scenario]) / fmean(found_ms[""]))
     return log, {scenario: median(found) for scenario, found in slowed_ms.items()}
 
 
