@@ -22,6 +22,7 @@ import typer
 
 import latcast
 from benchmarks import (
+    beside,
     choose,
     decisions,
     delegates,
