@@ -22,6 +22,7 @@ import typer
 
 import latcast
 from benchmarks import (
+    app,
     beside,
     choose,
     decisions,
@@ -259,6 +260,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "app": app.app_table,
     "start-machine": start.machine_table,
     "start-phones": start.phones_table,
     "sustained": sustained.sustained_table,

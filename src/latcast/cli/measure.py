@@ -82,7 +82,6 @@ def command(
     Examples:
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
-      latcast measure mobilenet_v2.onnx --sustain 10m
       latcast measure mobilenet_v2.onnx resnet18 --beside all
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
       latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256

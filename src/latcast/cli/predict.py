@@ -64,9 +64,8 @@ def predict(
     Examples:
       latcast predict mobilenet_v2.onnx resnet18 --on local/onnxruntime
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
-      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/1large/int8 --start
       latcast predict qwen2.5-1.5b:q4_0 model.gguf --on "snapdragon 8 gen 2" --prompt 512 --generate 128
-      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --sustain 30m --fps 30
+      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --start --sustain 30m --fps 30
       latcast predict mobilenet_v2 --on local/onnxruntime --beside memory,compute:same
     """
     models, language = options.split_models(models)

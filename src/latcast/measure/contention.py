@@ -24,8 +24,8 @@ WORK: Mapping[str, str] = {
 }
 """Python of the programs: products of matrices in a core's own caches, and copies of 128 MB to 128 MB."""
 
-DIE_WITH_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 9)"
-"""Python that lets Linux kill a program with the process that started it, also while it is stopped (prctl, PR_SET_PDEATHSIG)."""
+ENDED_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 9)\n"
+"""Python by which the system kills a program, stopped or not, when the process that started it is gone (PR_SET_PDEATHSIG)."""
 
 ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 100.0
 """Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
@@ -36,8 +36,8 @@ SETTLE_S = 0.004
 
 @contextmanager
 def _stopped(kind: str) -> Iterator[int]:
-    """Start a program and stop it; yield its process id, and end it when the context ends."""
-    text = f"{DIE_WITH_PARENT}\nimport numpy as np\nprint(1, flush=True)\n{WORK[kind]}"
+    """Start a program and stop it; yield its process id, and end it when the context or this process ends."""
+    text = f"{ENDED_WITH_PARENT}import numpy as np\nprint(1, flush=True)\n{WORK[kind]}"
     environment = {**os.environ, **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1")}
     with subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE) as process:
         try:

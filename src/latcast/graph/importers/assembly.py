@@ -44,6 +44,11 @@ MALFORMED = (
 """Errors that code meets in a file that can be parsed but that no exporter wrote."""
 
 
+def shortest(value: float) -> float:
+    """Return a number of single precision as people write it: 1e-05, not 9.999999747378752e-06."""
+    return float(f"{value:.7g}")
+
+
 class _LazyValues(Sequence["Array | None"]):
     """The known values of a node's inputs, read from the file only when somebody looks at them."""
 

@@ -88,6 +88,7 @@ class TfliteReading:
         self.file = source.subgraph(source.subgraph_of(options.signature))
         self.kept: list[str] = []
         stated = {self.file.tensors[index].name: self.file.tensors[index].shape for index in self.file.inputs}
+        self._given = options.shapes or {}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
         reserved = {stored.name for stored in self.file.tensors}
         self.assembly = Assembly(
@@ -112,7 +113,7 @@ class TfliteReading:
     def graph(self) -> Graph:
         for index in self.file.inputs:
             stored = self.file.tensors[index]
-            shape = self.shapes.get(stored.name) or tuple(map(int, _sizes(stored)))
+            shape = tuple(self._given.get(stored.name) or map(int, _sizes(stored)))
             self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype))
         self._read_operators()
         graph = self.assembly.finish([*(self.file.tensors[index].name for index in self.file.outputs), *self.kept])
@@ -192,7 +193,7 @@ class TfliteReading:
             if own in self.stated:
                 continue
             is_fixed = not self.shapes and not stored.dynamic_axes and not self.assembly.run_time_sizes
-            if found.shape != stored.shape and is_fixed:
+            if [size for size in found.shape if size != 1] != [size for size in stored.shape if size != 1] and is_fixed:
                 raise ModelError(
                     f"tensor '{stored.name}' should have shape {list(stored.shape)} by the file, "
                     f"but its operator gives {list(found.shape)}; is the file damaged?"
@@ -215,6 +216,9 @@ class TfliteReading:
             return ""
         stored, name = self.file.tensors[index], self.name_of(index)
         if not self.assembly.exists(name):
+            if not stored.is_static and not stored.tensor.elements:
+                self.assembly.add_value(name, np.empty(stored.shape, stored.tensor.dtype))
+                return name
             if not stored.is_static:
                 raise ModelError(f"tensor '{stored.name}' is read before an operator gives it")
             self.stored[name] = self.file, index

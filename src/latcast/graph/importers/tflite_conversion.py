@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.errors import ModelError
-from latcast.graph.importers.assembly import Array
+from latcast.graph.importers.assembly import Array, Assembly
 from latcast.graph.importers.tflite_file import StoredOperator
 from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
 
@@ -37,8 +37,8 @@ class Conversion:
     def __init__(self, reading: TfliteReading, operator: StoredOperator) -> None:
         self.reading = reading
         self.operator = operator
-        self.assembly = reading.assembly
-        self.outputs = [reading.name_of(index) for index in operator.outputs]
+        self.assembly: Assembly = reading.assembly
+        self.outputs: list[str] = [reading.name_of(index) for index in operator.outputs]
         self.name = node_stem(operator.kind, self.outputs)
 
     # Inputs
