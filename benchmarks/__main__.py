@@ -12,6 +12,7 @@ import typer
 
 from benchmarks import (
     accuracy,
+    beside,
     choose,
     decisions,
     delegates,
@@ -20,6 +21,7 @@ from benchmarks import (
     documents,
     files,
     grades,
+    hints,
     language_models_here,
     lineages,
     llm,
@@ -33,12 +35,16 @@ from benchmarks import (
     start,
     sustained,
 )
+from benchmarks import (
+    app as app_loop,
+)
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "accuracy": accuracy.accuracy,
     "table": accuracy.judge_again,
     "tables": accuracy.print_tables,
     "all": accuracy.everything,
+    "app": app_loop.app,
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,
     "agreement": rule_agreement.agreement,
@@ -56,8 +62,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "delegates": delegates.delegates,
     "files": files.files,
     "grades": grades.grades,
+    "hints": hints.hints,
     "start": start.start,
     "sustained": sustained.sustained,
+    "beside": beside.beside,
     "documents": documents.documents,
 }
 

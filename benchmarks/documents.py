@@ -22,6 +22,8 @@ import typer
 
 import latcast
 from benchmarks import (
+    app,
+    beside,
     choose,
     decisions,
     delegates,
@@ -258,9 +260,11 @@ MADE: Mapping[str, Callable[[], str]] = {
     "delegates-routes": delegates.routes_table,
     "delegates-gpu": delegates.gpu_table,
     "peer": peer.peer_table,
+    "app": app.app_table,
     "start-machine": start.machine_table,
     "start-phones": start.phones_table,
     "sustained": sustained.sustained_table,
+    "beside": beside.beside_table,
     "transfer-rivals": platforms.rivals_table,
     "transfer-label-error": lambda: f"{kept('platforms')['mean']['measured']['label_error']:.1f}",
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",

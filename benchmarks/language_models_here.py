@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.judge import Columns, table
+from benchmarks.judge import Columns, table, target_cell
 from benchmarks.result_files import keep, kept_parts
 from latcast.llm.forecast import predict_language_model
 from latcast.measure.language_models import measure_language_model
@@ -73,18 +73,17 @@ def here_table(documents: dict[str, Any] | None = None) -> str:
             }  # fmt: skip
         rows.append(row)
     columns: Columns = {
-        "platform": "{platform}",
+        "platform": lambda row: row["platform"].removeprefix("local/"),
         "machine": "{machine}",
         "stacks": "{stacks}",
         "repeats vary by %": "{spread:.1f}",
     }
     for phase, target in (("prefill", 6.0), ("decode", 5.0)):
         columns |= {
-            f"{phase}: MAPE %": f"{{{phase}[mape]:.1f}}",
-            f"{phase}: worst %": lambda row, phase=phase: signed(row[phase]["worst"]),
-            f"{phase}: inside the 90 % interval": f"{{{phase}[inside]}} of {{count}}",
-            f"{phase}: target %": lambda row, phase=phase, target=target: (
-                f"{target:g}, {'met' if row[phase]['mape'] <= target else 'missed'}"
+            f"{phase}: MAPE % (worst)": lambda row, phase=phase: (
+                f"{row[phase]['mape']:.1f} ({signed(row[phase]['worst'])})"
             ),
+            f"{phase}: in the 90 % interval": f"{{{phase}[inside]}} of {{count}}",
+            f"{phase}: target": lambda row, phase=phase, target=target: target_cell(target, row[phase]["mape"]),
         }  # fmt: skip
     return table(rows, columns)

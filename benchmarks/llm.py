@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from benchmarks.command import PUBLISHED, Data
-from benchmarks.judge import Columns, table
+from benchmarks.judge import markdown_table
 from benchmarks.result_files import keep, kept
 from latcast.datasets.importers.language_model_speeds import read_rows, read_speeds
 from latcast.llm.learned_prices import LearnedPrices, model_of, pair_of, shipped_file, written
@@ -216,37 +216,51 @@ TARGETS: Mapping[str, tuple[float, float]] = {
 }  # fmt: skip
 """Case to the MAPE aimed at, of decode and of prefill."""
 
-
-def _targets(row: Mapping[str, Any]) -> str:
-    aimed = dict(zip(("decode", "prefill"), TARGETS.get(row["case"].removeprefix("kept back: "), ()), strict=False))
-    if aimed and "first token" in row:
-        aimed["first token"] = row["prefill"]["mape"] + 3
-    return ", ".join(
-        f"{target:.3g} {'met' if row[phase]['mape'] <= target else 'missed'}" for phase, target in aimed.items() if phase in row
-    )
+FIRST_TOKEN_MORE = 3
+"""Points by which the MAPE of first tokens may lie above that of prefill."""
 
 
 def speeds_table(rows: Sequence[Mapping[str, Any]] | None = None) -> str:
-    """Return the Markdown table of the figures, a line for each case and class of platforms, the phases beside each other.
+    """Return a table for each phase: a line for each case of holding out, a column for each class of platforms.
 
-    A cell has the MAPE and the coverage; the line in bytes, the nearest rival, stands beside.
+    A cell has the MAPE, with an asterisk where it misses the aim, the line in bytes in brackets, and the coverage.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in kept("llm")["rows"] if rows is None else rows:
-        if row["predictions"] >= FEWEST_SHOWN or row["case"].startswith("kept back"):
-            found.setdefault((row["case"], row["class"]), {"case": row["case"], "class": row["class"]})[row["phase"]] = row
+    shown = [
+        row
+        for row in (kept("llm")["rows"] if rows is None else rows)
+        if row["predictions"] >= FEWEST_SHOWN or row["case"].startswith("kept back")
+    ]
+    found = {(row["phase"], row["case"], row["class"]): row for row in shown}
+    classes = list(dict.fromkeys(row["class"] for row in shown))
+    cases = list(dict.fromkeys([*TARGETS, *(row["case"] for row in shown)]))
+    tables = []
+    for phase in dict.fromkeys(row["phase"] for row in shown):
+        lines = [
+            [case, _aim_cell(phase, case), *(_speed_cell(found, (phase, case, each)) for each in classes)]
+            for case in cases
+            if any((phase, case, each) in found for each in classes)
+        ]
+        tables.append(markdown_table([f"{phase}, held out", "aim", *classes], lines))
+    return "\n\n".join(tables)
 
-    def figure(value: float | None) -> str:
-        return "-" if value is None else f"{value:.0f}" if value >= 20 else f"{value:.1f}"
 
-    def of(phase: str, *names: str) -> Callable[[Any], str]:
-        return lambda row: ", ".join(figure(row[phase][name]) for name in names)
+def _aims(case: str) -> Mapping[str, float]:
+    return dict(zip(("decode", "prefill"), TARGETS.get(case.removeprefix("kept back: "), ()), strict=False))
 
-    columns: Columns = {"held out": "{case}", "platforms": "{class}", "predictions": "{decode[predictions]}"}
-    for phase in ("decode", "prefill"):
-        columns |= {
-            f"{phase}: MAPE, coverage %": of(phase, "mape", "coverage"), f"{phase}: ±10 %": of(phase, "within_10"),
-            f"{phase}: bytes / bandwidth": of(phase, "bandwidth"), f"{phase}: a line in bytes": of(phase, "line"),
-        }  # fmt: skip
-    columns |= {"first token: MAPE": of("first token", "mape"), "decode: llmfit": of("decode", "llmfit")}
-    return table(list(found.values()), {**columns, "targets: decode, prefill, first token": _targets})
+
+def _aim_cell(phase: str, case: str) -> str:
+    if phase == "first token" and _aims(case):
+        return f"prefill + {FIRST_TOKEN_MORE}"
+    return f"{_aims(case)[phase]:g}" if phase in _aims(case) else "-"
+
+
+def _speed_cell(found: Mapping[tuple[str, str, str], Mapping[str, Any]], key: tuple[str, str, str]) -> str:
+    phase, case, platforms = key
+    if key not in found:
+        return "-"
+    row, aim = found[key], _aims(case).get(phase, np.inf)
+    if phase == "first token" and _aims(case):
+        aim = found["prefill", case, platforms]["mape"] + FIRST_TOKEN_MORE
+    line = "" if row["line"] is None else f" ({row['line']:.0f})"
+    coverage = "" if row["coverage"] is None else f", {row['coverage']:.0f}"
+    return f"{row['mape']:.0f}{'*' if row['mape'] > aim else ''}{line}{coverage}"

@@ -297,7 +297,7 @@ def mean_table(documents: Mapping[str, Row] | None = None) -> str:
         mapes = sorted(part["mape"] for part in parts)
         rows.append(
             {
-                **means, "platform": platform, "networks": parts[0]["networks"], "simple": simple,
+                **means, "platform": platform, "simple": simple,
                 "others": float(np.mean(errors)) if errors else None, "least": mapes[0], "most": mapes[-1],
                 "missed": ", ".join(dict.fromkeys(name for part in parts for name in platform_misses(platform, part))) or "none",
             }
@@ -305,7 +305,7 @@ def mean_table(documents: Mapping[str, Row] | None = None) -> str:
     return table(
         rows,
         {
-            "platform": "{platform}", "networks": "{networks}", "label error %": "{label_error:.1f}",
+            "platform": lambda row: row["platform"].removeprefix("local/"), "label error %": "{label_error:.1f}",
             "MAPE % (of profiles)": "{mape:.1f} ({least:.1f} to {most:.1f})", "without known blocks": "{others:.1f}",
             "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}", **INTERVAL, "FLOPs+MAC MAPE %": "{simple:.0f}",
             "missed by a profile": "{missed}",

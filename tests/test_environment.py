@@ -118,7 +118,7 @@ class TestScheduling:
         if not scheduling.realtime_permitted():
             pytest.skip("this process may not have a real-time priority")
         with scheduling.realtime():
-            assert os.sched_getscheduler(0) == os.SCHED_FIFO
+            assert os.sched_getscheduler(0) == os.SCHED_RR
         assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
     def test_pre_emptions_are_counted_upwards(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.training.adaptation import held_out_by_kernels
 from latcast.training.from_store import collect_stored
-from latcast.training.pool import FEWEST, SIMILARITIES, Pool, ranked, similarities
+from latcast.training.pool import FEWEST, Pool, Similarity, similarities
 from latcast.training.profiling import Stage
 from latcast.training.residual_transfer import fit_transferred, kernel_source
 from latcast.training.samples import KnownKernels, TrainingData, kernel_samples
@@ -86,10 +87,24 @@ def transferred(
     return judge(predictor.latency_ms(analytical, kernels.configurations[test]), kernels.latency_ms[test])
 
 
+SIMILARITIES: Mapping[str, Callable[[Similarity], float]] = {
+    "divergence": lambda each: each.divergence,
+    "dispersion": lambda each: each.dispersion,
+    "spearman": lambda each: np.inf if np.isnan(each.spearman) else -each.spearman,
+}
+"""Orders by LitePred's similarity, by relative error at a known scale, and by OneProxy's."""
+
+RANDOM = "random"
+
+
 def chosen(kernels: Kernels, pool: Pool, train: np.ndarray, by: str, seed: int) -> list[str]:
     """Return the pool's platforms, the one to transfer from first, told by the samples to adapt with."""
     found = similarities(pool, kernels.name, kernels.configurations[train], kernels.latency_ms[train])
-    return [each.platform for each in ranked(found, by, seed)]
+    if by == RANDOM:
+        Random(f"similarity/{seed}").shuffle(found)
+    else:
+        found.sort(key=SIMILARITIES[by])
+    return [each.platform for each in found]
 
 
 def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTable:
@@ -99,7 +114,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTab
         watch(Stage("figure 6", place / len(kernels.amounts())))
         cells: list[Cell] = []
         names = []
-        for by in SIMILARITIES:
+        for by in (*SIMILARITIES, RANDOM):
             found = []
             for seed in range(SPLITS):
                 train, test = kernels.split(seed)
@@ -108,7 +123,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> PaperTab
                 found.append(transferred(kernels, pool, first, train[:count], test, seed))
             cells += [mean([each.mape for each in found]), mean([each.within_10 for each in found])]
         rows.append((count, *cells, ", ".join(sorted(set(names)))))
-    columns = [f"{by}, {figure}" for by in SIMILARITIES for figure in ("MAPE %", "within ±10 %")]
+    columns = [f"{by}, {figure}" for by in (*SIMILARITIES, RANDOM) for figure in ("MAPE %", "within ±10 %")]
     return PaperTable(
         "figure 6", f"kernels of type '{kernels.name}' after adapting one predictor of {len(pool)}, by how it was chosen",
         ("samples", *columns, "of lowest divergence"), tuple(rows),
@@ -239,7 +254,7 @@ def trained_on_kernels(target: NewPlatform, pool: Pool, sources: bool, seed: int
     kernels = {}
     for name, (rows, latency_ms) in samples.items():
         if sources and len(latency_ms) >= FEWEST:
-            found = ranked(similarities(pool, name, rows, latency_ms))
+            found = similarities(pool, name, rows, latency_ms)
             chosen = [kernel_source(pool.predictors[each.platform], name) for each in found]
             kernels[name] = fit_transferred(name, rows, latency_ms, analytical, chosen, seed=seed).predictor
         else:
@@ -307,5 +322,5 @@ def _most_similar(target: NewPlatform, pool: Pool, type_name: str) -> str | None
     samples = kernel_samples(target.data.isolated).get(type_name)
     if samples is None:
         return None
-    found = ranked(similarities(pool, type_name, samples.configurations, samples.latency_ms))
+    found = similarities(pool, type_name, samples.configurations, samples.latency_ms)
     return found[0].platform if found else None

@@ -35,7 +35,7 @@ ACTIVATION_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8"
 WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
 """Bytes of a weight, by precision."""
 
-ROLES = ("network", "kernel", "start", "language")
+ROLES = ("network", "kernel", "start", "beside", "language")
 
 LEAST_MS, MOST_MS = 1e-9, 1e12
 """Range of latencies: a picosecond to thirty years."""

@@ -29,4 +29,4 @@ def test_the_table_says_the_mean_the_worst_and_whether_targets_are_met() -> None
     found = {"platform": "p", "machine": "this one", "stacks": 9, "spread": 1.0, "models": models}
     line = here_table({"x": found}).splitlines()[2]
 
-    assert line == "| p | this one | 9 | 1.0 | 7.0 | -10.0 | 2 of 2 | 6, missed | 0.0 | +0.0 | 2 of 2 | 5, met |"
+    assert line == "| p | this one | 9 | 1.0 | 7.0 (-10.0) | 2 of 2 | 6.0, missed | 0.0 (+0.0) | 2 of 2 | 5.0, met |"

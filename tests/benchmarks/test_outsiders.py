@@ -126,7 +126,7 @@ def test_a_platform_s_profiles_are_averaged_and_networks_of_known_blocks_left_ou
 
     line = mean_table(documents).splitlines()[2]
 
-    assert line.startswith("| local/x/cpu1/fp32 | 2 | 1.0 | 17.5 (15.0 to 20.0) | 25.0 |")
+    assert line.startswith("| x/cpu1/fp32 | 1.0 | 17.5 (15.0 to 20.0) | 25.0 |")
     assert line.endswith("| MAPE |")
 
 

@@ -17,6 +17,7 @@ import pytest
 from latcast.datasets.opening import only_platform, open_measurements
 from latcast.datasets.store import Store
 from latcast.predictors.bundle import load_bundle
+from latcast.training.adaptation import ADAPTED, TRAINED
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import DATASET
 
@@ -41,7 +42,11 @@ def test_a_stored_campaign_is_adapted_to_without_measuring(latcast: Latcast, tmp
     # Its networks are all profiled ones: some are set aside to be judged on.
     assert re.search(r"timed inside \d+ networks, [1-9]\d whole networks", document["trained_on"])
     assert document["mape"] > 0
-    assert document["transfer"]["conv"]["way"] == "from scratch"
+    errors = document["held_out_errors"]
+    best = min(errors, key=lambda way: errors[way])
+    assert f"; {best}, of {ADAPTED} {errors[ADAPTED]:.1f} %, {TRAINED} {errors[TRAINED]:.1f} %" in document["trained_on"]
+    assert document["mape"] < max(errors.values()) + 1
+    assert ("conv" in document["transfer"]) == (best == ADAPTED)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def test_with_an_empty_pool_it_says_so_and_profiles_from_scratch(latcast: Latcas
 
     assert found.json["unlike"] is True
     assert "profiled from scratch instead" in found.err
-    assert {each["way"] for each in found.json["transfer"].values()} == {"from scratch"}
+    assert {each["way"] for each in found.json["transfer"].values()} <= {"from scratch"}
 
 
 @pytest.mark.slow
@@ -129,7 +134,7 @@ def test_an_adaptation_that_was_killed_goes_on_with_what_it_measured(tmp_path: P
     assert not later & {measurement.reference.key for measurement in kept if measurement.ok}
     document = json.loads(again.stdout)
     assert document["platform"] == kept[0].platform
-    assert {each["way"] for each in document["transfer"].values()} == {"from scratch"}
+    assert {each["way"] for each in document["transfer"].values()} <= {"from scratch"}
     assert document["kernel_errors"]["conv"]["mape"] > 0
     predictor = load_bundle(bundle)
     assert predictor.platform.id == kept[0].platform

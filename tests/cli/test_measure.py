@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from latcast.environment import affinity
+from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.predictors.sustained import Curve, curve_of
 from latcast.records import Platform
 from tests.cli.conftest import Latcast
@@ -160,6 +161,16 @@ def test_a_curve_is_recorded_and_then_predicted_with_on_this_device(latcast: Lat
     assert found["curve"]["minutes"] == pytest.approx(0.05, rel=0.4)
     assert found["curve"]["basis"].startswith("one curve of 0.0")
     assert curve_of(Platform.parse(found["platform"])) == Curve.from_json(found["curve"])
+
+
+def test_factors_beside_other_programs_are_measured_and_then_predicted_with_on_this_device(latcast: Latcast) -> None:
+    [found] = latcast("measure", "squeezenet1_1", "--beside", "compute:same,memory:same", "--json").json["beside"]
+
+    assert found["alone_ms"] > 0
+    # On a busy machine other processes take their share of the core too.
+    assert all(found["factors"][each] > 1.5 for each in ("compute:same", "memory:same"))
+    prediction = Prediction("m", found["platform"], 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, ""))
+    assert prediction.beside("memory:same").contended[0].latency_ms == pytest.approx(20 * found["factors"]["memory:same"])
 
 
 def test_the_start_is_timed_beside_the_steady_latency(latcast: Latcast) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from latcast.errors import ModelError, UnknownPlatformError
-from latcast.llm.forecast import predict_language_model
+from latcast.llm.forecast import language_platforms_meant, predict_language_model
+from latcast.llm.learned_prices import known_prices
+from latcast.llm.speeds import Machine
 
 
 def test_a_known_phone_answers_for_each_of_its_units():
@@ -96,3 +100,11 @@ def test_another_number_of_threads_starts_from_the_prices_of_the_measured_one():
 def test_one_sentence_says_that_nothing_was_measured():
     (found,) = predict_language_model("qwen2.5-1.5b:q4_0", "raspberry pi 5")
     assert found.warnings == (found.grade.why,)
+
+
+def test_a_device_of_unknown_chip_answers_at_other_threads_too():
+    known = known_prices().with_machine(Machine("my-box/llama.cpp-1/cpu1/unstated", "cpu-x86"))
+    known = replace(known, pairs={**known.pairs, "my-box/llama.cpp-1/cpu1/unstated": 12})
+    found, prices = language_platforms_meant("my-box/cpu2", known)
+    assert found == ["my-box/llama.cpp-1/cpu2/unstated"]
+    assert prices.machines[found[0]].kind == "cpu-x86"

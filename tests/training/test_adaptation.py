@@ -15,7 +15,7 @@ from latcast.measure.campaign import CampaignItem
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.records import Platform, Reference
-from latcast.training.adaptation import FEWEST_INSIDE, transferred_predictor
+from latcast.training.adaptation import ADAPTED, FEWEST_INSIDE, TRAINED, transferred_predictor
 from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds, parse_target
 from latcast.training.pool import Pool
 from latcast.training.residual_transfer import SCRATCH
@@ -196,8 +196,35 @@ class TestThePredictor:
 
         # A fifth of 60, with three kernels each, is not learned from.
         assert "144 timed inside 48 networks, 12 whole networks" in predictor.card["trained_on"]
-        assert predictor.interval.networks == 12
+        assert ADAPTED in predictor.card["held_out_errors"]
         estimates = predictor.estimate([network.kernels for network in networks])
         np.testing.assert_allclose(estimates.latency_ms, [network.latency_ms for network in networks], rtol=0.2)
         # All 60 were seen, the ones that were set aside too.
         assert len(predictor.card[TRAINING_KEYS]) == 60
+
+    @pytest.mark.parametrize("alone", [COMPUTE, 20 * MEMORY])
+    def test_what_predicts_networks_held_out_best_is_kept_and_the_card_says_so(self, pool: Pool, alone: np.ndarray) -> None:
+        """Where kernels timed alone take another time than inside networks, what is trained on the latter is better."""
+        rounds = rounds_of(pool)
+        rows = np.array(list(measured(rounds.beginning(), COMPUTE)["conv"]))
+        kernels = [Kernel("conv", tuple(row), "conv", ("conv",), ("Conv",)) for row in rows.tolist()]
+        isolated = tuple(map(KernelObservation, kernels, law_ms(rows, alone)))
+        took_ms = law_ms(rows, COMPUTE)
+        networks, inside = [], []
+        for place in range(26):
+            chosen = [(2 * place + each) % len(rows) for each in range(2)]
+            parts = tuple(kernels[row] for row in chosen)
+            networks.append(NetworkSample(Reference(f"family{place}", {"n": 1}), parts, 0.05 + took_ms[chosen].sum()))
+            if place < 12:
+                key = networks[-1].reference.key
+                inside += [KernelObservation(kernels[row], float(took_ms[row]), key) for row in chosen]
+        data = TrainingData(isolated=isolated, profiled=tuple(inside), networks=tuple(networks))
+
+        card = transferred_predictor(data, PLATFORM, RULES, rounds).card
+
+        errors = card["held_out_errors"]
+        best = min(errors, key=lambda way: errors[way])
+        assert errors[best] < 10
+        assert (best == TRAINED) == (alone is not COMPUTE)
+        assert f"; {best}, of {ADAPTED} {errors[ADAPTED]:.1f} %" in card["trained_on"]
+        assert bool(card["transfer"]) == (best == ADAPTED)

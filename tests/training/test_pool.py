@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from latcast.errors import BundleError, TrainingError
 from latcast.kernels.types import kernel_type
 from latcast.predictors.bundle import save_bundle
-from latcast.training.pool import Pool, divergence, open_pool, ranked, representative_configurations, similarities
+from latcast.training.pool import Pool, divergence, open_pool, representative_configurations, similarities
 from tests.devices.made_up_pool import COMPUTE, MEMORY, SPACE, conv, convs, law_ms, platform_of
 
 
@@ -112,44 +112,12 @@ def pool() -> Pool:
 def test_the_platform_of_the_same_law_is_the_most_similar_whatever_its_speed(pool: Pool) -> None:
     rows = convs(60, seed=1)
 
-    [nearest, other] = ranked(similarities(pool, "conv", rows, law_ms(rows, 5 * COMPUTE)))
+    [nearest, other] = similarities(pool, "conv", rows, law_ms(rows, 5 * COMPUTE))
 
     assert nearest.platform.startswith("phone")
     assert nearest.scale == pytest.approx(5, rel=0.05)
     assert nearest.dispersion < 0.1 < other.dispersion
     assert nearest.divergence < 0.02 < other.divergence
-
-
-def test_the_spread_finds_the_same_law_too(pool: Pool) -> None:
-    rows = convs(60, seed=1)
-
-    found = ranked(similarities(pool, "conv", rows, law_ms(rows, MEMORY)), "dispersion")
-
-    assert [each.platform.partition("/")[0] for each in found] == ["board", "phone"]
-
-
-def test_oneproxy_takes_the_highest_rank_correlation(pool: Pool) -> None:
-    rows = convs(60, seed=1)
-
-    found = ranked(similarities(pool, "conv", rows, law_ms(rows, MEMORY)), "spearman")
-
-    assert found[0].platform.startswith("board")
-    assert found[0].spearman > found[1].spearman
-
-
-def test_chance_is_a_matter_of_the_seed_alone(pool: Pool) -> None:
-    rows = convs(20, seed=1)
-    found = similarities(pool, "conv", rows, law_ms(rows, MEMORY))
-
-    firsts = {ranked(found, "random", seed)[0].platform for seed in range(20)}
-
-    assert len(firsts) == 2
-    assert ranked(found, "random", 3) == ranked(found, "random", 3)
-
-
-def test_an_unknown_order_is_named(pool: Pool) -> None:
-    with pytest.raises(TrainingError, match="'best' is not an order of similarity; expected one of: divergence"):
-        ranked([], "best")
 
 
 class TestRepresentativeKernels:

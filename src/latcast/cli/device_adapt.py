@@ -133,12 +133,11 @@ def _report(found: AdaptationResult, known: Pool, store: str, output: Path | Non
 
 def _unlike(found: AdaptationResult) -> str:
     """Say why nothing was transferred."""
-    from latcast.training.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
+    from latcast.training.adaptation_rounds import UNLIKE_DIVERGENCE
 
-    nearest = [found.rounds.similar[name][0] for name in CONVOLUTIONS if found.rounds.similar.get(name)]
-    if not nearest:
+    best = found.rounds.nearest
+    if best is None:
         return "no predictor of the pool knows convolutions: profiled from scratch instead"
-    best = min(nearest, key=lambda each: each.divergence)
     return (
         f"unlike every platform of the pool (the nearest, {best.platform}, has a divergence of {best.divergence:.2f}, "
         f"at most {UNLIKE_DIVERGENCE:g} is alike): profiled from scratch instead"
@@ -154,6 +153,7 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
         "unlike": found.rounds.unlike,
         "pool": card["pool"],
         "target": card["target"],
+        "held_out_errors": card.get("held_out_errors", {}),
         "transfer": card["transfer"],
         "kernel_errors": card["kernel_errors"],
     }
@@ -162,6 +162,12 @@ def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, An
 def _print_transfer(found: AdaptationResult) -> None:
     """Print how each kernel type was learned, and its error on the fixed test set before that was trained on too."""
     card = found.predictor.card
+    if "held_out_errors" in card:
+        print(
+            "networks held out: " + ", ".join(f"{way} {percent(error)} % off" for way, error in card["held_out_errors"].items())
+        )
+    if not card["transfer"]:
+        return
     rows = []
     for name, each in sorted(card["transfer"].items()):
         similar = each["similar"][0] if each["similar"] else None

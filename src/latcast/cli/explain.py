@@ -15,6 +15,7 @@ from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback
+    from latcast.report.app import AppPart
     from latcast.report.explain import Explanation, Hint
 
 LIMIT_TEXTS = {
@@ -32,6 +33,7 @@ def explain(
     value: options.InputValue = None,
     top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,
     all_hints: Annotated[bool, Option("--all-hints", help="Show the changes too whose gain is not sure or too small.")] = False,
+    app: Annotated[bool, Option("--app", help="Show what an app's loop adds to a benchmark's latency.")] = False,
     plot: Annotated[Path | None, Option("--plot", help="Draw what the hints bring to this file (.png).")] = None,
     verbose: options.Verbose = False,
     strict: options.Strict = False,
@@ -50,7 +52,7 @@ def explain(
     Examples:
       latcast explain mobilenet_v3_large --on pixel4/tflite-2.10/gpu/fp16
       latcast explain model.onnx --on local/onnxruntime --top 20
-      latcast explain timm/efficientnet_b0 --on 'pixel4/*/gpu/*' --json
+      latcast explain model.onnx --on local/litert --app
       latcast explain qwen2.5-1.5b:q4_k_m --on "galaxy s23 cpu"
     """
     if options.split_models([model])[1]:
@@ -62,6 +64,7 @@ def explain(
         return
     options.refuse_quantisation(quant)
     from latcast.drawing import check_drawable
+    from latcast.report.app import app_parts
     from latcast.report.explain import explain as explained
 
     platforms = options.platforms_in(on)
@@ -70,12 +73,16 @@ def explain(
         if len(platforms) > 1:
             raise LatcastError(f"--plot draws one platform; --on '{on}' names {len(platforms)}")
     found = explained(model, platforms, **options.reading(shape, value, signature, strict=strict, trust=trust))
+    loops = [app_parts(each.graph, each.prediction) if app else ("", []) for each in found]
     if as_json:
-        print_json({"explanations": [each.to_json() for each in found]})
+        added = [{"app": {"basis": basis, "parts": [part.to_json() for part in parts]}} if app else {} for basis, parts in loops]
+        print_json({"explanations": [{**each.to_json(), **more} for each, more in zip(found, added, strict=True)]})
     else:
-        for place, each in enumerate(found):
+        for place, (each, (basis, parts)) in enumerate(zip(found, loops, strict=True)):
             print("\n" if place else "", end="")
             _print(each, top, all_hints)
+            if parts:
+                _print_app(basis, parts)
     warn_of([each.prediction for each in found], verbose=verbose)
     if plot is not None:
         found[0].plot(plot)
@@ -131,6 +138,26 @@ def _print(found: Explanation, top: int, all_hints: bool) -> None:
         else ""
     )
     print(f"{found.tried} changes were predicted{hidden}; what a change costs in accuracy is not known here")
+
+
+def _print_app(basis: str, parts: Sequence[AppPart]) -> None:
+    print()
+    print_table(
+        "",
+        ("an app may", "adds ms", "range ms", "instead"),
+        [
+            (part.name, "not known", "", part.advice)
+            if part.added_ms is None or part.low_ms is None or part.high_ms is None
+            else (
+                part.name,
+                milliseconds(part.added_ms),
+                f"{milliseconds(part.low_ms)} to {milliseconds(part.high_ms)}",
+                part.advice,
+            )
+            for part in parts
+        ],
+    )
+    print(f"an app's loop: {basis}")
 
 
 def _print_hints(title: str, hints: Sequence[Hint], level: float | None) -> None:

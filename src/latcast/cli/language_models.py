@@ -35,8 +35,10 @@ def _with_interval(value: float, low: float, high: float) -> str:
 
 
 def seconds(milliseconds: float) -> str:
-    """Return a time as people say it: milliseconds below a second, seconds above."""
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.3g} s"
+    """Return a time as people say it: in milliseconds, seconds or minutes."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.3g} s" if milliseconds < 600_000 else f"{milliseconds / 60_000:,.0f} min"
 
 
 def predict(

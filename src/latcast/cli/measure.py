@@ -14,6 +14,7 @@ from latcast.cli import options
 from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
+from latcast.predictors.prediction import PROGRAMS
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
@@ -64,6 +65,15 @@ def command(
     sustain: Annotated[
         str, Option("--sustain", metavar="MINUTES", help="Run for so long without a pause, such as 10m.", show_default=False)
     ] = "",
+    beside: Annotated[
+        str,
+        Option(
+            "--beside",
+            metavar="PROGRAM,...",
+            help=f"Time it beside other programs: {', '.join(PROGRAMS)}; all is each of them, + joins several.",
+            show_default=False,
+        ),
+    ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Measure the real latency, here or on a device: as on a quiet host, with the raw figure beside it.
@@ -72,7 +82,7 @@ def command(
     Examples:
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
-      latcast measure mobilenet_v2.onnx --sustain 10m
+      latcast measure mobilenet_v2.onnx resnet18 --beside all
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
       latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
@@ -95,6 +105,9 @@ def command(
     if sustain:
         minutes = options.parse_minutes(sustain, "--sustain")
         _sustain(models, settings, minutes, as_json=as_json, shapes=shapes, values=values, signature=signature)
+        return
+    if beside:
+        _beside(models, settings, beside, as_json=as_json, shapes=shapes, values=values, signature=signature)
         return
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
@@ -158,6 +171,31 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
     if as_json:
         print_json({"sustained": documents})
     if len(documents) < len(models):
+        raise typer.Exit(1)
+
+
+def _beside(models: list[str], settings: WorkerSettings, beside: str, *, as_json: bool, **reading: Any) -> None:
+    """Time each model alone and beside other programs, keep the factors for predictions on this device, and show them."""
+    from latcast.measure.single import measure_beside
+
+    scenarios = ",".join(PROGRAMS) if beside == "all" else beside
+    found = for_each(models, lambda model: measure_beside(model, settings, scenarios, **reading))
+    if as_json:
+        documents = [
+            {"model": model, "platform": alone.platform, "alone_ms": alone.latency_ms, "factors": factors}
+            for model, (alone, factors) in found
+        ]
+        print_json({"beside": documents})
+    elif found:
+        print_table(
+            "how many times as long a run takes beside other programs",
+            ("model", "platform", "alone ms", *scenarios.split(",")),
+            [
+                (model, alone.platform, milliseconds(alone.latency_ms or 0.0), *(f"{each:.2f}" for each in factors.values()))
+                for model, (alone, factors) in found
+            ],
+        )  # fmt: skip
+    if len(found) < len(models):
         raise typer.Exit(1)
 
 

@@ -11,7 +11,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.prediction import KernelLatency, Prediction, Start, Sustained
+from latcast.predictors.prediction import PROGRAMS, Contended, KernelLatency, Prediction, Start, Sustained
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction
@@ -42,6 +42,14 @@ def predict(
     fps: Annotated[
         float | None, Option("--fps", help="With --sustain: inferences a second. [default: without a pause]", min=1e-3)
     ] = None,
+    beside: Annotated[
+        str,
+        Option(
+            "--beside",
+            metavar="PROGRAM,...",
+            help=f"Also show the latency beside other programs: {', '.join(PROGRAMS)}, or + joins several.",
+        ),
+    ] = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
     prompt: options.PromptTokens = 512,
@@ -56,9 +64,9 @@ def predict(
     Examples:
       latcast predict mobilenet_v2.onnx resnet18 --on local/onnxruntime
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
-      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/1large/int8 --start
       latcast predict qwen2.5-1.5b:q4_0 model.gguf --on "snapdragon 8 gen 2" --prompt 512 --generate 128
-      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --sustain 30m --fps 30
+      latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --start --sustain 30m --fps 30
+      latcast predict mobilenet_v2 --on local/onnxruntime --beside memory,compute:same
     """
     models, language = options.split_models(models)
     spoken: list[LanguagePrediction] = []
@@ -97,6 +105,8 @@ def predict(
         raise typer.BadParameter("--fps goes with --sustain")
     if minutes is not None:
         predictions = [found.after(minutes, fps=fps) for found in predictions]
+    for programs in beside.split(",") if beside else ():
+        predictions = [found.beside(programs) for found in predictions]
     if as_json:
         documents = [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]
         print_json({"predictions": [*documents, *(found.to_json() for found in spoken)]})
@@ -162,13 +172,14 @@ def print_predictions(predictions: list[Prediction]) -> None:
         "",
         (
             "model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading,
-            *(f"after {found.sustained.minutes:g} min ms" for found in predictions[:1] if found.sustained), "grade",
+            *(f"after {found.sustained.minutes:g} min ms" for found in predictions[:1] if found.sustained),
+            *(f"beside {each.beside} ms" for found in predictions[:1] for each in found.contended), "grade",
         ),
         [
             (
                 found.model, found.platform, *(() if found.start is None else _start_cells(found.start)),
-                milliseconds(found.latency_ms), interval, *([_sustained_cell(found.sustained)] if found.sustained else []),
-                found.grade.in_words(),
+                milliseconds(found.latency_ms), interval,
+                *(_with_interval(each) for each in (found.sustained, *found.contended) if each), found.grade.in_words(),
             )
             for found, interval in zip(predictions, intervals, strict=True)
         ],
@@ -177,9 +188,11 @@ def print_predictions(predictions: list[Prediction]) -> None:
         print(f"start: {basis}")
     for basis in dict.fromkeys(found.sustained.basis for found in predictions if found.sustained is not None):
         print(f"after minutes: {basis}")
+    for basis in dict.fromkeys(each.basis for found in predictions for each in found.contended):
+        print(f"beside others: {basis}")
 
 
-def _sustained_cell(found: Sustained) -> str:
+def _with_interval(found: Sustained | Contended) -> str:
     if found.low_ms is None or found.high_ms is None:
         return "not known"
     bounds = f"{milliseconds(found.low_ms)} to {milliseconds(found.high_ms)}"

@@ -16,6 +16,7 @@ RANGE_MS: Mapping[str, tuple[float, float]] = {
     "network": (1e-3, 600_000.0),
     "kernel": (1e-5, 600_000.0),
     "start": (1e-3, 600_000.0),
+    "beside": (1e-3, 600_000.0),
     "language": (1e-3, 3_600_000.0),
 }
 """Latencies outside this range are rejected."""

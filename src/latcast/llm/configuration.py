@@ -254,64 +254,51 @@ class _Decoder:
     def _add_latent_attention(self, layers: int, heads: int, rank: int) -> None:
         facts, hidden = self.facts, self.hidden
         plain, rotary, value = (facts.size(f"{each}_head_dim") for each in ("qk_nope", "qk_rope", "v"))
-        if query_rank := facts.number("q_lora_rank", default=0):
-            self._add("query", query_rank, hidden, layers)
-            self._add("query", heads * (plain + rotary), query_rank, layers)
-        else:
-            self._add("query", heads * (plain + rotary), hidden, layers)
-        self._add("key", rank + rotary, hidden, layers)
-        self._add("key", heads * plain, rank, layers)
-        self._add("value", heads * value, rank, layers)
-        self._add("attention_output", hidden, heads * value, layers)
+        query_rank = facts.number("q_lora_rank", default=0)
+        self._add("query", query_rank, hidden, layers if query_rank else 0)
+        self._add_each(layers, ("query", heads * (plain + rotary), query_rank or hidden), ("key", rank + rotary, hidden),
+                       ("key", heads * plain, rank), ("value", heads * value, rank),
+                       ("attention_output", hidden, heads * value))  # fmt: skip
         self.attention.append(AttentionLayers(layers, heads, 1, rank + rotary, 0))
+
+    def _add_each(self, layers: int, *matrices: tuple[Role, int, int]) -> None:
+        for role, rows, columns in matrices:
+            self._add(role, rows, columns, layers)
 
     def _add_recurrent(self, kind: str, layers: int) -> None:
         facts, hidden = self.facts, self.hidden
         if kind == "gated_delta":
-            key_size = facts.size("linear_key_head_dim")
-            keys = facts.size("linear_num_key_heads") * key_size
-            value_heads = facts.size("linear_num_value_heads")
-            values = value_heads * facts.size("linear_value_head_dim")
-            self._add("query_key_value", 2 * keys + values, hidden, layers)
-            self._add("recurrent", values, hidden, layers)
-            self._add("other", value_heads, hidden, 2 * layers)
-            self._add("recurrent_output", hidden, values, layers)
-            self._add("other", 2 * keys + values, facts.size("linear_conv_kernel_dim", default=4), layers)
-            self.recurrent.append(RecurrentLayers("gated_delta", layers, values * key_size))
+            size, values = facts.size("linear_key_head_dim"), facts.size("linear_value_head_dim")
+            keys, heads = facts.size("linear_num_key_heads") * size, facts.size("linear_num_value_heads")
+            values *= heads
+            joined, taps, state = 2 * keys + values, facts.size("linear_conv_kernel_dim", default=4), values * size
+            self._add_each(layers, ("query_key_value", joined, hidden), ("recurrent", values, hidden), ("other", heads, hidden),
+                           ("other", heads, hidden), ("recurrent_output", hidden, values), ("other", joined, taps))  # fmt: skip
+            self.recurrent.append(RecurrentLayers("gated_delta", layers, state))
         elif kind == "short_convolution":
             taps = facts.size("conv_L_cache", default=3)
-            self._add("recurrent", 3 * hidden, hidden, layers)
-            self._add("recurrent", hidden, hidden, layers)
-            self._add("other", hidden, taps, layers)
+            self._add_each(layers, ("recurrent", 3 * hidden, hidden), ("recurrent", hidden, hidden), ("other", hidden, taps))
             self.recurrent.append(RecurrentLayers("short_convolution", layers, hidden * taps))
         elif kind == "rwkv":
-            size = facts.size("head_dim", default=64)
-            self._add("recurrent", hidden, hidden, 4 * layers)
             ranks = sum(facts.size(f"{each}_low_rank_dim", default=64) for each in ("decay", "a", "v", "gate"))
+            self._add("recurrent", hidden, hidden, 4 * layers)
             self._add("other", 2 * ranks, hidden, layers)
-            self.recurrent.append(RecurrentLayers("rwkv", layers, hidden * size))
+            self.recurrent.append(RecurrentLayers("rwkv", layers, hidden * facts.size("head_dim", default=64)))
         else:
-            state = facts.size("state_size")
-            inner = facts.number("mamba_d_ssm", default=0)
+            state, taps = facts.size("state_size"), facts.size("mamba_d_conv", default=4)
+            inner = expanded = facts.size("mamba_expand", default=2) * hidden
             if kind == "mamba2":
+                inner = facts.number("mamba_d_ssm", default=0)
                 heads = facts.size("mamba_n_heads", default=max(1, inner // 64))
-                head = facts.number("mamba_d_head", default=0)
-                inner = inner or heads * (head or self._expanded() // heads)
-                groups = facts.size("mamba_n_groups", default=1)
-                self._add("recurrent", 2 * inner + 2 * groups * state + heads, hidden, layers)
-                self._add("other", inner + 2 * groups * state, facts.size("mamba_d_conv", default=4), layers)
+                inner = inner or heads * (facts.number("mamba_d_head", default=0) or expanded // heads)
+                mixed = inner + 2 * facts.size("mamba_n_groups", default=1) * state
+                self._add_each(layers, ("recurrent", inner + mixed + heads, hidden), ("other", mixed, taps))
             else:
-                inner = self._expanded()
                 rank = facts.size("mamba_dt_rank", default=-(-hidden // 16))
-                self._add("recurrent", 2 * inner, hidden, layers)
-                self._add("recurrent", rank + 2 * state, inner, layers)
-                self._add("recurrent", inner, rank, layers)
-                self._add("other", inner, state + facts.size("mamba_d_conv", default=4), layers)
+                self._add_each(layers, ("recurrent", 2 * inner, hidden), ("recurrent", rank + 2 * state, inner),
+                               ("recurrent", inner, rank), ("other", inner, state + taps))  # fmt: skip
             self._add("recurrent_output", hidden, inner, layers)
             self.recurrent.append(RecurrentLayers("mamba2" if kind == "mamba2" else "mamba", layers, inner * state))
-
-    def _expanded(self) -> int:
-        return self.facts.size("mamba_expand", default=2) * self.hidden
 
     def _add_feed_forward(self) -> int:
         """Add the feed-forward parts; return in how many layers tokens are routed to experts."""
@@ -352,21 +339,18 @@ class _Decoder:
     def _add_prediction_layers(self, layers: int) -> None:
         """Add layers that predict further tokens: stored as the last layer is, and not used by a token."""
         sparse = any(matrix.role == "router" for matrix in self.matrices)
-        of_layer = [
+        others = ("embedding", "output", "layer_embedding", *(("gate", "up", "down") if sparse else ()))
+        self.matrices += [
             replace(matrix, stored=layers * max(1.0, matrix.stored // self.layers), used=0)
             for matrix in self.matrices
-            if matrix.role not in ("embedding", "output", "layer_embedding")
-            and not (sparse and matrix.role in ("gate", "up", "down"))
+            if matrix.role not in others
         ]
-        self.matrices += of_layer
         self._add("projection", self.hidden, 2 * self.hidden, layers, 0)
 
     def _add_dense(self, width: int, layers: int) -> None:
-        if self.known.get("fused_gate"):
-            self._add("up", 2 * width, self.hidden, layers)
-        else:
-            self._add("gate", width, self.hidden, layers if self.gated else 0)
-            self._add("up", width, self.hidden, layers)
+        fused = self.known.get("fused_gate", False)
+        self._add("gate", width, self.hidden, layers if self.gated and not fused else 0)
+        self._add("up", 2 * width if fused else width, self.hidden, layers)
         self._add("down", self.hidden, width, layers)
 
     def _add_experts(self, experts: int, layers: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
 from latcast.llm.workload import decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
-from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, plain_fields
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields
 from latcast.registry import is_pattern, matched
 
 LEVEL = 90.0
@@ -125,21 +125,16 @@ def predict_language_model(
         for text in texts:
             meant, prices = language_platforms_meant(text, prices, kind)
             platforms |= dict.fromkeys(meant)
-        _require_runs(read[rows[0]][0], kind, platforms)
+        for platform, runtime in ((each, Platform.parse(each).runtime) for each in platforms):
+            if not runs(runtime, kind):
+                raise ModelError(
+                    f"{read[rows[0]][0]}: found weights of {kind}, with which {runtime} on {platform} cannot compute; expected a "
+                    f"quantisation such as {', '.join(offered(runtime))}"
+                )
         forecast = _Forecast(prices, prompt_tokens, generated_tokens, breakdown)
         for row, predictions in zip(rows, forecast.predictions([read[row] for row in rows], platforms), strict=True):
             found[row] = predictions
     return [each for predictions in found for each in predictions]
-
-
-def _require_runs(name: str, kind: str, platforms: Iterable[str]) -> None:
-    for platform in platforms:
-        runtime = Platform.parse(platform).runtime
-        if not runs(runtime, kind):
-            raise ModelError(
-                f"{name}: found weights of {kind}, with which {runtime} on {platform} cannot compute; expected a quantisation "
-                f"such as {', '.join(offered(runtime))}"
-            )
 
 
 @dataclass(frozen=True)
@@ -178,18 +173,15 @@ class _Forecast:
         prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
         why, warnings = self._why(model, platform, worst)
+        maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, wide),
             *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
-            memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
+            memory(model, self.prompt + self.generated, runtime=runtime, mapped=maps).total / 1e6,
             Grade.of(wider * width["decode"][1], why), warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
-
-    def _maps(self, platform: str) -> bool:
-        """Return whether weights are mapped from their file for all units of a platform."""
-        return self.prices.machines[platform].kind == "gpu-metal"
 
     def _measured_kind(self, platform: str) -> bool:
         return self.prices.machines[platform].kind in _measured_kinds(self.prices)
@@ -288,10 +280,16 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         UnknownPlatformError: Nothing is known of its chip, it has no such unit, or no runtime of language models runs there.
     """
     chip = next((each for entry in named.entries for each in chips_of(entry)), None)
+    units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
     if chip is None:
+        own = [machine for name, machine in prices.machines.items() if name.split("/")[0] == device_name(named.device)]
+        like = [(machine, unit) for unit in units for machine in own if machine.kind.startswith(Unit.parse(unit).kind)]
+        if like:
+            machine, unit = like[0]
+            platform = "/".join((*machine.platform.split("/")[:2], unit, UNSTATED))
+            return [machine_of(platform, machine.chip) if machine.chip else replace(machine, platform=platform)]
         raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
     has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], _measured_kinds(prices)
-    units = [word for word in named.said if Unit.parse(word).kind in UNIT_KINDS]
     if not all(Unit.parse(word).kind in has for word in units):
         raise UnknownPlatformError(
             f"found '{' '.join(units)}' in '{text}'; expected a unit that {chip.name} has: {', '.join(has)}"
@@ -339,12 +337,11 @@ def _measured_kinds(prices: LearnedPrices) -> frozenset[str]:
 
 def _sibling(prices: LearnedPrices, machine: Machine) -> str | None:
     """Return the best measured platform of the same chip, runtime and kind of unit: of other threads or another release."""
-    runtime = Platform.parse(machine.platform).runtime
+    own = Platform.parse(machine.platform)
     same = [
         (prices.pairs[name], name)
         for name, each in prices.machines.items()
-        if (each.chip, each.kind) == (machine.chip, machine.kind)
-        and prices.pairs[name]
-        and Platform.parse(name).runtime == runtime
+        if each.kind == machine.kind and prices.pairs[name] and Platform.parse(name).runtime == own.runtime
+        if (each.chip == machine.chip != "") or Platform.parse(name).device == own.device
     ]
-    return max(same)[1] if same and machine.chip else None
+    return max(same)[1] if same else None

@@ -134,8 +134,9 @@ def open_runtime(
     host_probe = None if played or not probe or kind != "cpu" else HostProbe(clock)
     preemptions = (lambda: 0) if played else scheduling.preemption_counter()
     version = found.version()
+    crowded = threads > len(chosen or env.affinity())
     if realtime is None:
-        realtime = threads == 1 and scheduling.realtime_permitted()
+        realtime = not crowded and scheduling.realtime_permitted()
     if device is None:
         device = getattr(found, "device_name", env.own_device_name)()
     own_cpus = kind == "cpu" and not played and not isinstance(found, DeviceRuntime)
@@ -160,18 +161,19 @@ def open_runtime(
         instruments=Instruments(
             clock, host_probe, preemptions, lambda: env.frequency_mhz(chosen, system) if chosen and own_cpus else None
         ),
-        priority=_priority(realtime, threads),
+        priority=_priority(realtime, threads, crowded=crowded),
         environment=environment,
         cpus=chosen or (),
     )
 
 
-def _priority(realtime: bool, threads: int) -> Callable[[], AbstractContextManager[None]]:
+def _priority(realtime: bool, threads: int, *, crowded: bool) -> Callable[[], AbstractContextManager[None]]:
     if not realtime:
         return nullcontext
-    if threads > 1:
+    if crowded:
         raise MeasurementError(
-            f"a real-time priority with {threads} threads could lock the machine up; measure without it, or with 1 thread"
+            f"a real-time priority with {threads} threads on fewer CPUs could lock the machine up; measure without it, or "
+            "give it a CPU a thread"
         )
     if not scheduling.realtime_permitted():
         raise MeasurementError(

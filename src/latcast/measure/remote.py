@@ -165,7 +165,7 @@ class _Host:
                 return client
             self.opened = None
             client.close()
-        own = replace(settings, cpus=self.cpus, realtime=self.realtime and settings.threads == 1)
+        own = replace(settings, cpus=self.cpus, realtime=self.realtime)
         client = MeasuringClient(own, QuietTimesFile())
         self.opened = (settings, max(turn, 0), client)
         return client

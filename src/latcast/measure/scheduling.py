@@ -82,16 +82,17 @@ def realtime_permitted() -> bool:
 
 @contextmanager
 def realtime() -> Iterator[None]:
-    """Run this process's threads before all ordinary ones, first in first out, until the context ends.
+    """Run this process's threads before all ordinary ones until the context ends.
 
-    This takes all existing threads, because some runtimes compute in another one while the caller waits. For rounds of far less
-    than a second only: nothing else gets this CPU, and the kernel throttles a thread after a second at a real-time priority.
+    This takes all existing threads, because runtimes compute in others beside the caller or while it waits. They take turns, so
+    that one which spins cannot keep the thread that it waits for from a CPU for good. For rounds of far less than a second only:
+    nothing else gets these CPUs, and the kernel throttles a thread after a second at a real-time priority.
 
     Raises:
         PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).
     """
     threads = _threads()
-    _schedule(threads, os.SCHED_FIFO, REALTIME_PRIORITY)
+    _schedule(threads, os.SCHED_RR, REALTIME_PRIORITY)
     try:
         yield
     finally:

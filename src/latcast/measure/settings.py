@@ -39,6 +39,8 @@ class MeasurePlan:
         timeout_s: Longest time for loading a subject, or for one round of it, before the worker is given up.
         start: Time loading and the first run instead, of a file that the system has in its memory ("warm") or had to drop from it
             ("dropped"); empty where rounds are timed.
+        beside: Time the subject alone and beside other programs in turn instead, scenarios separated by commas, each as
+            :func:`latcast.predictors.contention.parse_beside` reads it; empty where rounds are timed.
 
     Example:
         >>> import latcast
@@ -58,6 +60,7 @@ class MeasurePlan:
     profiled_runs: int = 15
     timeout_s: float = 120.0
     start: str = ""
+    beside: str = ""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -111,7 +114,7 @@ class WorkerSettings:
         device: First part of the platform id; ``local`` lets a device that is elsewhere name itself.
         qualifiers: Further parts of the unit's name (``("sse42",)`` makes ``cpu1+sse42``), for settings made by variables.
         cpus: CPUs to pin to; None chooses the last ``threads`` allowed ones, an empty tuple pins to none.
-        realtime: Whether to run each round at a real-time priority, which keeps other processes out of the runs (one thread only;
+        realtime: Whether to run each round at a real-time priority, which keeps other processes out of the runs (a CPU a thread;
             root or CAP_SYS_NICE); None does so where it is permitted.
         probe: Whether the host's state is read and divided out.
         variables: Environment variables of the process, set before anything is loaded.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from latcast.environment import MOMENT
 from latcast.errors import MeasurementError
 from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimes, QuietTimesFile
@@ -18,6 +19,8 @@ from latcast.measure.remote import open_measurer
 from latcast.measure.settings import NETWORK_PLAN, START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised, round_medians
 from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
+from latcast.predictors.contention import keep_factors, parse_beside
+from latcast.predictors.prediction import PROGRAMS
 from latcast.predictors.sustained import LEAST_RISE, Curve, fit_curve
 from latcast.records import Measurement, Platform, Reference
 
@@ -146,6 +149,40 @@ def measure_start(
                 raise MeasurementError(f"the start of {model} could not be measured: {sample.error}")
         found[page_cache] = median(map(loading_ms, samples)), median(sample.latency_ms or 0.0 for sample in samples)
     return MeasuredStart(*found["warm"], *found["dropped"], START_PROCESSES["warm"])
+
+
+def measure_beside(
+    model: Model,
+    runtime: str | WorkerSettings = "onnxruntime",
+    beside: str = ",".join(PROGRAMS),
+    *,
+    shapes: Shapes | None = None,
+    values: Values | None = None,
+    signature: str = "",
+) -> tuple[Measurement, dict[str, float]]:
+    """Time a network alone and beside other programs, in turn; keep what each slows it by for predictions on this device.
+
+    Args:
+        model, runtime, shapes, values, signature: As for :func:`measure`.
+        beside: Scenarios, separated by commas: each a program of :data:`latcast.predictors.prediction.PROGRAMS`, or several
+            joined by ``+``; by default each program.
+
+    Returns:
+        The runs alone, and how many times as long a run takes, by scenario.
+
+    Raises:
+        MeasurementError: It could not be loaded or run, or there is no CPU for the programs.
+        LatcastError: What :func:`measure` raises, or there is no such program.
+    """
+    for scenario in beside.split(","):
+        parse_beside(scenario)
+    plan = MeasurePlan(beside=beside)
+    found = measure(model, runtime, plan, shapes=shapes, values=values, role="beside", signature=signature)
+    if not found.ok:
+        raise MeasurementError(f"{model} could not be measured: {found.error}")
+    factors: dict[str, float] = found.environment[MOMENT]["beside"]
+    keep_factors(Platform.parse(found.platform), factors)
+    return found, factors
 
 
 SUSTAIN_ROUND_S, FEWEST_POINTS = 5.0, 12

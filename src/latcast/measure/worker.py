@@ -28,12 +28,13 @@ from latcast.graph.compact import unpack
 from latcast.graph.input_values import fitted, unpack_values
 from latcast.graph.ir import Graph, Values, check_input_names
 from latcast.measure import messages
+from latcast.measure.contention import time_beside
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe
 from latcast.measure.record import failed, finished, profile_kernels, seen_by, with_moment
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.starting import release_memory, start_log
-from latcast.measure.timing import Subject, time_batch
+from latcast.measure.timing import Subject, time_batch, warm_up
 from latcast.records import Measurement, Reference
 from latcast.runtimes.model_file import ModelFile, files_of
 from latcast.runtimes.protocol import Session
@@ -147,6 +148,15 @@ class Worker:
         waiting = deque(_Job.from_json(item) for item in request["subjects"])
         while plan.start and waiting:
             self._measure_start(opened, waiting.popleft(), plan)
+        while plan.beside and waiting:
+            for loaded in self._load_batch(opened, waiting, replace(plan, batch_size=1)):
+                self._announce(loaded.job, "running")
+                try:
+                    warm_up(loaded.subject.session, plan, opened.instruments.clock)
+                    loaded.subject.log, factors = time_beside(opened, loaded.subject.session, plan.beside.split(","))
+                except LatcastError as failure:
+                    loaded.subject.failure, factors = failure, {}
+                self._finish(opened, replace(loaded, moment={**loaded.moment, "beside": factors}), plan)
         while waiting:
             batch = self._load_batch(opened, waiting, plan)
             time_batch(
@@ -189,11 +199,16 @@ class Worker:
         self._send({"event": "started", "number": job.number, "stage": stage})
 
     def _load_batch(self, opened: OpenedRuntime, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
-        """Take subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
+        """Take subjects from the queue until the batch is full by number or by memory; failures are reported at once.
+
+        On several threads a subject is alone: the pools of others would spin on the CPUs that it needs, for tens of milliseconds
+        after their last run.
+        """
         batch: list[_Loaded] = []
+        most = 1 if opened.cpus and opened.platform.threads > 1 else plan.batch_size
         before_bytes = env.resident_bytes()
         clock = opened.instruments.clock
-        while waiting and len(batch) < plan.batch_size:
+        while waiting and len(batch) < most:
             job = waiting.popleft()
             self._announce(job, "loading")
             folder = tempfile.TemporaryDirectory(prefix="latcast-") if job.files else None

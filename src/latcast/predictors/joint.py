@@ -86,12 +86,8 @@ def error_correlation(predictor: PlatformPredictor, networks: Sequence[Graph]) -
 
     Networks of the same kernels have 1: whatever is wrong of one is wrong of the other.
     """
-    return estimates_correlation(predictor, predictor.estimate([find_kernels(graph, predictor.rules) for graph in networks]))
-
-
-def estimates_correlation(predictor: PlatformPredictor, estimates: Estimates, shared: SharedErrors = SHARED) -> np.ndarray:
-    """Return :func:`error_correlation` of networks that are estimated already."""
-    alike = shared.combined(shared_parts(estimates, predictor.network.constant_ms))
+    estimates = predictor.estimate([find_kernels(graph, predictor.rules) for graph in networks])
+    alike = SHARED.combined(shared_parts(estimates, predictor.network.constant_ms))
     if predictor.device is not None:
         alike = _correlations(predictor.device.covariance_of_sums(estimates.sums_ms[:, 4:], alike))
     # Rounding leaves 1 - 1e-16, and with it a difference of equal networks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -146,10 +146,6 @@ class NetworkTerms:
         stacked = np.concatenate(values) if values else np.zeros((0, len(terms)))
         class_of = np.array([place[name] for name in names], dtype=np.int64)
         return cls(counts, stacked, classes, class_of, tuple(types), tuple(terms))
-
-    def only(self, rows: np.ndarray) -> NetworkTerms:
-        """Return some of the networks, over the same kernels."""
-        return replace(self, counts=self.counts[rows])
 
     @cached_property
     def class_sums(self) -> np.ndarray:

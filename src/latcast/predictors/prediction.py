@@ -6,14 +6,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
 from latcast.records import Rows, Tabular, milliseconds, plain_fields
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -51,18 +48,8 @@ class KernelLatency(Tabular):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
-        return {
-            "name": self.name,
-            "kernel_type": self.kernel_type,
-            "operators": list(self.operators),
-            "configuration": dict(self.configuration),
-            "latency_ms": self.latency_ms,
-            "covered": self.covered,
-            "unknown": self.unknown,
-            "module": self.module,
-            "limit": self.limit,
-            "nodes": list(self.nodes),
-        }
+        lists = {"operators": list(self.operators), "nodes": list(self.nodes)}
+        return {**vars(self), **lists, "configuration": dict(self.configuration)}
 
 
 @dataclass(frozen=True)
@@ -167,6 +154,27 @@ class Sustained:
     high_ms: float | None = None
 
 
+PROGRAMS = ("compute", "memory", "compute:same", "memory:same")
+"""Other programs: one that computes in its caches or one that streams through memory, on another core or on the same."""
+
+
+@dataclass(frozen=True)
+class Contended:
+    """The latency beside other programs, in milliseconds; None is what is not known.
+
+    Attributes:
+        beside: The programs, see :data:`PROGRAMS`.
+        basis: What it was learned from, or why nothing is known.
+        latency_ms, low_ms, high_ms: With its interval.
+    """
+
+    beside: str
+    basis: str
+    latency_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Prediction(Tabular):
     """Latency of one network on one platform, in milliseconds, with its interval and its reason.
@@ -187,6 +195,7 @@ class Prediction(Tabular):
         notes: Which small parts lie outside the training data or its range, a sentence each.
         start: Loading and the first inference, where they were asked for (``start=True``).
         sustained: The latency after minutes of running, where it was asked for.
+        contended: The latencies beside other programs that were asked for.
 
     Example:
         >>> import latcast
@@ -214,6 +223,7 @@ class Prediction(Tabular):
     notes: tuple[str, ...] = ()
     start: Start | None = None
     sustained: Sustained | None = None
+    contended: tuple[Contended, ...] = ()
 
     def __post_init__(self) -> None:
         # They repeat names from files.
@@ -266,6 +276,34 @@ class Prediction(Tabular):
         from latcast.predictors.sustained import sustained
 
         return sustained(self, minutes, fps)
+
+    def beside(self, programs: str) -> Prediction:
+        """Return it with the latency beside other programs added to :attr:`contended`.
+
+        Args:
+            programs: One of :data:`PROGRAMS`, or several joined by ``+``.
+
+        Raises:
+            LatcastError: There is no such program.
+
+        Example:
+            >>> import latcast
+            >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16").beside("memory")
+            >>> found.contended[0].basis
+            'no network was measured beside such programs on the unit of pixel4/tflite-2.10/gpu/fp16'
+        """
+        from latcast.predictors.contention import contended
+
+        return contended(self, programs)
+
+    def slowed_ms(self, factor: float, low: float, high: float) -> tuple[float, float, float]:
+        """Return the latency times a factor that has an interval of its own, with the bounds of both together."""
+        below, above = (
+            math.hypot(math.log(bound_ms / self.latency_ms), math.log(bound / factor))
+            for bound_ms, bound in ((self.low_ms, low), (self.high_ms, high))
+        )
+        slowed_ms = self.latency_ms * factor
+        return slowed_ms, slowed_ms * math.exp(-below), slowed_ms * math.exp(above)
 
     def by_type(self) -> dict[str, float]:
         """Return milliseconds by kernel type, longest first; the overhead belongs to none.
@@ -352,11 +390,7 @@ class Prediction(Tabular):
             "low_ms": self.low_ms,
             "high_ms": self.high_ms,
             "level": self.level,
-            "coverage": {
-                "share": self.coverage.share,
-                "uncovered": list(self.coverage.uncovered),
-                "unknown": list(self.coverage.unknown),
-            },
+            "coverage": asdict(self.coverage),
             "grade": asdict(self.grade),
             "warnings": list(self.warnings),
             "notes": list(self.notes),
@@ -367,6 +401,8 @@ class Prediction(Tabular):
             data |= {("start_basis" if name == "basis" else name): value for name, value in asdict(self.start).items()}
         if self.sustained is not None:
             data["sustained"] = asdict(self.sustained)
+        if self.contended:
+            data["contended"] = [asdict(each) for each in self.contended]
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
             data["kernels"] = [kernel.to_json() for kernel in self.kernels]

@@ -7,7 +7,6 @@ from published curves; ``latcast measure --sustain`` keeps one of its own device
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 
 from latcast.chips.chip_names import chip_of
 from latcast.errors import LatcastError
-from latcast.folders import data_folder, made, replacing
+from latcast.predictors.own_device import found_out, keep_found
 from latcast.predictors.prediction import Prediction, Sustained
 from latcast.reading import parse_json
 from latcast.records import Platform, Unit
@@ -96,24 +95,9 @@ def fit_curve(latency_ms: Sequence[float] | np.ndarray, minutes: float) -> tuple
     return rise, unsure, constant_s
 
 
-def _own_curves_file() -> Path:
-    return data_folder() / "sustained.json"
-
-
-def _own_curves() -> dict[str, Any]:
-    path = _own_curves_file()
-    return dict(parse_json(path.read_bytes(), str(path), error=LatcastError)) if path.is_file() else {}
-
-
 def keep_curve(platform: Platform, curve: Curve) -> None:
     """Keep a curve of a device's unit in the user's folder, in place of an earlier one."""
-    curves = {**_own_curves(), _own_key(platform): asdict(curve)}
-    with replacing(made(data_folder()) / _own_curves_file().name) as draft:
-        draft.write_text(json.dumps(curves, indent=1) + "\n", encoding="utf-8")
-
-
-def _own_key(platform: Platform) -> str:
-    return f"{platform.device}/{platform.unit}"
+    keep_found(SHIPPED.name, platform, asdict(curve))
 
 
 @cache
@@ -123,7 +107,7 @@ def _shipped() -> Mapping[str, Any]:
 
 def curve_of(platform: Platform) -> Curve | None:
     """Return the curve of a platform: the user's own of this device, else that of its class; None where none was measured."""
-    own = _own_curves().get(_own_key(platform))
+    own = found_out(SHIPPED.name, platform)
     if own is not None:
         return Curve.from_json(own)
     kind = Unit.parse(platform.unit).kind
@@ -149,11 +133,6 @@ def sustained(found: Prediction, minutes: float, fps: float | None = None) -> Pr
     paced = fps is not None and fps * found.latency_ms < 1e3
     if paced:
         low = min(low, 1.0)
-    below, above = (
-        math.hypot(math.log(bound_ms / found.latency_ms), math.log(own / factor))
-        for bound_ms, own in ((found.low_ms, low), (found.high_ms, high))
-    )
-    hot_ms = found.latency_ms * factor
+    hot_ms, *bounds_ms = found.slowed_ms(factor, low, high)
     basis = curve.basis + ("; a paced network heats less, by how much was not measured" if paced else "")
-    bounds_ms = hot_ms * math.exp(-below), hot_ms * math.exp(above)
     return replace(found, sustained=Sustained(minutes, fps, basis, None if paced else hot_ms, *bounds_ms))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +22,11 @@ from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import FOLDS, HeldOut, group_folds, held_out_by
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
+from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds
-from latcast.training.fitting import fit_calibration
+from latcast.training.fitting import cross_predict, fit_calibration
 from latcast.training.from_store import (
     OWN_MEASUREMENTS,
     CalibrationNetworks,
@@ -32,12 +34,12 @@ from latcast.training.from_store import (
     collect_stored,
     environment_of,
     rules_of_host,
+    trained_with_card,
 )
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND
 from latcast.training.pool import Pool
 from latcast.training.profiling import (
     LEAST_PART_S,
-    TRAINING_SHARE,
     WHOLE_NETWORKS_SHARE,
     Stage,
     Trial,
@@ -45,6 +47,7 @@ from latcast.training.profiling import (
     try_profiler,
 )
 from latcast.training.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
+from latcast.training.stopping import MOST_TRAINING_SHARE, TRAINING_SHARE, training_share
 
 INSIDE_SHARE = 0.6
 """Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""
@@ -64,8 +67,8 @@ FEWEST_NETWORKS = 5
 FEWEST_CALIBRATION = 10
 """Whole networks below which no interval is calibrated, and profiled ones are set aside for it."""
 
-MOST_TRAINING_SHARE = 0.4
-"""Part of the budget that is kept for training on a host that is busy otherwise."""
+ADAPTED, TRAINED, NEAREST = "adapted", "trained as by latcast train", "nearest, calibrated"
+"""The ways between which networks held out decide; the last but for overhead and factors by type is the pool's."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,6 @@ def adapt(
     target: AccuracyTarget | None = None,
     rules: FusionRules | None = None,
     sampler: str = "prior",
-    by: str = "divergence",
     seed: int = 0,
     trial: Trial | None = None,
     start: float | None = None,
@@ -111,7 +113,7 @@ def adapt(
         budget_s: Seconds for everything.
         target: Kernel types that meet it get no more samples; without one the whole budget is used.
         rules: Fusion rules; the shipped ones of the runtime where None.
-        sampler, by, seed: As for :class:`latcast.training.adaptation_rounds.AdaptationRounds`.
+        sampler, seed: As for :class:`latcast.training.adaptation_rounds.AdaptationRounds`.
         trial: What :func:`latcast.training.profiling.try_profiler` found, where it was asked before.
         start: ``time.monotonic()`` from which the budget counts, where loading the pool is to count too; now where None.
         watch: Called at every step.
@@ -133,14 +135,10 @@ def adapt(
 
     inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
     watch(Stage("choosing kernels", 0.0))
-    choosing, computing = time.monotonic(), time.process_time()
     count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * (1 - TRAINING_SHARE) * budget_s)
-    rounds = AdaptationRounds(
-        rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
-    )
-    # Training takes as much longer than on an idle host as choosing did.
-    busy = max((time.monotonic() - choosing) / (time.process_time() - computing), 1.0)
-    until = start + budget_s * (1 - min(busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
+    rounds = AdaptationRounds(rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target)
+    # What is transferred is trained beside what is not.
+    until = start + budget_s * (1 - min(2 * training_share(budget_s / 60), MOST_TRAINING_SHARE))
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
@@ -171,14 +169,14 @@ def adapt(
 
 
 def adapt_stored(
-    store: Any, platform: Platform, pool: Pool, *, rules: FusionRules | str | None = None, by: str = "divergence", seed: int = 0
+    store: Any, platform: Platform, pool: Pool, *, rules: FusionRules | str | None = None, seed: int = 0
 ) -> AdaptationResult:
     """Adapt the most similar predictors of a pool to what a store holds of a platform; nothing is measured.
 
     Args:
         store: A :class:`latcast.datasets.store.Store` that a profile, an adaptation or ``latcast measure`` filled.
         platform: Which of its platforms.
-        pool, by, seed: As for :func:`adapt`.
+        pool, seed: As for :func:`adapt`.
         rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the platform where None.
 
     Raises:
@@ -192,16 +190,16 @@ def adapt_stored(
     environment = environment_of(store, platform)
     known_rules = rules_of_host(environment, platform, chosen_rules(rules, platform))
     others = pool.without(lambda each: each == platform)
-    rounds = fitting_rounds(known_rules, others, by=by, seed=seed)
+    rounds = fitting_rounds(known_rules, others, seed=seed)
     predictor = transferred_predictor(collect_stored(store, platform, known_rules), platform, known_rules, rounds, seed=seed)
     seconds = time.monotonic() - start
     card = {"seconds": seconds, "environment": environment, "pool": sorted(others), "target": None}
     return AdaptationResult(predictor.with_card({**predictor.card, **card}), rounds, (), seconds)
 
 
-def fitting_rounds(rules: FusionRules, pool: Pool, *, by: str = "divergence", seed: int = 0) -> AdaptationRounds:
+def fitting_rounds(rules: FusionRules, pool: Pool, *, seed: int = 0) -> AdaptationRounds:
     """Return rounds that only fit, for kernels that were measured before, of all types."""
-    return AdaptationRounds(rules, {}, 10, pool, sampler="random", types=("conv",), by=by, seed=seed)
+    return AdaptationRounds(rules, {}, 10, pool, sampler="random", types=("conv",), seed=seed)
 
 
 def transferred_predictor(
@@ -224,7 +222,7 @@ def transferred_predictor(
     """
     keys = {sample.reference.key for sample in data.networks} | {each.network for each in data.profiled}
     own_lineages = {sample.lineage for sample in data.networks}
-    data = _with_networks_set_aside(data, seed)
+    everything, data = data, _with_networks_set_aside(data, seed)
     inside = {each.network for each in data.profiled}
     data = replace(data, networks=tuple(sample for sample in data.networks if sample.reference.key not in inside))
     measured = len(data.isolated) + len(data.profiled)
@@ -235,7 +233,7 @@ def transferred_predictor(
             "give it a longer --budget"
         )
     samples = {name: (found.configurations, found.latency_ms) for name, found in _samples(data).items()}
-    errors = rounds.errors_to_json()
+    kernel_errors = rounds.errors_to_json()
     analytical, kernels = rounds.fit(samples)
     predictor = PlatformPredictor(platform, rules, analytical, kernels)
     profiled = f"{len(data.profiled)} timed inside {len(inside)} networks, " if inside else ""
@@ -248,7 +246,7 @@ def transferred_predictor(
         TRAINING_KEYS: sorted(keys),
         "measurements": len(data.networks) + measured,
         "licence": OWN_MEASUREMENTS,
-        "kernel_errors": errors,
+        "kernel_errors": kernel_errors,
         "transfer": rounds.transfer_to_json(),
     }
     known = rounds.source_lineages()
@@ -259,9 +257,28 @@ def transferred_predictor(
     predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    predictor, figures = calibrated(
-        predictor, CalibrationNetworks.of(data.networks, held_out_by_kernels(predictor, data.networks, seed))
-    )
+    held_out = held_out_by_kernels(predictor, data.networks, seed)
+    tried = {ADAPTED: held_out}
+    row_of = {sample.reference.key: row for row, sample in enumerate(everything.networks)}
+    with suppress(TrainingError):
+        by_training = cross_predict(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        tried[TRAINED] = by_training[np.array([row_of[sample.reference.key] for sample in data.networks])]
+    nearest = rounds.nearest_predictor
+    if nearest is not None:
+        nearest = replace(nearest, platform=platform, rules=rules)
+        tried[NEAREST] = held_out_by_kernels(nearest, data.networks, seed)
+    latency_ms = np.array([sample.latency_ms for sample in data.networks])
+    errors = {way: judge(each.latency_ms, latency_ms).mape for way, each in tried.items()}
+    best = min(errors, key=lambda way: errors[way])
+    card["held_out_errors"] = errors
+    card["trained_on"] += f"; {best}, of " + ", ".join(f"{way} {error:.1f} %" for way, error in errors.items()) + " held out"
+    if best == TRAINED:
+        trained = trained_with_card(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        return trained.with_card({**card, **trained.card, "trained_on": card["trained_on"], "transfer": {}})
+    if best == NEAREST and nearest is not None:
+        predictor = replace(nearest, network=fit_calibration(nearest, data.networks, seed))
+        held_out, card["transfer"] = tried[NEAREST], {}
+    predictor, figures = calibrated(predictor, CalibrationNetworks.of(data.networks, held_out))
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")

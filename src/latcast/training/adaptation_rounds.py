@@ -22,10 +22,11 @@ from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.kernel_space import kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.training.kernel_rounds import KernelRounds
-from latcast.training.pool import FEWEST, Pool, Similarity, ranked, representative_configurations, similarities
+from latcast.training.pool import FEWEST, Pool, Similarity, representative_configurations, similarities
 from latcast.training.residual_transfer import SCRATCH, Transferred, fit_transferred, kernel_source
 
 CONVOLUTIONS = ("conv", "depthwise_conv")
@@ -95,7 +96,6 @@ class AdaptationRounds(KernelRounds):
         sampler: Name in :data:`latcast.samplers.SAMPLERS`.
         seed: Of every random choice.
         target: Where it is met, a type gets no more samples.
-        by: How the similar predictors are chosen: one of :data:`latcast.training.pool.SIMILARITIES`.
         types: Only these kernel types.
     """
 
@@ -109,7 +109,6 @@ class AdaptationRounds(KernelRounds):
         sampler: str = "prior",
         seed: int = 0,
         target: AccuracyTarget | None = None,
-        by: str = "divergence",
         types: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
@@ -118,7 +117,6 @@ class AdaptationRounds(KernelRounds):
         )  # fmt: skip
         self._pool = pool
         self._target = target
-        self._by = by
         self.similar: dict[str, list[Similarity]] = {}
         """Predictors of the pool by kernel type, most similar first, as of the last fit."""
         self.transferred: dict[str, Transferred] = {}
@@ -157,8 +155,17 @@ class AdaptationRounds(KernelRounds):
     @property
     def unlike(self) -> bool:
         """True if the last fit found no similar platform in the pool, by its convolutions; also for an empty pool."""
-        nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
-        return not nearest or min(nearest) > UNLIKE_DIVERGENCE
+        return self.nearest is None or self.nearest.divergence > UNLIKE_DIVERGENCE
+
+    @property
+    def nearest(self) -> Similarity | None:
+        """The pool's platform that is most similar by its convolutions; None where none knows them."""
+        found = [self.similar[name][0] for name in CONVOLUTIONS if self.similar.get(name)]
+        return min(found, key=lambda each: each.divergence, default=None)
+
+    @property
+    def nearest_predictor(self) -> PlatformPredictor | None:
+        return None if self.nearest is None else self._pool.predictors[self.nearest.platform]
 
     def source_lineages(self) -> set[str] | None:
         """Return the lineages that the sources of the last fit were trained on; None where one does not say."""
@@ -190,6 +197,6 @@ class AdaptationRounds(KernelRounds):
             chosen = np.sort(np.random.default_rng(self._seed).choice(len(latency_ms), MOST_COMPARED, replace=False))
             rows, latency_ms = rows[chosen], latency_ms[chosen]
         try:
-            return ranked(similarities(self._pool, name, rows, latency_ms), self._by, self._seed)
+            return similarities(self._pool, name, rows, latency_ms)
         except LatcastError as problem:
             raise TrainingError(f"the pool cannot be compared on '{name}': {problem}") from problem

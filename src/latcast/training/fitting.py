@@ -382,7 +382,6 @@ def cross_predict(
     model: str | None = None,
     seed: int = 0,
     tune: bool = False,
-    parts: int = FOLDS,
     groups: Sequence[str] | None = None,
 ) -> HeldOut:
     """Predict each training network, in order, by a predictor that saw nothing of its fold.
@@ -392,8 +391,8 @@ def cross_predict(
     """
     groups = [sample.lineage for sample in data.networks] if groups is None else groups
     if learn_from != "networks":
-        return _from_observations(platform, rules, learn_from, model, seed, tune).held_out(data, groups, parts)[0]
-    fold = group_folds(groups, parts, seed)
+        return _from_observations(platform, rules, learn_from, model, seed, tune).held_out(data, groups, FOLDS)[0]
+    fold = group_folds(groups, FOLDS, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     predicted = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
     for part in np.unique(fold):

@@ -22,7 +22,7 @@ from latcast.kernels.search import SingleKernels
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
-from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, KernelPredictor, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
@@ -70,7 +70,6 @@ class KernelRounds:
         sampler: Name in :data:`latcast.samplers.SAMPLERS`.
         seed: Of every random choice.
         types: Only these kernel types.
-        model: How a kernel type is modelled.
         target_error: Mean relative error on its test set at which a type gets no more samples.
         weight_of: Gives a type's weight among the planned kernels; its share in networks where None.
 
@@ -88,7 +87,6 @@ class KernelRounds:
         sampler: str = "adaptive",
         seed: int = 0,
         types: Sequence[str] | None = None,
-        model: str = ANALYTICAL_GBDT,
         target_error: float | None = None,
         weight_of: Callable[[str], float] | None = None,
     ) -> None:
@@ -100,7 +98,6 @@ class KernelRounds:
         if not spaces:
             raise TrainingError(f"none of {', '.join(types or ())} is a kernel type that {rules.runtime} has kernels of")
         self._count = count
-        self._model = model
         self._seed = seed
         self._target_error = target_error
         self._plans: dict[str, _Plan] = {}
@@ -165,7 +162,7 @@ class KernelRounds:
         """Return the predictors that the rounds are steered by, from configurations and milliseconds by type."""
         analytical = fit_from_kernels(samples)
         return analytical, {
-            name: fit_kernel_predictor(name, rows, latency_ms, analytical, model=self._model, seed=self._seed)
+            name: fit_kernel_predictor(name, rows, latency_ms, analytical, seed=self._seed)
             for name, (rows, latency_ms) in samples.items()
         }
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -112,9 +111,6 @@ def _computes_like(platform: str, like: tuple[str, str]) -> bool:
     return (found.kind, found.threads, precision) == (wanted.kind, wanted.threads, wanted_precision)
 
 
-SIMILARITIES = ("divergence", "dispersion", "spearman", "random")
-"""Orders of :func:`ranked`: LitePred's; relative error at a known scale; OneProxy's; by chance."""
-
 CHANNEL_STEPS = 16
 """Consecutive numbers of channels of one sweep (§5.1)."""
 
@@ -172,7 +168,7 @@ class Similarity:
 
 
 def similarities(pool: Pool, type_name: str, configurations: np.ndarray, measured_ms: np.ndarray) -> list[Similarity]:
-    """Compare every predictor of a pool that knows a kernel type with measured kernels of it.
+    """Compare every predictor of a pool that knows a kernel type with measured kernels of it; the least divergent first.
 
     Args:
         pool: Predictors of other platforms.
@@ -190,31 +186,7 @@ def similarities(pool: Pool, type_name: str, configurations: np.ndarray, measure
                 float(np.exp(middle)), float(np.abs(ratio - middle).mean()),
             )
         )  # fmt: skip
-    return found
-
-
-def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -> list[Similarity]:
-    """Sort similarities, most similar first.
-
-    Args:
-        found: From :func:`similarities`.
-        by: One of :data:`SIMILARITIES`.
-        seed: Of the random choice.
-
-    Raises:
-        TrainingError: An unknown order.
-    """
-    if by == "divergence":
-        return sorted(found, key=lambda each: each.divergence)
-    if by == "dispersion":
-        return sorted(found, key=lambda each: each.dispersion)
-    if by == "spearman":
-        return sorted(found, key=lambda each: (np.isnan(each.spearman), -each.spearman))
-    if by == "random":
-        shuffled = list(found)
-        Random(f"similarity/{seed}").shuffle(shuffled)
-        return shuffled
-    raise TrainingError(f"'{by}' is not an order of similarity; expected one of: {', '.join(SIMILARITIES)}")
+    return sorted(found, key=lambda each: each.divergence)
 
 
 def representative_configurations(

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from latcast.errors import ModelError
 from latcast.graph.importers import load_graph
 from latcast.graph.input_values import parse_values
-from latcast.graph.operators import node_flops
+from latcast.graph.operators import graph_macs, node_flops
 from tests.graph.importers.onnx_models import body, model, node, value, zeros
 from tests.graph.op_types import op_types
 
@@ -86,6 +86,21 @@ def test_a_loop_without_an_end_in_sight_is_refused() -> None:
         load_graph(proto)
     with pytest.raises(ModelError, match=r"at least 4,097 rounds of loops; at most 4,096 are read; export the model with fewer"):
         load_graph(looping(np.asarray(100000), node("Relu", ["state"], ["next"]), node("Neg", ["state"], ["seen"])))
+
+
+def test_a_loop_that_may_end_early_is_predicted_with_all_its_rounds() -> None:
+    inputs = [value("i", (), INT64), value("go", (), onnx.TensorProto.BOOL), value("state", (1, 3))]
+    steps = [
+        node("MatMul", ["state", "w"], ["next"]), node("ReduceMax", ["next"], ["most"], keepdims=0),
+        node("Less", ["most", "limit"], ["going"]),
+    ]  # fmt: skip
+    loop = node("Loop", ["rounds", "", "x"], ["y"], name="loop", body=body(steps, inputs, ["going", "next"]))
+    stored = {"rounds": np.asarray(7), "w": zeros(3, 3), "limit": np.float32(1)}
+
+    graph = load_graph(model([loop], {"x": (1, 3)}, ["y"], stored))
+
+    assert graph_macs(graph) == 7 * 3 * 3
+    assert graph.notes == ("node 'loop' (Loop) runs at most 7 rounds, all of which are predicted",)
 
 
 def test_functions_of_the_model_are_inlined() -> None:
@@ -204,6 +219,44 @@ def test_a_given_value_is_a_size(nodes: list[onnx.NodeProto], number: list[int],
     with pytest.raises(ModelError, match=r"input 'n' decides it; give a value: --value n=") as refused:
         load_graph(proto)
     load_graph(proto, values=parse_values([str(refused.value).split("--value ")[1]]))
+
+
+def test_a_length_that_the_network_computes_is_given_as_a_value() -> None:
+    """As a synthesiser of speech decides how many frames each sound takes."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["durations"]), node("ReduceSum", ["durations"], ["sum"], keepdims=0),
+        node("Cast", ["sum"], ["length"], to=INT64), node("Range", ["zero", "length", "one"], ["places"]),
+        node("Gather", ["table", "places"], ["frames"]), node("MatMul", ["frames", "w"], ["y"]),
+    ]  # fmt: skip
+    stored = {"w": zeros(8, 8), "zero": np.asarray(0), "one": np.asarray(1), "table": zeros(500, 8)}
+    proto = model(nodes, {"x": (9, 8)}, ["y"], stored)
+
+    with pytest.raises(ModelError, match=r"computes 'length' at run time; give its value: --value length=100$") as refused:
+        load_graph(proto)
+
+    graph = load_graph(proto, values=parse_values([str(refused.value).split("--value ")[1]]))
+    assert graph.shape("y") == (100, 8)
+    assert graph_macs(graph) == 9 * 8 * 8 + 100 * 8 * 8
+    with pytest.raises(ModelError, match="a value is given for 'lengths', which is no input; the inputs are: x"):
+        load_graph(proto, values={"lengths": 100})
+    with pytest.raises(
+        ModelError, match="a value is given for 'a/length', which is no input and nothing that the network computes"
+    ):
+        load_graph(model(nodes[:1], {"x": (9, 8)}, ["durations"], stored), values={"a/length": 100})
+
+
+@pytest.mark.parametrize("axis", [np.asarray(0), np.asarray([-1])])
+def test_durations_given_for_an_input_add_up_to_a_length(axis: np.ndarray) -> None:
+    nodes = [
+        node("CumSum", ["n", "axis"], ["ends"]), node("Gather", ["ends", "last"], ["length"]),
+        node("Range", ["zero", "length", "one"], ["y"]),
+    ]  # fmt: skip
+    stored = {"axis": axis, "last": np.asarray([-1]), "zero": np.asarray([0]), "one": np.asarray(1)}
+    proto = model(nodes, [value("n", (4,), INT64)], ["y"], stored)
+
+    assert load_graph(proto, values={"n": [2, 3, 5, 1]}).shape("y") == (11,)
+    with pytest.raises(ModelError, match=r"input 'n' decides it; give a value: --value n=1$"):
+        load_graph(proto)
 
 
 def test_a_given_count_is_taken_instead_of_the_largest() -> None:

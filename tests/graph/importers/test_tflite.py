@@ -130,6 +130,45 @@ def test_a_fully_connected_layer_flattens_what_it_reads(tmp_path: Path) -> None:
     assert graph_macs(graph) == 84
 
 
+def test_a_fully_connected_layer_reads_a_vector(tmp_path: Path) -> None:
+    tensors = {"x": (3,), "w": zeros(7, 3), "y": (7,)}
+    content = model([("FULLY_CONNECTED", ["x", "w", ""], ["y"], options("FullyConnected"))], tensors, ["x"], ["y"])
+
+    assert graph_macs(load_graph(save(content, tmp_path))) == 21
+
+
+def test_sizes_are_divided_as_tflite_divides_and_a_constant_may_be_empty(tmp_path: Path) -> None:
+    tensors = {
+        "x": (8,), "a": ints(-7, -3), "b": ints(2, 2), "q": Typed((2,), "int32"), "target": Typed((2,), "int32"), "r": (4, 2),
+        "s": (1,), "none": ints(), "scalar": (), "y": (4, 2),
+    }  # fmt: skip
+    operations: list[Operation] = [
+        ("FLOOR_DIV", ["a", "b"], ["q"], None), ("NEG", ["q"], ["target"], None), ("RESHAPE", ["x", "target"], ["r"], None),
+        ("RESHAPE", ["s", "none"], ["scalar"], None), ("ADD", ["r", "scalar"], ["y"], options("Add")),
+    ]  # fmt: skip
+
+    graph = load_graph(save(model(operations, tensors, ["x", "s"], ["y"]), tmp_path))
+
+    assert graph.shape("y") == (4, 2)
+
+
+def test_a_suggested_size_leaves_something_to_compute(tmp_path: Path) -> None:
+    """As the frames of a sound, of which there are none below a window."""
+    tensors = {
+        "x": Dynamic((1,), (-1,)), "shape": Typed((1,), "int32"), "window": ints(400), "frames": Typed((1,), "int32"),
+        "one": ints(1), "zero": np.asarray(0, np.int32), "axis": np.asarray(0, np.int32), "many": Typed((), "int32"),
+        "step": np.asarray(1, np.int32), "places": Typed((1,), "int32"), "y": Typed((1,), "int32"),
+    }  # fmt: skip
+    operations: list[Operation] = [
+        ("SHAPE", ["x"], ["shape"], None), ("FLOOR_DIV", ["shape", "window"], ["frames"], None),
+        ("SQUEEZE", ["frames"], ["many"], options("Squeeze")), ("RANGE", ["zero", "many", "step"], ["places"], None),
+        ("GATHER", ["x", "places"], ["y"], options("Gather")),
+    ]  # fmt: skip
+
+    with pytest.raises(ModelError, match=r"give it: --shape x=512$"):
+        load_graph(save(model(operations, tensors, ["x"], ["y"]), tmp_path))
+
+
 @pytest.mark.parametrize("padding", [0, 1])
 def test_convolutions_of_volumes_count_their_windows(padding: int, tmp_path: Path) -> None:
     out = (1, 4, 5, 6) if padding == 0 else (1, 2, 3, 4)

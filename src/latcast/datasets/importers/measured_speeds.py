@@ -27,10 +27,6 @@ _SPELLINGS: Mapping[str, Sequence[str]] = {
 }
 """What a record may call a value, joined; the first that is there holds."""
 
-_QUANTISATION = re.compile(
-    r"(?<![a-z0-9])(q\d_k - (?:small|medium|large)|i?q\d_(?:k(?:_[sml])?|[01]|xx?s|nl|[sml])|mxfp4|bf16|f16)(?![a-z0-9])"
-)
-
 
 def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[list[SpeedMeasurement], list[str]]:
     """Return the measurements in a file, all as of one platform, and the names of models that are not known.
@@ -163,14 +159,12 @@ def _positive(value: Any) -> float | None:
 
 def _pair(name: str, quantisation: str, described: str) -> tuple[str, str] | None:
     """Return the known model and the recipe that a record names; None where it does not, or either is unknown."""
-    stem = re.sub(r"\.gguf$", "", re.split(r"[/\\]", name)[-1], flags=re.IGNORECASE)
-    stated = _QUANTISATION.search(f"{stem} {described}".lower().replace("-q", " q"))
-    recipe = (quantisation or (stated[1] if stated else "")).lower()
-    recipe = re.sub(r" - (\w)\w+", r"_\1", recipe)
-    for text in (stem, re.sub(_QUANTISATION, "", stem.lower().replace("-q", " q")).strip(" -_.")):
+    stem, described = (re.sub(r"(_K) - (\w)\w+", r"\1_\2", text) for text in (re.split(r"[/\\]", name)[-1], described))
+    for text, recipe in ((stem, quantisation), (stem, ""), (f"{stem} {described}", "")):
         try:
             model = read_language_model(text, recipe)
         except ModelError:
             continue
-        return (model.name, recipe) if recipe else None
+        if model.quantisation:
+            return model.name, model.quantisation
     return None

@@ -18,10 +18,11 @@ from typing import Any, cast, overload
 import numpy as np
 
 from latcast.errors import ModelError, UnknownOperatorError
-from latcast.graph.ir import AttributeValue, Graph, Node, Tensor
+from latcast.graph.input_values import fitted
+from latcast.graph.ir import AttributeValue, Graph, Node, Tensor, Values
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
-from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
+from latcast.graph.operators.evaluation import EVALUATED, MAX_ELEMENTS, evaluate
 from latcast.graph.operators.table import never
 from latcast.graph.passes.rewire import live_nodes
 
@@ -41,6 +42,11 @@ MALFORMED = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError, struct.error,
 )  # fmt: skip
 """Errors that code meets in a file that can be parsed but that no exporter wrote."""
+
+
+def shortest(value: float) -> float:
+    """Return a number of single precision as people write it: 1e-05, not 9.999999747378752e-06."""
+    return float(f"{value:.7g}")
 
 
 class _LazyValues(Sequence["Array | None"]):
@@ -93,6 +99,7 @@ class Assembly:
         strict: Whether an operator outside the table is an error.
         reserved: Names of the file's tensors, which no tensor made up here takes.
         budget: What the import may take; nodes and known values are taken from it here.
+        values: Tensor to its value: an input, in the input's shape and type, or what the network computes.
     """
 
     def __init__(
@@ -105,8 +112,11 @@ class Assembly:
         strict: bool = False,
         reserved: Collection[str] = (),
         budget: Budget | None = None,
+        values: Values | None = None,
     ) -> None:
         self.name = name
+        self.notes: list[str] = []
+        """What was assumed, a sentence each."""
         self.budget = budget or Budget()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
@@ -122,6 +132,9 @@ class Assembly:
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
         self._given: set[str] = set()
+        self._to_give = dict(values or {})
+        self._computed: list[str] = []
+        """Tensors with a value given, which the network computes all the same."""
         self._frozen: dict[str, str] = {}
         self._stored: set[str] = set()
         self._values: dict[str, Array | None] = {}
@@ -165,11 +178,12 @@ class Assembly:
         check_tensor(name, tensor)
         self.tensors[name] = tensor
 
-    def add_input(self, name: str, tensor: Tensor, value: Array | None = None) -> None:
+    def add_input(self, name: str, tensor: Tensor) -> None:
         """Add an input; a few numbers that are given for it are known from here on, but are no constant of the network.
 
         One without elements (the cache before the first step) is known, and no input of the graph.
         """
+        value: Any = self._to_give.pop(name, None)
         if not tensor.elements:
             self._add_empty(name, tensor)
             return
@@ -191,37 +205,51 @@ class Assembly:
             self.add_value(self._frozen[name], self._values[name])  # type: ignore[arg-type]
         return self._frozen[name]
 
-    def deciding_inputs(self, name: str) -> list[str]:
-        """Return the inputs without a value that a tensor depends on, in the network's order."""
+    def has_name(self, name: str) -> bool:
+        """Return whether a name may be that of a tensor of the file: one that it holds, or one in a body of it."""
+        return name in self._reserved or "/" in name
+
+    def _deciding(self, name: str) -> list[str]:
+        """Return the few small inputs that a tensor can be worked out from, in the network's order; else the tensor itself."""
         producers = {output: node for node in self.nodes for output in node.outputs}
-        waiting, seen = [self.resolve(name)], {""}
+        waiting, seen = [name], {""}
         while waiting:
             if (current := waiting.pop()) not in seen:
                 seen.add(current)
+                if current in producers and producers[current].op_type not in EVALUATED:
+                    return [name]
                 waiting += producers[current].inputs if current in producers else ()
-        return [each for each in self._inputs if each in seen and each not in self._given]
+        found = [each for each in self._inputs if each in seen and each not in self._given]
+        return found if found and all(self.tensors[each].elements <= MOST_GIVEN for each in found) else [name]
 
-    def advice(self, name: str, otherwise: str, examples: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Return what to do where a tensor must be known: the values of inputs to give, where those that decide are small.
+    def advice(
+        self, name: str, otherwise: str, examples: Mapping[str, str] = MappingProxyType({}), *, every_round: bool = False
+    ) -> str:
+        """Return what to do where a tensor must be known: give values of the inputs that decide it, or its own.
 
         Args:
             name: The tensor.
-            otherwise: What to do where no small inputs decide it.
-            examples: Input to a value that it may be given.
+            otherwise: What to do where too many numbers would have to be given.
+            examples: Tensor to a value that it may be given.
+            every_round: Whether there is such a tensor in every round of a loop, so that only inputs can be given for all.
         """
-        deciding = self.deciding_inputs(name)
-        if not deciding or any(self.tensors[each].elements > MOST_GIVEN for each in deciding):
+        name = self.resolve(name)
+        deciding = self._deciding(name)
+        can_be_given = name in self._inputs or (self.has_name(name) and not every_round)
+        if deciding == [name] and (self.tensors[name].elements > MOST_GIVEN or not can_be_given):
             return otherwise
         named = " and ".join(f"'{each}'" for each in deciding)
         options = " ".join(f"--value {shlex.quote(f'{each}={examples.get(each) or self._example(each)}')}" for each in deciding)
+        if deciding == [name] and name not in self._inputs:
+            return f"give its value: {options}"
         return f"input{'s' * (len(deciding) > 1)} {named} decide{'s' * (len(deciding) == 1)} it; give a value: {options}"
 
     def _example(self, name: str) -> str:
-        """Return a value that may be given for an input: the number that it is first compared or computed with, else 1."""
+        """Return a value that may be given for a tensor: the positive number that it is first computed with, else 1."""
         for node in self.nodes:
             if name in node.inputs:
                 others = [self.value(each) for each in node.inputs if each and each != name]
-                if len(others) == 1 and others[0] is not None and others[0].size == 1:
+                if len(others) == 1 and others[0] is not None and others[0].size == 1 and others[0].reshape(-1)[0] > 0:
                     return str(others[0].reshape(-1)[0])
         return "1"
 
@@ -355,6 +383,9 @@ class Assembly:
                 continue
             if min(tensor.shape, default=1) > 0:
                 self._define(output, tensor)
+                if output in self._to_give:
+                    self._computed.append(output)
+                    self._give(output, fitted(output, self._to_give.pop(output), tensor.shape, tensor.dtype))
             elif min(tensor.shape) < 0:
                 raise ModelError(
                     f"node '{node.name}' ({node.op_type}) has an output of shape {list(tensor.shape)}; "
@@ -418,11 +449,9 @@ class Assembly:
                     "not hold; put the file of its external data beside it"
                 )
             # A shape of ones has too few elements, unless one of them stands for the rest.
-            example = (
-                ",".join(["-1", *["1"] * (min(self.tensors[name].elements, MOST_GIVEN) - 1)])
-                if name and node.op_type == "Reshape"
-                else ""
-            )
+            example = "100" if node.op_type == "Range" else ""
+            if name and node.op_type == "Reshape":
+                example = ",".join(["-1", *["1"] * (min(self.tensors[name].elements, MOST_GIVEN) - 1)])
             if name and self.value(name) is None and (advice := self.advice(name, "", {name: example})):
                 raise ModelError(
                     f"node '{node.name or node.outputs[0]}' ({node.op_type}) computes '{name}' at run time; {advice}"
@@ -451,7 +480,12 @@ class Assembly:
         Raises:
             ModelError: An output that nothing makes, or numbers that no network has.
         """
-        wanted = list(outputs)
+        wanted = [*outputs, *self._computed]
+        if self._to_give:
+            raise ModelError(
+                f"a value is given for '{next(iter(self._to_give))}', which is no input and nothing that the network computes; "
+                f"the inputs are: {', '.join(self._inputs)}"
+            )
         for name in wanted:
             if self.resolve(name) not in self.tensors:
                 raise ModelError(f"output '{name}' is made by no node; the file is incomplete")
@@ -476,6 +510,7 @@ class Assembly:
             constants=constants,
             precision=precision,
             run_time_sizes=tuple(dict.fromkeys(self.run_time_sizes)),
+            notes=tuple(dict.fromkeys(self.notes)),
         )
         return check_graph(graph)
 

@@ -81,7 +81,6 @@ def read_sized(inputs: Sequence[ModelInput], options: ModelOptions, start: Calla
     values = dict(options.values or {})
     names = [each.name for each in inputs]
     check_input_names(given, names)
-    check_input_names(values, names, what="value")
     for each in inputs:
         shape = given.get(each.name)
         if shape is None:
@@ -102,7 +101,9 @@ def read_sized(inputs: Sequence[ModelInput], options: ModelOptions, start: Calla
     missing = [each for each in inputs if each.name not in given and (len(each.forms) > 1 or each.open_axes())]
 
     def begin(shapes: Shapes) -> Reading:
-        return start(replace(options, shapes=shapes, values=values))
+        reading = start(replace(options, shapes=shapes, values=values))
+        check_input_names((name for name in values if not reading.assembly.has_name(name)), names, what="value")
+        return reading
 
     if not missing:
         return begin(given).graph()

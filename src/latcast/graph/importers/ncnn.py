@@ -86,7 +86,9 @@ class NcnnReading:
         self.resized = any(len(stated[name]) > 1 for name in self.shapes)
         """Whether shapes that the file states do not hold."""
         tops = {top for layer in layers for top in layer.tops}
-        self.assembly = Assembly(name, infer_unknown=self._infer_unknown, strict=options.strict, reserved=tops)
+        self.assembly = Assembly(
+            name, infer_unknown=self._infer_unknown, strict=options.strict, reserved=tops, values=options.values
+        )
         self.blobs: dict[str, Blob] = {}
         self.int8_layers: list[bool] = []
         """Of each layer with weights, whether it computes in int8."""

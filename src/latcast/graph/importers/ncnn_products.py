@@ -106,10 +106,11 @@ def recurrent(op_type: str, gates: int) -> Callable[[Conversion], None]:
         positive(outputs=[outputs], hidden=[hidden])
         if len(shape) == 1 and len(c) == 1:
             raise ModelError(f"it reads a vector of {shape[0]} and no states, expected a row for each step")
-        steps, size = shape if len(shape) == 2 else (1, prod(shape))
+        steps = shape[0] if len(shape) == 2 else 1
         # Some converters count the weights of one direction alone, which ncnn does not notice.
-        stored = gates * hidden * size
-        if len(shape) > 2 or c.integer(1) not in (stored, directions * stored):
+        stored = gates * hidden * prod(shape[-1:])
+        size = c.integer(1) // (gates * hidden * (1 if c.integer(1) == stored else directions))
+        if len(shape) > 2 or (size != shape[-1] and c.reading.resized):
             raise ModelError(f"it has {c.integer(1)} weights, expected {directions * stored}, as it reads {list(shape)}")
         weights = [c.weight(directions, gates * hidden, size), c.weight(directions, gates * hidden, outputs)]
         names = [c.shaped((1, steps, size)), *weights, c.weight(directions, (4 if gates > 1 else 1) * hidden), ""]
@@ -217,8 +218,9 @@ def spectrogram(c: Conversion) -> None:
     points = c.integer(0)
     step, bins = c.integer(2, points // 4), points // 2 + 1 if c.integer(8, 1) else points
     positive(points=[points], step=[step])
-    signal = prod(c.shape())
-    x = c.shaped((1, 1, signal))
+    if prod(c.shape()[:-1]) != 1:
+        raise ModelError(f"it reads {list(c.shape())}, expected a vector: the samples of a sound")
+    x = c.shaped((1, 1, c.shape()[-1]))
     if c.integer(5, 1):
         x = c.op("Pad", [x, c.assembly.constant([0, 0, points // 2] * 2, "int64"), c.scalar(0.0)], {"mode": "reflect"})
     attributes: Attributes = {"kernel_shape": (points,), "strides": (step,)}

@@ -79,14 +79,13 @@ class Reading:
         self.graph_proto = model.graph
         self.path = path
         self.shapes = options.shapes or {}
-        self.values: Mapping[str, Any] = options.values or {}
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.stored: dict[str, onnx.TensorProto] = {}
         made = {name for node in model.graph.node for name in node.output}
         self.assembly = Assembly(
             name, load=self._load, infer_unknown=self._infer_unknown, recorded=self._all_recorded, strict=options.strict,
-            reserved=made, budget=budget,
+            reserved=made, budget=budget, values=options.values,
         )  # fmt: skip
         self.sequences: dict[str, list[str]] = {}
         self.absent: set[str] = set()
@@ -113,7 +112,7 @@ class Reading:
             stored = _stored_tensor(value)
             shape = self.shapes.get(value.name) or [size.dim_value for size in stored.shape.dim]
             tensor = Tensor(tuple(shape), tensor_dtype(stored.elem_type, value.name))
-            self.assembly.add_input(value.name, tensor, self.values.get(value.name))
+            self.assembly.add_input(value.name, tensor)
 
     @cached_property
     def _recorded(self) -> dict[str, onnx.ValueInfoProto]:
@@ -121,24 +120,22 @@ class Reading:
         return {value.name: value for value in (*self.graph_proto.output, *source.value_info)}
 
     @cached_property
-    def _sizes(self) -> Mapping[str, int]:
-        """Return the sizes of the file's symbols, by the shapes given for its inputs."""
-        given = ((value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes)
-        pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
-        return {size.dim_param: int(number) for size, number in pairs if size.dim_param}
+    def _given_sizes(self) -> list[tuple[Any, int]]:
+        """The dimensions of inputs, as the file states them, with the sizes given for them."""
+        given = [(value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes]
+        return [pair for value, shape in given for pair in zip(value.type.tensor_type.shape.dim, shape, strict=False)]
 
     @property
     def _resized(self) -> bool:
         """Return whether an input has another size than the file says."""
-        given = ((value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes)
-        pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
-        return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in pairs)
+        return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in self._given_sizes)
 
     def _recorded_tensors(self, node: Node) -> list[Tensor | None]:
         """Return the outputs as the exporter recorded them, which belongs to the input shapes of the file, not to others."""
         if self._resized:
             return [None for _ in node.outputs]
-        return [tensor_type(self._recorded.get(name), self._sizes) if name else Tensor(()) for name in node.outputs]
+        symbols = {size.dim_param: int(number) for size, number in self._given_sizes if size.dim_param}
+        return [tensor_type(self._recorded.get(name), symbols) if name else Tensor(()) for name in node.outputs]
 
     def _all_recorded(self, node: Node) -> list[Tensor] | None:
         found = [tensor for tensor in self._recorded_tensors(node) if tensor is not None]
@@ -254,10 +251,6 @@ class Reading:
             raise ModelError(f"node '{node.name}' ({node.op_type}) is malformed: {error}") from error
 
 
-def _dimensions(value: onnx.ValueInfoProto) -> Sequence[Any]:
-    return value.type.tensor_type.shape.dim
-
-
 class _Read(NamedTuple):
     """A node as read, what it was read from, and what its bodies read of the graph around them."""
 
@@ -321,12 +314,10 @@ def _inputs_of(graph: onnx.GraphProto, options: ModelOptions) -> list[ModelInput
 
 
 def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
-    """Leave out outputs that are not read (statistics of normalisations, indices of pools)."""
-    if len(node.outputs) == 1:
+    """Leave out outputs behind the first that are not read (statistics of normalisations, indices of pools)."""
+    if len(node.outputs) == 1 or node.op_type in ("Split", "SplitToSequence", "Unique"):
         return node
-    outputs = tuple(name if name in needed else "" for name in node.outputs)
-    if node.op_type in ("Split", "SplitToSequence", "Unique"):
-        return node
+    outputs = (node.outputs[0], *(name if name in needed else "" for name in node.outputs[1:]))
     count = len(outputs)
     while count > 1 and not outputs[count - 1]:
         count -= 1

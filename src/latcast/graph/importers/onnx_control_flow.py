@@ -160,11 +160,16 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
         advice = reading.assembly.advice(rounds_name, "export the model with a fixed number of rounds")
         raise ModelError(f"{title} decides at run time how often it runs, so the network has no single latency; {advice}")
     budget = reading.assembly.budget
+    most = None if rounds is None else int(rounds.reshape(-1)[0])
     scanned: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
-    for index in count() if rounds is None else range(int(rounds.reshape(-1)[0])):
+    for index in count() if most is None else range(most):
         going = _known_flag(reading, condition_name) if condition_name else True
+        if going is None and most is not None and most <= Resource.ROUNDS.value.most:
+            going = True
+            note = f"{title} runs at most {most} rounds, all of which are predicted"
+            reading.assembly.notes += [note] * (note not in reading.assembly.notes)
         if going is None:
-            advice = reading.assembly.advice(condition_name, "export the model with a fixed number of rounds")
+            advice = reading.assembly.advice(condition_name, "export the model with a fixed number of rounds", every_round=True)
             raise ModelError(f"{title} ends at run time, so the network has no single latency; {advice}")
         if not going:
             break

@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
 from latcast.errors import ModelError
+from latcast.graph.importers.assembly import shortest
 from latcast.graph.ir import DTYPE_BYTES, AttributeValue, Node, Tensor
 from latcast.graph.limits import Budget, Resource
 from latcast.graph.operators.elementwise import CAST_TYPES
@@ -278,11 +279,6 @@ _INTS, _FLOATS, _STRINGS = onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS,
 _WITH_BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
-
-
-def shortest(value: float) -> float:
-    """Return a number of single precision as people write it: 1e-05, not 9.999999747378752e-06."""
-    return float(f"{value:.7g}")
 
 
 def node_of(proto: onnx.NodeProto) -> Node:

@@ -73,7 +73,7 @@ def _kind_of(each: ModelInput, sizes: Sizes, axis: int, *, channels_last: bool) 
         return "batch" if axis == 1 else "features"
     if rank == 2:
         return "length" if each.integers else "features"
-    return "batch" if each.integers or symbol else "length"
+    return "batch" if each.integers or (symbol and symbol != f"{each.name}[0]".lower()) else "length"
 
 
 def _terms(symbol: str) -> ast.expr | None:

@@ -97,7 +97,8 @@ class SizeSearch:
             budget = reading.assembly.budget
             try:
                 reading.graph()
-                self._tried[key] = Outcome(inf)
+                empty = "an output holds no elements" if reading.assembly.has_empty_outputs else ""
+                self._tried[key] = Outcome(budget.spent(Resource.NODES) if empty else inf, empty)
             except (ModelError, *MALFORMED) as error:
                 self._tried[key] = Outcome(budget.spent(Resource.NODES), str(error), view_of(error))
             self._readings += budget.share()
@@ -126,7 +127,7 @@ class SizeSearch:
         for (group, asked), step in product(movable, (32, 8, 1)):
             if asked:
                 yield from self._multiples(layout, values, at, group, asked[0][0], step)
-        for group, _ in movable:
+        for group in [group for group, _ in movable] or [group for tier in layout.groups() for group in tier]:
             yield from _usual(layout, values, group)
 
     def _asked_for(

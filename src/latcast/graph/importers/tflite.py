@@ -11,7 +11,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +86,16 @@ class TfliteReading:
     def __init__(self, source: TfliteFile, name: str, options: ModelOptions) -> None:
         self.source = source
         self.file = source.subgraph(source.subgraph_of(options.signature))
-        self.notes = [] if options.signature else _choice(source.signatures)
         self.kept: list[str] = []
         stated = {self.file.tensors[index].name: self.file.tensors[index].shape for index in self.file.inputs}
+        self._given = options.shapes or {}
         self.shapes = {name: tuple(shape) for name, shape in (options.shapes or {}).items() if tuple(shape) != stated[name]}
-        self.values: Mapping[str, Any] = options.values or {}
         reserved = {stored.name for stored in self.file.tensors}
         self.assembly = Assembly(
-            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=reserved
-        )
+            name, load=self._load, infer_unknown=self._infer_unknown, strict=options.strict, reserved=reserved,
+            values=options.values,
+        )  # fmt: skip
+        self.assembly.notes = [] if options.signature else _choice(source.signatures)
         self.stored: dict[str, tuple[StoredSubgraph, int]] = {}
         self.views: set[str] = set()
         self.stated: dict[str, Tensor] = {}
@@ -113,13 +113,12 @@ class TfliteReading:
     def graph(self) -> Graph:
         for index in self.file.inputs:
             stored = self.file.tensors[index]
-            shape = self.shapes.get(stored.name) or tuple(map(int, _sizes(stored)))
-            self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype), self.values.get(stored.name))
+            shape = tuple(self._given.get(stored.name) or map(int, _sizes(stored)))
+            self.assembly.add_input(stored.name, Tensor(shape, stored.tensor.dtype))
         self._read_operators()
         graph = self.assembly.finish([*(self.file.tensors[index].name for index in self.file.outputs), *self.kept])
         graph = cancel_transposes(remove_identities(graph), views=self.views)
-        graph = with_precision(remove_identities(merge_reshapes(graph)))
-        return replace(graph, notes=tuple(dict.fromkeys(self.notes)))
+        return with_precision(remove_identities(merge_reshapes(graph)))
 
     def inline(self, index: int, arguments: Sequence[str], prefix: str) -> list[str]:
         """Add the operators of another subgraph.
@@ -180,7 +179,7 @@ class TfliteReading:
     def note_run_time_size(self, kind: str, note: str) -> None:
         """Note an operator whose results have a size that only its inputs' values decide."""
         self.assembly.run_time_sizes.append(kind)
-        self.notes.append(note)
+        self.assembly.notes.append(note)
 
     def _check(self, outputs: Sequence[int]) -> None:
         """Raise if inferred shapes differ from those that the file states; take over the file's element types."""
@@ -194,7 +193,7 @@ class TfliteReading:
             if own in self.stated:
                 continue
             is_fixed = not self.shapes and not stored.dynamic_axes and not self.assembly.run_time_sizes
-            if found.shape != stored.shape and is_fixed:
+            if [size for size in found.shape if size != 1] != [size for size in stored.shape if size != 1] and is_fixed:
                 raise ModelError(
                     f"tensor '{stored.name}' should have shape {list(stored.shape)} by the file, "
                     f"but its operator gives {list(found.shape)}; is the file damaged?"
@@ -217,6 +216,9 @@ class TfliteReading:
             return ""
         stored, name = self.file.tensors[index], self.name_of(index)
         if not self.assembly.exists(name):
+            if not stored.is_static and not stored.tensor.elements:
+                self.assembly.add_value(name, np.empty(stored.shape, stored.tensor.dtype))
+                return name
             if not stored.is_static:
                 raise ModelError(f"tensor '{stored.name}' is read before an operator gives it")
             self.stored[name] = self.file, index

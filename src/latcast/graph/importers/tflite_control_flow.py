@@ -36,7 +36,7 @@ def _while(c: Conversion) -> None:
         (answer,) = c.reading.inline(options.CondSubgraphIndex(), carried, f"{c.name}/{rounds}/condition/")
         goes_on, is_certain = _goes_on(c.assembly, answer)
         if goes_on is None:
-            advice = c.assembly.advice(answer, "convert the model with a fixed number of rounds")
+            advice = c.assembly.advice(answer, "convert the model with a fixed number of rounds", every_round=True)
             raise ModelError(
                 f"operator {c.name} decides at run time how often it runs, so the network has no single latency; {advice}"
             )
@@ -49,7 +49,7 @@ def _while(c: Conversion) -> None:
     for output, result in zip(c.outputs, carried, strict=True):
         c.assembly.alias(output, result)
     most = "at most " if may_end else ""
-    c.reading.notes.append(f"the loop {c.name} runs {most}{rounds} rounds, which are predicted one after another")
+    c.assembly.notes.append(f"the loop {c.name} runs {most}{rounds} rounds, which are predicted one after another")
 
 
 def _goes_on(assembly: Assembly, name: str) -> tuple[bool | None, bool]:
@@ -83,7 +83,7 @@ def _if(c: Conversion) -> None:
     if name:
         advice = c.assembly.advice(c.input(0), "")
         chosen = f"{c.name} chooses its branch at run time; the costlier one is predicted, '{name}'"
-        c.reading.notes.append(f"{chosen}; {advice}" if advice else chosen)
+        c.assembly.notes.append(f"{chosen}; {advice}" if advice else chosen)
 
 
 def _work(assembly: Assembly, node: Node) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.errors import ModelError
-from latcast.graph.importers.assembly import Array
+from latcast.graph.importers.assembly import Array, Assembly
 from latcast.graph.importers.tflite_file import StoredOperator
 from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
 
@@ -37,8 +37,8 @@ class Conversion:
     def __init__(self, reading: TfliteReading, operator: StoredOperator) -> None:
         self.reading = reading
         self.operator = operator
-        self.assembly = reading.assembly
-        self.outputs = [reading.name_of(index) for index in operator.outputs]
+        self.assembly: Assembly = reading.assembly
+        self.outputs: list[str] = [reading.name_of(index) for index in operator.outputs]
         self.name = node_stem(operator.kind, self.outputs)
 
     # Inputs
@@ -177,6 +177,6 @@ class Conversion:
                     "convert the model with inputs of that size"
                 )
             sizes = [now[axis] if axis in changed else size for axis, size in enumerate(tensor.shape)]
-            self.reading.notes.append(f"{self.name} is assumed to keep the sizes that were given, and to give {sizes}")
+            self.assembly.notes.append(f"{self.name} is assumed to keep the sizes that were given, and to give {sizes}")
             return Tensor(tuple(sizes), tensor.dtype)
         return tensor

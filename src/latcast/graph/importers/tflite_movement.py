@@ -26,18 +26,10 @@ def _reshape(c: Conversion) -> None:
     c.reshape(c.input(0), target, output=c.outputs[0])
 
 
-def _transpose(c: Conversion) -> None:
-    c.result("Transpose", [c.input(0)], {"perm": c.ints(1)})
-
-
 def _squeeze(c: Conversion) -> None:
     axes = [int(axis) for axis in np.atleast_1d(c.options("SqueezeOptions").SqueezeDimsAsNumpy())]
     axes = [] if c.options("SqueezeOptions").SqueezeDimsIsNone() else axes
     c.result("Squeeze", [c.input(0), c.constant(axes)] if axes else [c.input(0)])
-
-
-def _expand_dims(c: Conversion) -> None:
-    c.result("Unsqueeze", [c.input(0), c.constant(c.ints(1)[:1])])
 
 
 def _concatenation(c: Conversion) -> None:
@@ -123,18 +115,10 @@ def _reverse(c: Conversion) -> None:
 
 
 def _pad(c: Conversion) -> None:
-    amounts = c.value(1).reshape(-1, 2)
-    inputs = [c.input(0), c.constant([int(number) for number in amounts.T.reshape(-1)])]
-    if c.has(2):
-        inputs.append(c.input(2))
-    c.result("Pad", inputs)
-
-
-def _mirror_pad(c: Conversion) -> None:
-    """Pad by reflection, also for the mode that repeats the border: ONNX lacks it, and it costs the same."""
-    amounts = c.value(1).reshape(-1, 2)
-    pads = c.constant([int(number) for number in amounts.T.reshape(-1)])
-    c.result("Pad", [c.input(0), pads], {"mode": "reflect"})
+    """Pad, or mirror, also in the mode that repeats the border: ONNX lacks it, and it costs the same."""
+    pads = c.constant(c.value(1).reshape(-1, 2).T.reshape(-1).astype(np.int64))
+    mirrored: Attributes = {"mode": "reflect"} if c.operator.kind == "MIRROR_PAD" else {}
+    c.result("Pad", [c.input(0), pads, *([c.input(2)] if c.has(2) else [])], mirrored)
 
 
 def _gather(c: Conversion) -> Any:
@@ -152,11 +136,6 @@ def _gather_nd(c: Conversion) -> None:
     if known is None and c.assembly.tensor(indices).dtype != "int64":
         indices = c.op("Cast", [indices], {"to": 7})
     c.result("GatherND", [c.input(0), indices])
-
-
-def _embedding_lookup(c: Conversion) -> None:
-    """Gather rows; inputs: indices, table."""
-    c.result("Gather", [c.input(1), c.input(0)], {"axis": 0})
 
 
 def _resize(mode: str, table: str) -> Convert:
@@ -190,14 +169,6 @@ def _cast(c: Conversion) -> None:
     c.result("Cast", [c.input(0)], {"to": codes.get(dtype, 1)})
 
 
-def _tile(c: Conversion) -> None:
-    c.result("Tile", [c.input(0), c.constant(c.ints(1))])
-
-
-def _broadcast_to(c: Conversion) -> None:
-    c.result("Expand", [c.input(0), c.constant(c.ints(1))])
-
-
 def _top_k(c: Conversion) -> None:
     k = c.constant(c.ints(1)[:1])
     c.many("TopK", [c.input(0), k], {"axis": len(c.shape()) - 1}, c.outputs)
@@ -208,24 +179,6 @@ def _one_hot(c: Conversion) -> None:
     axis = c.options("OneHotOptions").Axis()
     depth, values = c.constant(c.ints(1)[:1]), c.constant([0.0, 1.0], "float32")
     c.result("OneHot", [c.input(0), depth, values], {"axis": axis})
-
-
-def _shape(c: Conversion) -> None:
-    dtype = c.stated().dtype
-    c.assembly.add_value(c.outputs[0], np.asarray(c.shape(), dtype=dtype))
-
-
-def _fill(c: Conversion) -> None:
-    """Add a static tensor; inputs: shape, value."""
-    c.assembly.add_static(c.outputs[0], Tensor(c.ints(0), c.assembly.tensor(c.input(1)).dtype))
-
-
-def _like_zeros(c: Conversion) -> None:
-    c.assembly.add_static(c.outputs[0], c.assembly.tensor(c.input(0)))
-
-
-def _range(c: Conversion) -> None:
-    c.result("Range", [c.input(position) for position in range(3)])
 
 
 def _where(c: Conversion) -> None:
@@ -256,34 +209,25 @@ def _sized_by(position: int) -> Convert:
     return convert
 
 
-def _rank(c: Conversion) -> None:
-    c.assembly.add_value(c.outputs[0], np.asarray(len(c.shape()), dtype=np.int32))
-
-
 def _broadcast_shapes(c: Conversion) -> None:
     both = np.broadcast_shapes(c.ints(0), c.ints(1))
     c.assembly.add_value(c.outputs[0], np.asarray(both, dtype=c.stated().dtype))
 
 
-def _same_values(c: Conversion) -> None:
-    """Operators that only unpack how a weight is stored."""
-    c.assembly.alias(c.outputs[0], c.input(0))
-
-
 MOVEMENT: Mapping[str, Convert] = {
     "BATCH_TO_SPACE_ND": _sized_by(1),
     "BROADCAST_ARGS": _broadcast_shapes,
-    "BROADCAST_TO": _broadcast_to,
+    "BROADCAST_TO": lambda c: c.result("Expand", [c.input(0), c.constant(c.ints(1))]),
     "CAST": _cast,
     "CONCATENATION": _concatenation,
-    "DENSIFY": _same_values,
+    "DENSIFY": lambda c: c.assembly.alias(c.outputs[0], c.input(0)),
     "DEPTH_TO_SPACE": _by_blocks("DepthToSpace", "DepthToSpaceOptions"),
-    "EMBEDDING_LOOKUP": _embedding_lookup,
-    "EXPAND_DIMS": _expand_dims,
-    "FILL": _fill,
+    "EMBEDDING_LOOKUP": lambda c: c.result("Gather", [c.input(1), c.input(0)], {"axis": 0}),
+    "EXPAND_DIMS": lambda c: c.result("Unsqueeze", [c.input(0), c.constant(c.ints(1)[:1])]),
+    "FILL": lambda c: c.assembly.add_static(c.outputs[0], Tensor(c.ints(0), c.assembly.tensor(c.input(1)).dtype)),
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
-    "MIRROR_PAD": _mirror_pad,
+    "MIRROR_PAD": _pad,
     "NON_MAX_SUPPRESSION_V4": _sized_by(2),
     "NON_MAX_SUPPRESSION_V5": _sized_by(2),
     "ONE_HOT": _one_hot,
@@ -292,15 +236,15 @@ MOVEMENT: Mapping[str, Convert] = {
     "PADV2": _pad,
     "RANDOM_STANDARD_NORMAL": _sized_by(0),
     "RANDOM_UNIFORM": _sized_by(0),
-    "RANGE": _range,
-    "RANK": _rank,
+    "RANGE": lambda c: c.result("Range", [c.input(position) for position in range(3)]),
+    "RANK": lambda c: c.assembly.add_value(c.outputs[0], np.asarray(len(c.shape()), dtype=np.int32)),
     "RESHAPE": _reshape,
     "RESIZE_BILINEAR": _resize("linear", "ResizeBilinearOptions"),
     "RESIZE_NEAREST_NEIGHBOR": _resize("nearest", "ResizeNearestNeighborOptions"),
     "REVERSE_V2": _reverse,
     "SCATTER_ND": _sized_by(2),
     "SEGMENT_SUM": _sized_by(1),
-    "SHAPE": _shape,
+    "SHAPE": lambda c: c.assembly.add_value(c.outputs[0], np.asarray(c.shape(), dtype=c.stated().dtype)),
     "SLICE": _slice,
     "SPACE_TO_BATCH_ND": _sized_by(1),
     "SPACE_TO_DEPTH": _by_blocks("SpaceToDepth", "SpaceToDepthOptions"),
@@ -309,13 +253,13 @@ MOVEMENT: Mapping[str, Convert] = {
     "SPLIT_V": _split_by_sizes,
     "SQUEEZE": _squeeze,
     "STRIDED_SLICE": _strided_slice,
-    "TILE": _tile,
+    "TILE": lambda c: c.result("Tile", [c.input(0), c.constant(c.ints(1))]),
     "TOPK_V2": _top_k,
-    "TRANSPOSE": _transpose,
+    "TRANSPOSE": lambda c: c.result("Transpose", [c.input(0)], {"perm": c.ints(1)}),
     "UNPACK": _unpack,
     "UNIQUE": _unique,
     **{f"UNSORTED_SEGMENT_{each}": _sized_by(2) for each in ("MAX", "MIN", "PROD", "SUM")},
     "WHERE": _where,
-    "ZEROS_LIKE": _like_zeros,
+    "ZEROS_LIKE": lambda c: c.assembly.add_static(c.outputs[0], c.assembly.tensor(c.input(0))),
 }
 """Builtin operators by their name in the schema."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from latcast.graph.idioms import IN_GROUPS
+from latcast.graph.importers.assembly import shortest
 from latcast.graph.importers.tflite_control_flow import CONTROL_FLOW
 from latcast.graph.importers.tflite_conversion import Attributes, Conversion
 from latcast.graph.importers.tflite_movement import MOVEMENT
-from latcast.graph.ir import Node
-from latcast.graph.operators import Kind, OperatorView, operators
-from latcast.graph.operators.linear import spatial_pads
+from latcast.graph.ir import Tensor
+from latcast.graph.operators import Kind, operators
+from latcast.graph.operators.linear import same_pads
 
 Convert = Callable[[Conversion], Any]
 """Adds the operator to the graph; NotImplemented where this form of it has no counterpart."""
@@ -22,21 +25,14 @@ Convert = Callable[[Conversion], Any]
 _SAME = 0
 
 
-def _pads(
-    sizes: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], padding: int
-) -> tuple[int, ...]:
-    """Return the padding as begins, then ends; SAME puts the odd element at the end, as TensorFlow does."""
-    mode = "SAME_UPPER" if padding == _SAME else "VALID"
-    view = OperatorView(Node("Conv", "", (), (), {"auto_pad": mode}), ())
-    return spatial_pads(view, sizes, kernel, strides, dilations)
-
-
 def _window(c: Conversion, options: Any, kernel: tuple[int, ...]) -> Attributes:
     """Return the kernel, strides and pads; dilations where the operator has them."""
     strides = _sizes(options, "Stride{}", len(kernel))
     dilated = hasattr(options, "DilationHFactor")
     dilations = _sizes(options, "Dilation{}Factor", len(kernel)) if dilated else (1,) * len(kernel)
-    pads = _pads(c.shape()[1:-1], kernel, strides, dilations, options.Padding())
+    extents = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    is_same = options.Padding() == _SAME
+    pads = same_pads(c.shape()[1:-1], extents, strides, upper=True) if is_same else (0,) * 2 * len(kernel)
     attributes: Attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     return attributes | {"dilations": dilations} if dilated else attributes
 
@@ -50,47 +46,19 @@ def _bias(c: Conversion, position: int) -> list[str]:
     return [c.input(position)] if c.has(position) else []
 
 
-def _conv(c: Conversion) -> None:
-    options = c.options("Conv2DOptions")
-    _, height, width, in_channels = c.shape(1)
-    attributes = _window(c, options, (height, width))
-    groups = c.shape()[3] // in_channels
-    attributes["group"] = groups
-    if in_channels == 1 < groups:
-        attributes[IN_GROUPS] = 1
-    weight = c.weight(1, (0, 3, 1, 2))
-    activation = options.FusedActivationFunction()
-    inputs = [c.channels_first(), weight, *_bias(c, 2)]
-    c.result("Conv", inputs, attributes, activation=activation, from_channels_first=True)
+def _convolution(table: str, order: tuple[int, ...]) -> Convert:
+    """Return what adds a convolution whose filter has ONNX's axes (outputs, inputs of a group, sizes) in this order."""
 
+    def convert(c: Conversion) -> None:
+        options, filter_ = c.options(table), c.shape(1)
+        groups = c.shape()[-1] // filter_[order[1]]
+        attributes = _window(c, options, tuple(filter_[axis] for axis in order[2:])) | {"group": groups}
+        if table == "Conv2DOptions" and filter_[order[1]] == 1 < groups:
+            attributes[IN_GROUPS] = 1
+        inputs = [c.channels_first(), c.weight(1, order), *_bias(c, 2)]
+        c.result("Conv", inputs, attributes, activation=options.FusedActivationFunction(), from_channels_first=True)
 
-def _conv_3d(c: Conversion) -> None:
-    options = c.options("Conv3DOptions")
-    attributes = _window(c, options, c.shape(1)[:3]) | {"group": 1}
-    inputs = [c.channels_first(), c.weight(1, (4, 3, 0, 1, 2)), *_bias(c, 2)]
-    c.result("Conv", inputs, attributes, activation=options.FusedActivationFunction(), from_channels_first=True)
-
-
-def _depthwise_conv(c: Conversion) -> None:
-    options = c.options("DepthwiseConv2DOptions")
-    attributes = _window(c, options, c.shape(1)[1:3])
-    attributes["group"] = c.shape()[3]
-    weight = c.weight(1, (3, 0, 1, 2))
-    activation = options.FusedActivationFunction()
-    inputs = [c.channels_first(), weight, *_bias(c, 2)]
-    c.result("Conv", inputs, attributes, activation=activation, from_channels_first=True)
-
-
-def _transpose_conv(c: Conversion) -> None:
-    """Add a transposed convolution of images."""
-    options = c.options("TransposeConvOptions")
-    _transposed(c, options, c.shape(1)[1:3], (3, 0, 1, 2))
-
-
-def _transpose_conv_3d(c: Conversion) -> None:
-    """Add a transposed convolution of volumes."""
-    options = c.options("Conv3DOptions")
-    _transposed(c, options, c.shape(1)[:3], (4, 3, 0, 1, 2))
+    return convert
 
 
 def _transpose_conv_with_bias(c: Conversion) -> None:
@@ -101,14 +69,19 @@ def _transpose_conv_with_bias(c: Conversion) -> None:
     c.result("ConvTranspose", inputs, _transposed_window(sizes, target, kernel, strides), from_channels_first=True)
 
 
-def _transposed(c: Conversion, options: Any, kernel: tuple[int, ...], order: tuple[int, ...]) -> None:
-    """Add a transposed convolution; inputs: output shape (which decides the padding), filter, activation, bias."""
-    strides = _sizes(options, "Stride{}", len(kernel))
-    known = c.reading.value(c.operator.inputs[0])
-    target = c.stated().shape if known is None else c.ints(0)
-    attributes = _transposed_window(c.shape(2)[1:-1], target[1:-1], kernel, strides)
-    inputs = [c.channels_first(2), c.weight(1, order), *_bias(c, 3)]
-    c.result("ConvTranspose", inputs, attributes, activation=options.FusedActivationFunction(), from_channels_first=True)
+def _transposed(table: str, order: tuple[int, ...]) -> Convert:
+    """Return what adds a transposed convolution; inputs: output shape (which decides the padding), filter, activation, bias."""
+
+    def convert(c: Conversion) -> None:
+        options, kernel = c.options(table), tuple(c.shape(1)[axis] for axis in order[2:])
+        strides = _sizes(options, "Stride{}", len(kernel))
+        known = c.reading.value(c.operator.inputs[0])
+        target = c.stated().shape if known is None else c.ints(0)
+        attributes = _transposed_window(c.shape(2)[1:-1], target[1:-1], kernel, strides)
+        inputs = [c.channels_first(2), c.weight(1, order), *_bias(c, 3)]
+        c.result("ConvTranspose", inputs, attributes, activation=options.FusedActivationFunction(), from_channels_first=True)
+
+    return convert
 
 
 def _transposed_window(
@@ -149,7 +122,7 @@ def _fully_connected(c: Conversion) -> None:
 def _batch_matmul(c: Conversion) -> None:
     options = c.options("BatchMatMulOptions")
     sides = []
-    for position, is_turned in ((0, options.AdjX()), (1, options.AdjY())):
+    for position, is_turned in enumerate((options.AdjX(), options.AdjY())):
         name, rank = c.input(position), len(c.shape(position))
         if is_turned:
             name = c.op("Transpose", [name], {"perm": (*range(rank - 2), rank - 1, rank - 2)})
@@ -169,32 +142,21 @@ def _pool(op_type: str) -> Convert:
     return convert
 
 
-def _binary(op_type: str, options: str = "") -> Convert:
+def _floor_division(c: Conversion) -> None:
+    """Divide; ONNX's quotient of integers is rounded towards 0, so that known ones are divided here."""
+    known = [c.reading.value(index) for index in c.operator.inputs]
+    if known[0] is not None and known[1] is not None:
+        c.assembly.add_value(c.outputs[0], np.floor_divide(known[0], known[1]))
+    else:
+        c.result("Floor", [c.op("Div", [c.input(0), c.input(1)])])
+
+
+def _same_inputs(op_type: str, options: str = "") -> Convert:
+    """Return the emitter of an operator whose inputs are those of its ONNX counterpart; ``options`` hold an activation."""
+
     def convert(c: Conversion) -> None:
         activation = c.options(options).FusedActivationFunction() if options else 0
-        c.result(op_type, [c.input(0), c.input(1)], activation=activation)
-
-    return convert
-
-
-def _not_equal(c: Conversion) -> None:
-    c.result("Not", [c.op("Equal", [c.input(0), c.input(1)])])
-
-
-def _squared_difference(c: Conversion) -> None:
-    difference = c.op("Sub", [c.input(0), c.input(1)])
-    c.result("Mul", [difference, difference])
-
-
-def _floor_division(c: Conversion) -> None:
-    c.result("Floor", [c.op("Div", [c.input(0), c.input(1)])])
-
-
-def _same_inputs(op_type: str) -> Convert:
-    """Return the emitter of an operator whose inputs are those of its ONNX counterpart."""
-
-    def convert(c: Conversion) -> None:
-        c.result(op_type, [c.input(position) for position in range(len(c))])
+        c.result(op_type, [c.input(position) for position in range(len(c))], activation=activation)
 
     return convert
 
@@ -221,22 +183,6 @@ def _bounded(low: float, high: float) -> Convert:
     return convert
 
 
-def _leaky_relu(c: Conversion) -> None:
-    c.result("LeakyRelu", [c.input(0)], {"alpha": float(f"{c.options('LeakyReluOptions').Alpha():.7g}")})
-
-
-def _gelu(c: Conversion) -> None:
-    c.result("Gelu", [c.input(0)], {"approximate": "tanh"} if c.options("GeluOptions").Approximate() else {})
-
-
-def _square(c: Conversion) -> None:
-    c.result("Mul", [c.input(0), c.input(0)])
-
-
-def _reciprocal_root(c: Conversion) -> None:
-    c.result("Reciprocal", [c.op("Sqrt", [c.input(0)])])
-
-
 def _l2_normalization(c: Conversion) -> None:
     activation = c.options("L2NormOptions").FusedActivationFunction()
     c.result("LpNormalization", [c.input(0)], {"axis": -1, "p": 2}, activation=activation)
@@ -247,9 +193,9 @@ def _local_response_normalization(c: Conversion) -> None:
     size = 2 * options.Radius() + 1
     attributes: Attributes = {
         "size": size,
-        "alpha": float(f"{options.Alpha() * size:.7g}"),  # ONNX divides by the size
-        "beta": float(f"{options.Beta():.7g}"),
-        "bias": float(f"{options.Bias():.7g}"),
+        "alpha": shortest(options.Alpha() * size),  # ONNX divides by the size
+        "beta": shortest(options.Beta()),
+        "bias": shortest(options.Bias()),
     }
     c.result("LRN", [c.channels_first()], attributes, from_channels_first=True)
 
@@ -304,17 +250,15 @@ def _dequantize(c: Conversion) -> None:
         c.result("Cast", [c.input(0)], {"to": 1})
         return
     if c.assembly.is_static(c.input(0)):
-        shape = c.shape()
-        c.assembly.add_static(c.outputs[0], type(c.assembly.tensor(c.input(0)))(shape, "float32"))
+        c.assembly.add_static(c.outputs[0], Tensor(c.shape(), "float32"))
         return
     c.result("DequantizeLinear", [c.input(0), *_scale_and_zero(c, index, dtype)])
 
 
 def _scale_and_zero(c: Conversion, index: int, dtype: str) -> list[str]:
     scale, zero = c.reading.quantization(index)
-    if scale.size == 1:
-        return [c.constant(scale[0], "float32"), c.constant(zero[0], dtype)]
-    return [c.constant(scale, "float32"), c.constant(zero, dtype)]
+    place = 0 if scale.size == 1 else slice(None)
+    return [c.constant(scale[place], "float32"), c.constant(zero[place], dtype)]
 
 
 CONVERSIONS: Mapping[str, Convert] = {
@@ -323,7 +267,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     **{row.tflite: _unary(row.op_type) for row in operators(Kind.UNARY) if row.tflite},
     **{row.tflite: _reduce(row.op_type) for row in operators(Kind.REDUCTION) if row.tflite},
     **{
-        row.tflite: _binary(row.op_type, f"{row.op_type}Options" if row.arithmetic else "")
+        row.tflite: _same_inputs(row.op_type, f"{row.op_type}Options" if row.arithmetic else "")
         for row in operators(Kind.BINARY)
         if row.tflite
     },
@@ -332,24 +276,24 @@ CONVERSIONS: Mapping[str, Convert] = {
     "ARG_MIN": _arg("ArgMin"),
     "AVERAGE_POOL_2D": _pool("AveragePool"),
     "BATCH_MATMUL": _batch_matmul,
-    "CONV_2D": _conv,
-    "CONV_3D": _conv_3d,
-    "CONV_3D_TRANSPOSE": _transpose_conv_3d,
+    "CONV_2D": _convolution("Conv2DOptions", (0, 3, 1, 2)),
+    "CONV_3D": _convolution("Conv3DOptions", (4, 3, 0, 1, 2)),
+    "CONV_3D_TRANSPOSE": _transposed("Conv3DOptions", (4, 3, 0, 1, 2)),
     "CUMSUM": _cumsum,
-    "DEPTHWISE_CONV_2D": _depthwise_conv,
+    "DEPTHWISE_CONV_2D": _convolution("DepthwiseConv2DOptions", (3, 0, 1, 2)),
     "DEQUANTIZE": _dequantize,
     "ELU": _unary("Elu", alpha=1.0),
     "FLOOR_DIV": _floor_division,
-    "FLOOR_MOD": _binary("Mod"),
+    "FLOOR_MOD": _same_inputs("Mod"),
     "FULLY_CONNECTED": _fully_connected,
-    "GELU": _gelu,
+    "GELU": lambda c: c.result("Gelu", [c.input(0)], {"approximate": "tanh"} if c.options("GeluOptions").Approximate() else {}),
     "L2_NORMALIZATION": _l2_normalization,
     "L2_POOL_2D": _pool("LpPool"),
-    "LEAKY_RELU": _leaky_relu,
+    "LEAKY_RELU": lambda c: c.result("LeakyRelu", [c.input(0)], {"alpha": shortest(c.options("LeakyReluOptions").Alpha())}),
     "LOCAL_RESPONSE_NORMALIZATION": _local_response_normalization,
     "LOG_SOFTMAX": _unary("LogSoftmax", axis=-1),
     "MAX_POOL_2D": _pool("MaxPool"),
-    "NOT_EQUAL": _not_equal,
+    "NOT_EQUAL": lambda c: c.result("Not", [c.op("Equal", [c.input(0), c.input(1)])]),
     "PRELU": _same_inputs("PRelu"),
     "QUANTIZE": _quantize,
     "REDUCE_ALL": _reduce("ReduceMin"),
@@ -358,13 +302,13 @@ CONVERSIONS: Mapping[str, Convert] = {
     "RELU_0_TO_1": _bounded(0.0, 1.0),
     "RELU_N1_TO_1": _bounded(-1.0, 1.0),
     "REVERSE_SEQUENCE": _reverse_sequence,
-    "RSQRT": _reciprocal_root,
+    "RSQRT": lambda c: c.result("Reciprocal", [c.op("Sqrt", [c.input(0)])]),
     "SELECT": _select,
     "SELECT_V2": _same_inputs("Where"),
     "SOFTMAX": _unary("Softmax", axis=-1),
-    "SQUARE": _square,
-    "SQUARED_DIFFERENCE": _squared_difference,
-    "TRANSPOSE_CONV": _transpose_conv,
+    "SQUARE": lambda c: c.result("Mul", [c.input(0), c.input(0)]),
+    "SQUARED_DIFFERENCE": lambda c: c.result("Mul", [c.op("Sub", [c.input(0), c.input(1)])] * 2),
+    "TRANSPOSE_CONV": _transposed("TransposeConvOptions", (3, 0, 1, 2)),
 }
 """Builtin operators by their name in the schema."""
 

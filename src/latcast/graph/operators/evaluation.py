@@ -31,6 +31,9 @@ EVALUATED = names_of(operators(Kind.BINARY)) - {"Mean", "PRelu", "SwiGLU"} | {
 }  # fmt: skip
 """Operators that can be evaluated."""
 
+_SCALARS = {"CumSum": (1,), "Range": (0, 1, 2), "Trilu": (1,)}
+"""Inputs that are scalars by the standard, and of which exporters write vectors of one number."""
+
 
 def evaluate(view: OperatorView, limit: int | None = MAX_ELEMENTS) -> list[Array] | None:
     """Return the outputs of an operator whose inputs are all known, or None where they cannot be or need not be known.
@@ -70,6 +73,8 @@ def _computed(view: OperatorView, given: Sequence[Any]) -> list[Array]:
     attributes = dict(node.attributes)
     for name in {"axes", "split"} & attributes.keys():  # as in older versions of ONNX
         given = [given[0], np.asarray(attributes.pop(name), np.int64)]
+    scalars = _SCALARS.get(node.op_type, ())
+    given = [value.reshape(-1)[0] if index in scalars and value is not None else value for index, value in enumerate(given)]
     feed = {f"input_{index}": value for index, value in enumerate(given) if value is not None}
     inputs = [f"input_{index}" if value is not None else "" for index, value in enumerate(given)]
     outputs = [f"output_{index}" for index in range(len(node.outputs))]

@@ -150,9 +150,9 @@ def infer_string_split(view: OperatorView) -> list[Tensor]:
         ModelError: Nothing says how many there can be.
     """
     x, most = view.shape(), view.int_attribute("maxsplit", -1)
-    if most < 0:
+    if most < 0 < prod(x):
         raise view.fail("it has as many parts as a text has words; split into at most so many by 'maxsplit'")
-    return [Tensor((*x, most + 1), "string"), Tensor(x, "int64")]
+    return [Tensor((*x, max(most + 1, 0)), "string"), Tensor(x, "int64")]
 
 
 def infer_ngrams(view: OperatorView) -> list[Tensor]:

@@ -1,0 +1,117 @@
+"""A network timed alone and beside other programs, in turn, so that the host's changes cancel in the ratio."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from statistics import fmean, median
+
+from latcast.errors import MeasurementError
+from latcast.measure.opened_runtime import OpenedRuntime
+from latcast.measure.settings import SINGLE_THREADED_LIBRARIES
+from latcast.measure.timing import RunLog, garbage_collection_off
+from latcast.predictors.contention import SAME, parse_beside
+from latcast.runtimes.protocol import Session
+
+WORK: Mapping[str, str] = {
+    "compute": "a = np.full((128, 128), 0.01, np.float32); b = a.copy()\nwhile True: np.dot(a, a, b)",
+    "memory": "a = np.ones(1 << 25, np.float32); b = a.copy()\nwhile True: np.copyto(b, a)",
+}
+"""Python of the programs: products of matrices in a core's own caches, and copies of 128 MB to 128 MB."""
+
+ENDED_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 9)\n"
+"""Python by which the system kills a program, stopped or not, when the process that started it is gone (PR_SET_PDEATHSIG)."""
+
+ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 100.0
+"""Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
+
+SETTLE_S = 0.004
+"""Seconds after a program goes on, until its data are where they are while it runs."""
+
+
+@contextmanager
+def _stopped(kind: str) -> Iterator[int]:
+    """Start a program and stop it; yield its process id, and end it when the context or this process ends."""
+    text = f"{ENDED_WITH_PARENT}import numpy as np\nprint(1, flush=True)\n{WORK[kind]}"
+    environment = {**os.environ, **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1")}
+    with subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise MeasurementError("another program could not be started beside the network: numpy failed; see the log")
+            process.send_signal(signal.SIGSTOP)
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str]) -> tuple[RunLog, dict[str, float]]:
+    """Return the runs of a session alone, and how many times as long the mean run takes beside programs, by scenario.
+
+    Args:
+        opened: Its CPUs are the network's own.
+        session: Loaded.
+        scenarios: Each as :func:`latcast.predictors.contention.parse_beside` reads it.
+
+    Raises:
+        MeasurementError: The network is not pinned to CPUs of this machine, or has them all.
+        RuntimeFailure: A run failed.
+    """
+    programs = {scenario: parse_beside(scenario) for scenario in scenarios}
+    others = sorted(set(range(os.cpu_count() or 1)) - set(opened.cpus))
+    if not opened.cpus or (not others and any(not each.endswith(SAME) for needed in programs.values() for each in needed)):
+        raise MeasurementError("found no CPU beside those of the network; measure on fewer threads, or beside programs on :same")
+    log, slowed_ms = RunLog(), dict[str, list[float]]()
+    processes: dict[tuple[str, int], int] = {}
+    with ExitStack() as started, garbage_collection_off():
+
+        def placed(needed: Sequence[str]) -> Iterator[int]:
+            for place, each in enumerate(needed):
+                kind, cpus = each.removesuffix(SAME), opened.cpus if each.endswith(SAME) else others
+                if (kind, place) not in processes:
+                    processes[kind, place] = started.enter_context(_stopped(kind))
+                os.sched_setaffinity(processes[kind, place], (cpus[-1 - place % len(cpus)],))
+                yield processes[kind, place]
+
+        everything = ("", *scenarios)
+        for index in range(ROUNDS):
+            found_ms = {}
+            # In another order each time: what ran before leaves caches and clocks in its own state.
+            for place in range(len(everything)):
+                scenario = everything[(place + index * len(everything) // ROUNDS) % len(everything)]
+                needed = programs.get(scenario, ())
+                found_ms[scenario] = _window(
+                    opened, session, [*placed(needed)], shared=any(each.endswith(SAME) for each in needed)
+                )
+            log.runs_ms += found_ms[""]
+            log.rounds += [index] * len(found_ms[""])
+            for scenario in scenarios:
+                slowed_ms.setdefault(scenario, []).append(fmean(found_ms[scenario]) / fmean(found_ms[""]))
+    return log, {scenario: median(found) for scenario, found in slowed_ms.items()}
+
+
+def _window(opened: OpenedRuntime, session: Session, processes: Sequence[int], *, shared: bool) -> list[float]:
+    """Return runs back to back while processes run; at an ordinary priority where these are to get their share of the core."""
+    now_ms = opened.instruments.clock.now_ms
+    runs_ms: list[float] = []
+    try:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+        if processes:
+            time.sleep(SETTLE_S)
+        with nullcontext() if shared else opened.priority():
+            session.run()
+            start = begun = now_ms()
+            while begun - start < (SHARED_WINDOW_MS if shared else WINDOW_MS) or len(runs_ms) < 2:
+                session.run()
+                runs_ms.append(now_ms() - begun)
+                begun = now_ms()
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+    return runs_ms

@@ -1,0 +1,89 @@
+"""The latency beside other programs, which take part of a core's time or of the memory's.
+
+A program on the same core gets as much of it as the network, so that beside n of them a run takes n + 1 times as long. Beyond
+that each has one factor, which ``latcast measure --beside`` finds on a device, whatever network and runtime it is:
+``latency * (n + 1) * factor * ...``. Nothing is said of a device where none was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from latcast.errors import LatcastError
+from latcast.predictors.own_device import found_out, keep_found
+from latcast.predictors.prediction import PROGRAMS, Contended, Prediction
+from latcast.records import Platform, Unit
+
+SAME = ":same"
+
+FILE = "contention.json"
+
+LEAST_REACH = 0.05
+"""Least distance of the bounds, in logarithms: what measurements of one network differ by from day to day."""
+
+TAIL = 0.05
+"""Part of the measured factors beyond each bound."""
+
+MOST_KEPT = 100
+"""Factors that are kept of each program, the latest."""
+
+
+def parse_beside(text: str) -> tuple[str, ...]:
+    """Return programs such as ``memory`` or ``compute+compute:same``; raise a LatcastError for others."""
+    programs = tuple(each.strip() for each in text.split("+"))
+    unknown = [each for each in programs if each not in PROGRAMS]
+    if unknown:
+        raise LatcastError(f"found the program '{unknown[0]}', expected one of {', '.join(PROGRAMS)}, or several joined by +")
+    return programs
+
+
+def shared_out(programs: Sequence[str]) -> int:
+    """Return how many times as long a run takes for sharing its core."""
+    return 1 + sum(each.endswith(SAME) for each in programs)
+
+
+def keep_factors(platform: Platform, found: Mapping[str, float]) -> None:
+    """Add what a network was slowed by, by program, to what is known of a device's unit; its share of the core is taken out."""
+    known = found_out(FILE, platform) or {}
+    own = {each: value / shared_out((each,)) for each, value in found.items() if each in PROGRAMS}
+    keep_found(FILE, platform, known | {each: [*known.get(each, ()), value][-MOST_KEPT:] for each, value in own.items()})
+
+
+def factor_of(factors: Mapping[str, Sequence[float]], programs: Sequence[str]) -> tuple[float, float, float] | None:
+    """Return by how much a latency is longer beside programs, with a 90 % interval; None where one was not measured.
+
+    Args:
+        factors: What networks were slowed by, by program, as :func:`keep_factors` keeps them.
+        programs: From :func:`parse_beside`.
+    """
+    if not all(factors.get(each) for each in programs):
+        return None
+    # Several programs alike take their shares of the core, and no more of the caches and the memory than one.
+    logs = [np.log(factors[each]) for each in dict.fromkeys(programs)]
+    middle = [float(np.median(each)) for each in logs]
+    below, above = (
+        math.hypot(LEAST_REACH, *(float(np.quantile(each, tail)) - at for each, at in zip(logs, middle, strict=True)))
+        for tail in (TAIL, 1 - TAIL)
+    )
+    log = math.log(shared_out(programs)) + sum(middle)
+    return math.exp(log), math.exp(log - below), math.exp(log + above)
+
+
+def contended(found: Prediction, beside: str) -> Prediction:
+    """Return a prediction with the latency beside other programs added; raise a LatcastError for unknown ones."""
+    programs, platform = parse_beside(beside), Platform.parse(found.platform)
+    factors = found_out(FILE, platform) or {}
+    factor = factor_of(factors, programs)
+    if factor is None:
+        mend = f"; measure it: latcast measure MODEL --beside {beside}" if platform.device == "local" else ""
+        kind = "CPU" if Unit.parse(platform.unit).kind == "cpu" else "unit"
+        said = Contended(beside, f"no network was measured beside such programs on the {kind} of {platform}{mend}")
+    else:
+        count = min(len(factors[each]) for each in programs)
+        basis = f"{count} networks measured beside such programs on this device; the same factor for every network"
+        said = Contended(beside, basis, *found.slowed_ms(*factor))
+    return replace(found, contended=(*found.contended, said))
