@@ -14,10 +14,10 @@ from typing import Any
 from latcast.errors import BundleError
 from latcast.folders import data_folder, made, replacing
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.prices import Phase, PriceList, Term, Timed, effects_of, fit
+from latcast.llm.prices import Phase, PriceList, Timed, effects_of, fit
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, SpeedMeasurement
-from latcast.llm.workload import decode_quantities, prefill_quantities
+from latcast.llm.workload import Term, decode_quantities, prefill_quantities
 from latcast.reading import parse_json
 from latcast.records import Platform, device_name
 
