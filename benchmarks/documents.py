@@ -23,6 +23,7 @@ import typer
 import latcast
 from benchmarks import (
     app,
+    beside,
     choose,
     decisions,
     delegates,
@@ -265,6 +266,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "start-machine": start.machine_table,
     "start-phones": start.phones_table,
     "sustained": sustained.sustained_table,
+    "beside": beside.beside_table,
     "transfer-rivals": platforms.rivals_table,
     "transfer-label-error": lambda: f"{kept('platforms')['mean']['measured']['label_error']:.1f}",
     "transfer-mape": lambda: f"{kept('platforms')['mean']['whole pool']['mape']:.1f}",
