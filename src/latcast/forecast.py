@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast, overload
 
+from latcast.chips.chip_names import chips_of
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, Values, read_model, read_models
@@ -25,13 +26,14 @@ from latcast.predictors.bundle_index import (
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
 from latcast.predictors.workload import Workload
-from latcast.records import Platform
+from latcast.records import UNIT_KINDS, Platform, Unit
 from latcast.registry import is_pattern, matched
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from latcast.kernels.memory import Memory
+    from latcast.predictors.platform_names import Named
 
 On = str | os.PathLike[str] | Platform | PooledPlatform | PlatformPredictor
 """A platform: its id, a beginning of it that no other has, a name that means one, a bundle's path, or a loaded predictor."""
@@ -141,7 +143,7 @@ def meaning_of(
             each = " of each unit" if len(taken) > 1 else ""
             note = (
                 f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(taken)}; "
-                f"all: latcast platforms '{text}'"
+                f"all: latcast platforms '{text}'{_unmeasured_units(named)}"
             )
         return Meaning(named.platforms, taken, (), note)
     from latcast.devices.unmeasured import unmeasured_platforms
@@ -150,6 +152,18 @@ def meaning_of(
     ids = ", ".join(each.platform.id for each in found)
     said = f"nothing was measured on '{text}'; answered from its chip: {ids}" if found and not named.is_id else ""
     return Meaning((), (), found, said)
+
+
+def _unmeasured_units(named: Named) -> str:
+    """Return the end of a note: the units of a device on which nothing was measured, where none was named."""
+    measured = {Unit.parse(name.split("/")[2]).kind for name in named.platforms}
+    others = [
+        kind for kind in UNIT_KINDS if kind not in measured and any(c.has(kind) for e in named.entries for c in chips_of(e))
+    ]
+    if not others or not measured.isdisjoint(named.said):
+        return ""
+    units = " and ".join(each.upper() for each in others)
+    return f"; nothing was measured on its {units}, which the chip answers for: '{named.device} {others[0]}'"
 
 
 def platforms_named(text: str) -> list[str]:

@@ -199,7 +199,7 @@ def test_a_model_that_takes_too_much_is_an_answer_of_one_line(tmp_path: Path, li
     forecasts = IsolatedForecasts(limits=limits, most_platforms=1)
     try:
         with (tmp_path / "a.onnx").open("rb") as content:
-            answer = forecasts.ask_now(ModelRequest(), content)
+            [answer] = forecasts.ask_now(ModelRequest(), content)
     finally:
         forecasts.stop()
 
@@ -217,7 +217,7 @@ def test_the_process_that_forks_is_started_again_where_it_was_killed(tmp_path: P
     try:
         os.kill(forecasts._process.pid, signal.SIGKILL)
         with file.open("rb") as content:
-            answer = forecasts.ask_now(ModelRequest(), content)
+            [answer] = forecasts.ask_now(ModelRequest(), content)
     finally:
         forecasts.stop()
 
@@ -229,10 +229,10 @@ def answering(site: Site, monkeypatch: pytest.MonkeyPatch, cpu_s: float) -> tupl
     """Has models read without end until an event, each for so much processor time; returns it and the names of those begun."""
     go_on, begun = threading.Event(), []
 
-    def ask_now(request: ModelRequest, content: Any) -> ModelAnswer:
+    def ask_now(request: ModelRequest, content: Any) -> Iterator[ModelAnswer]:
         begun.append(request.name)
         go_on.wait(20)
-        return ModelAnswer(200, gzip.compress(b"{}"), cpu_s=cpu_s)
+        yield ModelAnswer(200, gzip.compress(b"{}"), cpu_s=cpu_s)
 
     monkeypatch.setattr(site.models, "ask_now", ask_now)
     return go_on, begun
@@ -342,8 +342,23 @@ def test_platforms_left_when_the_time_is_over_are_counted(http: TestClient, monk
     monkeypatch.setattr(model_forecasts, "PREDICTING_CPU_S", 0.0)
     monkeypatch.setattr(model_forecasts, "AT_ONCE", 2)
     known = model_forecasts.Known.loaded(5)
-    answer = model_forecasts.predict_model(vars(ModelRequest("squeezenet1_1", "name")), 0, known)
+    [answer] = model_forecasts.predict_model(vars(ModelRequest("squeezenet1_1", "name")), 0, known)
 
     found = json.loads(answer.body)
     assert len(found["predictions"]) == 2
     assert found["not_predicted"] == 3
+
+
+def test_predictions_come_in_lines_as_they_are_made_and_are_those_of_the_whole_answer(http: TestClient) -> None:
+    accept = {"accept": "application/x-ndjson"}
+
+    whole = http.post("/api/predict?model=squeezenet1_1").json()
+    streamed = http.post("/api/predict?model=squeezenet1_1", headers=accept)
+    refused = http.post("/api/predict?model=nosuch", headers=accept)
+
+    first, *others = [json.loads(line) for line in streamed.text.splitlines()]
+    rows = [row for each in (first, *others) for row in each.get("predictions", ())]
+    assert first["model"] == whole["model"]
+    assert sorted(rows, key=lambda row: (row["latency_ms"], row["platform"])) == whole["predictions"]
+    assert others[-1] == {"not_predicted": 0}
+    assert (refused.status_code, list(refused.json())) == (422, ["detail"])

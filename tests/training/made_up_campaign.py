@@ -110,5 +110,6 @@ def made_up_runtime(monkeypatch: pytest.MonkeyPatch, **figures: float) -> MadeUp
     monkeypatch.setattr(stopping, "FEWEST_TO_END", 200)
     for module in (profiling, stopping):
         monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(profiling, "training_share", lambda minutes: stopping.TRAINING_SHARE)
     monkeypatch.setattr(profiling, "Campaign", runtime.campaign)
     return runtime

@@ -197,7 +197,7 @@ def kit(
       latcast device kit resnet18 mobilenet_v2 -o kit --precision int8
     """
     if llm:
-        device_language.kit(output)
+        device_language.kit(output, as_json=as_json)
         return
     from latcast.devices.signature_kit import FORMATS, write_kit
 

@@ -37,7 +37,7 @@ echo "wrote llama-bench.jsonl"
 """
 
 
-def kit(output: Path) -> None:
+def kit(output: Path, *, as_json: bool) -> None:
     """Write a folder with the script that times the pairs, and their list."""
     from latcast.folders import made
 
@@ -46,6 +46,9 @@ def kit(output: Path) -> None:
     script = _SCRIPT.replace("PATTERNS", f"'{patterns}'".replace(" ", "' '")).replace("LENGTHS", ",".join(map(str, PROMPTS)))
     (folder / "run.sh").write_text(script, encoding="utf-8")
     (folder / "models.txt").write_text("".join(f"{model}:{quantisation}\n" for model, quantisation in KIT), encoding="utf-8")
+    if as_json:
+        print_json({"folder": str(folder), "prompt_tokens": list(PROMPTS), "pairs": [":".join(pair) for pair in KIT]})
+        return
     print_table(f"{len(KIT)} pairs to time with {folder / 'run.sh'}", ("model", "quantisation"), list(KIT))
 
 

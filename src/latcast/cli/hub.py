@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -369,11 +369,8 @@ def release(
       latcast hub quarantine release 3f2a
       latcast hub quarantine release --platform 'pixel4/*' --reason 'of this upload'
     """
-    with open_hub(database) as hub:
-        query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
-        chosen = _chosen(hub, "Release", record_ids or [], query, yes)
-        hub.release(*chosen)
-    print(f"released {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
+    query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
+    _decide("release", record_ids or [], query, yes, database)
 
 
 @quarantine_app.command("discard")
@@ -393,28 +390,27 @@ def discard(
       latcast hub quarantine discard 3f2a
       latcast hub quarantine discard --contributor mallory
     """
-    with open_hub(database) as hub:
-        query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
-        chosen = _chosen(hub, "Discard", record_ids or [], query, yes)
-        hub.discard(*chosen)
-    print(f"discarded {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
+    query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
+    _decide("discard", record_ids or [], query, yes, database)
 
 
-def _chosen(hub: HubDatabase, what: str, record_ids: list[str], query: Mapping[str, str], yes: bool) -> list[str]:
-    """Return the records that are named, or that a query finds and the user agrees to.
+def _decide(act: str, record_ids: Sequence[str], query: Mapping[str, str], yes: bool, database: str) -> None:
+    """Release or discard the records that are named, or that a query finds and the user agrees to.
 
     Raises:
         HubError: Neither or both are given, nothing is found, or the answer is no.
     """
     if bool(record_ids) == any(query.values()):
         raise HubError("name records by their ids, or choose them by --platform, --network, --contributor or --reason")
-    if record_ids:
-        return record_ids
-    found = [item["id"] for item in hub.quarantine(**query)]
-    if not found:
-        raise HubError("no record in quarantine is such; latcast hub quarantine list shows them")
-    agreed(f"{what} {len(found)} records?", yes)
-    return found
+    with open_hub(database) as hub:
+        chosen = record_ids or [item["id"] for item in hub.quarantine(**query)]
+        if not chosen:
+            raise HubError("no record in quarantine is such; latcast hub quarantine list shows them")
+        if not record_ids:
+            agreed(f"{act.capitalize()} {len(chosen)} records?", yes)
+        getattr(hub, act)(*chosen)
+    done = f"{act.removesuffix('e')}ed"
+    print(f"{done} {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
 
 
 for _command in hub_admin.COMMANDS:

@@ -77,6 +77,10 @@ def lazy_group(sections: Sections) -> type[TyperGroup]:
     return LazyGroup
 
 
+METAVARS = {"float": "NUMBER", "int": "COUNT", "path": "FILE", "str": "TEXT"}
+"""What help calls the value of an option that has no word of its own, by its type."""
+
+
 def _loaded(name: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
     found = getattr(importlib.import_module(module), attribute or "command")
@@ -89,6 +93,7 @@ def _loaded(name: str, target: str) -> Any:
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):
         for option in each.params:
+            option.metavar = option.metavar or METAVARS.get(option.type.name.removesuffix(" range"))
             if option.metavar == "PLATFORM,...":  # given twice, it names the platforms of both
                 option.multiple, option.default = True, option.default or None
                 option.callback = lambda _context, _option, texts: ",".join(texts)

@@ -77,8 +77,9 @@ def _options(
     \b
     Examples:
       latcast demo
-      latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16
-      latcast platforms 'pixel4/*'
+      latcast predict model.onnx --on "Raspberry Pi 5 CPU"
+      latcast choose --on "Pixel 4 GPU" --max-ms 15
+      latcast platforms "Galaxy S25"
     """
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -203,7 +203,8 @@ On = Annotated[
     Option(
         "--on",
         metavar="PLATFORM,...",
-        help="Platform ids, beginnings of them, patterns in quotes, or paths of bundles, with commas between.",
+        help='A device or chip with what tells its platforms apart ("Pixel 6", "RK3588 NPU"), ids of platforms or beginnings '
+        "of them, patterns in quotes, or bundles, with commas between.",
         autocompletion=complete_platforms,
     ),
 ]

@@ -17,8 +17,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from io import BytesIO
 from typing import IO
 
 from latcast.errors import HubError
@@ -77,17 +79,19 @@ class IsolatedForecasts:
         self._ready = False
         self._first = b""
 
-    async def ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
+    async def ask(self, request: ModelRequest, content: IO[bytes]) -> AsyncGenerator[ModelAnswer, None]:
         """Do as :meth:`ask_now`, as soon as fewer than :data:`RUNNING` other models are being read."""
         self.inside += 1
         try:
             async with self._places:
-                return await asyncio.get_running_loop().run_in_executor(None, self.ask_now, request, content)
+                answers = self.ask_now(request, content)
+                while (part := await asyncio.get_running_loop().run_in_executor(None, next, answers, None)) is not None:
+                    yield part
         finally:
             self.inside -= 1
 
-    def ask_now(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """Read and predict a model in a process of its own, and wait for the answer.
+    def ask_now(self, request: ModelRequest, content: IO[bytes]) -> Iterator[ModelAnswer]:
+        """Read and predict a model in a process of its own, and wait for the answer, or for each part of it.
 
         Args:
             content: The model's file; it is not read here.
@@ -96,31 +100,34 @@ class IsolatedForecasts:
             HubError: The platforms cannot be loaded (503).
         """
         for _ in range(2):
-            answer = self._exchange(request, content)
-            if answer:
-                break
+            begun = False
+            for part in self._exchange(request, content):
+                begun = True
+                if part is not None:
+                    yield part
+                    if part.last:
+                        return
+            if begun:
+                most = f"{self._limits.cpu_s} s of processor time or {self._limits.memory_bytes / 2**30:.1f} GiB"
+                yield ModelAnswer.refusal(f"the model takes more than {most}; export a smaller part of it", self._limits.cpu_s)
+                return
             # No child began: the process that forks has ended, and is started again.
             self.stop()
-        else:
-            raise HubError("the process that reads models keeps ending; see the server's log", 503)
-        try:
-            return ModelAnswer.from_bytes(answer.removeprefix(_BEGUN))
-        except ValueError:
-            most = f"{self._limits.cpu_s} s of processor time or {self._limits.memory_bytes / 2**30:.1f} GiB"
-            return ModelAnswer.refusal(f"the model takes more than {most}; export a smaller part of it", self._limits.cpu_s)
+        raise HubError("the process that reads models keeps ending; see the server's log", 503)
 
-    def _exchange(self, request: ModelRequest, content: IO[bytes]) -> bytes:
-        """Have a child forked for a model, and return all that it wrote until it ended; nothing where none was forked."""
+    def _exchange(self, request: ModelRequest, content: IO[bytes]) -> Iterator[ModelAnswer | None]:
+        """Have a child forked for a model; yield None once it began, then what it answers until it ends."""
         mine, theirs = socket.socketpair()
-        answer = bytearray()
-        with mine, suppress(OSError):
+        with mine, suppress(OSError, ValueError):
             with theirs, self._starting:
                 socket.send_fds(self.start(), [_MODEL], [content.fileno(), theirs.fileno()])
             mine.settimeout(self._limits.wall_s + 5)
             mine.sendall(json.dumps(asdict(request)).encode() + b"\n")
-            while len(answer) < MAX_ANSWER_BYTES and (part := mine.recv(1 << 20)):
-                answer += part
-        return bytes(answer)
+            with mine.makefile("rb") as answers:
+                if answers.read(1) == _BEGUN:
+                    yield None
+                    while True:
+                        yield ModelAnswer.read(answers, MAX_ANSWER_BYTES)
 
     def refresh(self) -> None:
         """Have the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
@@ -175,7 +182,7 @@ class IsolatedForecasts:
             HubError: They cannot be loaded (503).
         """
         self.start()
-        return ModelAnswer.from_bytes(self._first)
+        return ModelAnswer.read(BytesIO(self._first), len(self._first))
 
     def stop(self) -> None:
         """End the process; models that are being read end by their limits."""
@@ -197,7 +204,8 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
     control = socket.socket(fileno=os.dup(0))
     shipped = Known.loaded(most_platforms)
     # All that a first network loads is then there in every child; the pages need its answer.
-    first = predict_model(asdict(ModelRequest(YARDSTICK, "name")), 0, shipped).to_bytes()
+    [answer] = predict_model(asdict(ModelRequest(YARDSTICK, "name")), 0, shipped)
+    first = answer.to_bytes()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     try:
         control.sendall(b"%d\n" % len(first) + first)
@@ -231,8 +239,8 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
                     _limit(limits)
                     with server.makefile("rb") as lines:
                         request = json.loads(lines.readline())
-                    answer = predict_model(request, content, known)
-                    server.sendall(replace(answer, cpu_s=time.process_time()).to_bytes())
+                    for part in predict_model(request, content, known):
+                        server.sendall(replace(part, cpu_s=time.process_time()).to_bytes())
                 code = 0
             finally:
                 os._exit(code)

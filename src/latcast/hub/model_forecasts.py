@@ -6,14 +6,14 @@ It is run by :mod:`latcast.hub.isolation` in a process of its own, with limits, 
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from latcast.errors import DynamicShapeError, HubError, LatcastError
 from latcast.forecast import load_all, predict_many
@@ -70,6 +70,7 @@ class ModelRequest:
         top: How many of them, the longest first.
         share: Whether the shapes are wanted too.
         compressed: Whether the body is to be gzip.
+        streamed: Whether predictions are wanted as they come, in lines of JSON.
     """
 
     name: str = "model"
@@ -82,18 +83,20 @@ class ModelRequest:
     top: int = 15
     share: bool = False
     compressed: bool = False
+    streamed: bool = False
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The answer of a process.
+    """The answer of a process, or a part of it.
 
     Attributes:
         status: Of HTTP: 200, or 422 for a model that cannot be read or predicted.
-        body: JSON; gzip of it where that was asked for and the status is 200.
+        body: JSON, of a part whole lines of it; gzip where that was asked for and the status is 200.
         key: Hash of the model's shapes; empty where it could not be read.
         packed: The shapes, where they are to be shared.
-        cpu_s: Processor time that the process took.
+        cpu_s: Processor time that the process took until then.
+        last: Whether no part follows.
     """
 
     status: int
@@ -101,6 +104,7 @@ class ModelAnswer:
     key: str = ""
     packed: bytes = b""
     cpu_s: float = 0.0
+    last: bool = True
 
     @classmethod
     def refusal(cls, text: str, cpu_s: float = 0.0) -> ModelAnswer:
@@ -110,19 +114,21 @@ class ModelAnswer:
         return cls(422, json.dumps({"detail": line}).encode(), cpu_s=cpu_s)
 
     def to_bytes(self) -> bytes:
-        """Return the answer as it goes from process to process: a line of JSON, then the body."""
-        head = {**vars(self), "body": None, "packed": base64.b64encode(self.packed).decode()}
+        """Return the answer as it goes from process to process: a line of JSON with the size of the body, then the body."""
+        head = {**vars(self), "body": len(self.body), "packed": base64.b64encode(self.packed).decode()}
         return json.dumps(head).encode() + b"\n" + self.body
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ModelAnswer:
-        """Read :meth:`to_bytes`.
+    def read(cls, stream: IO[bytes], most_bytes: int) -> ModelAnswer:
+        """Read :meth:`to_bytes`, with a body of at most so many bytes.
 
         Raises:
-            ValueError: It is cut off.
+            ValueError: It is cut off, or larger.
         """
-        head, _, body = data.partition(b"\n")
-        found = json.loads(head)
+        found = json.loads(stream.readline(most_bytes))
+        body = stream.read(min(found["body"], most_bytes))
+        if len(body) < found["body"]:
+            raise ValueError("cut off")
         return cls(**{**found, "body": body, "packed": base64.b64decode(found["packed"])})
 
 
@@ -177,15 +183,26 @@ def _sorted_by_rules(predictors: Mapping[str, PlatformPredictor]) -> dict[str, P
     return {name: predictors[name] for name in sorted(predictors, key=place)}
 
 
-def predict_model(request: Mapping[str, Any], content: int, known: Known) -> ModelAnswer:
+def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Iterator[ModelAnswer]:
     """Read a model and predict it; any fault of it becomes an answer of one line.
 
     Args:
         request: The fields of a :class:`ModelRequest`.
         content: File descriptor of the model's file, or of its shapes as they are shared.
         known: The platforms.
+
+    Yields:
+        The answer, in parts where it is to be streamed: what is known of the model, predictions, and what was left out.
     """
     wanted, path = ModelRequest(**request), Path(f"/dev/fd/{content}")
+    compressor = zlib.compressobj(5, wbits=zlib.MAX_WBITS | 16) if wanted.compressed else None  # a gzip
+
+    def answer(found: Mapping[str, Any], *, last: bool, packed: bytes = b"") -> ModelAnswer:
+        body = json.dumps(found, separators=(",", ":")).encode() + b"\n" * wanted.streamed
+        if compressor is not None:
+            body = compressor.compress(body) + compressor.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
+        return ModelAnswer(200, body, graph.structure_key, packed, last=last)
+
     try:
         graph = _read_graph(wanted, path)
         about = {
@@ -197,21 +214,33 @@ def predict_model(request: Mapping[str, Any], content: int, known: Known) -> Mod
             **({"notes": list(graph.notes)} if graph.notes else {}),
             "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
         }
-        found = {"schema": 1, "model": about}
-        found |= _predictions(graph, wanted, known) if wanted.kernels is None else _kernels(graph, wanted, known)
-        packed = b""
+        found: dict[str, Any] = {"schema": 1, "model": about}
+        packed = packed_shapes(graph) if wanted.share else b""
         if wanted.share:
-            packed = packed_shapes(graph)
             found["link"] = f"/model/{graph.structure_key}"
-        body = json.dumps(found, separators=(",", ":")).encode()
-        return ModelAnswer(200, gzip.compress(body, 5) if wanted.compressed else body, graph.structure_key, packed)
+        if wanted.kernels is not None:
+            yield answer(found | _kernels(graph, wanted, known), last=True, packed=packed)
+            return
+        chosen, note = (known, "") if not wanted.on else _named(wanted.on, known)
+        rows: list[dict[str, Any]] = []
+        for portion in _predictions(graph, wanted, chosen):
+            if wanted.streamed:
+                yield answer({**(found if not rows else {}), "predictions": portion}, last=False, packed=b"" if rows else packed)
+            rows += portion
+        rows.sort(key=lambda row: (row["latency_ms"], row["platform"]))
+        left_out = {"not_predicted": len(chosen.predictors) - len(rows) + chosen.left_out, **({"note": note} if note else {})}
+        if wanted.streamed:
+            yield answer(left_out, last=True)
+        else:
+            yield answer(found | {"predictions": rows} | left_out, last=True, packed=packed)
     except MemoryError:
-        return ModelAnswer.refusal(TOO_LARGE)
+        yield ModelAnswer.refusal(TOO_LARGE)
     except LatcastError as problem:
         if isinstance(problem.__cause__, MemoryError):
-            return ModelAnswer.refusal(TOO_LARGE)
+            yield ModelAnswer.refusal(TOO_LARGE)
+            return
         # In words of the request: without where the file lay here, and without options of the command line.
-        return ModelAnswer.refusal(
+        yield ModelAnswer.refusal(
             str(problem).replace(str(path), wanted.name).replace("--shape ", "shape=").replace("--value ", "value=")
         )
 
@@ -250,19 +279,16 @@ def packed_shapes(graph: Graph) -> bytes:
     return found
 
 
-def _predictions(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
-    chosen, note = (known, "") if not wanted.on else _named(wanted.on, known)
+def _predictions(graph: Graph, wanted: ModelRequest, chosen: Known) -> Iterator[list[dict[str, Any]]]:
+    """Yield predictions, :data:`AT_ONCE` platforms at a time, until the time is over."""
     names = list(chosen.predictors)
-    rows: list[dict[str, Any]] = []
     ends_s = time.monotonic() + PREDICTING_WALL_S
     for start in range(0, len(names), AT_ONCE):
-        if rows and (time.process_time() > PREDICTING_CPU_S or time.monotonic() > ends_s):
-            break
+        if start and (time.process_time() > PREDICTING_CPU_S or time.monotonic() > ends_s):
+            return
         predictors = [chosen.predictors[name] for name in names[start : start + AT_ONCE]]
         found = predict_many([graph], predictors)
-        rows += [{**each.to_json(), "model": wanted.name, **chosen.facts[each.platform]} for each in found]
-    rows.sort(key=lambda row: (row["latency_ms"], row["platform"]))
-    return {"predictions": rows, "not_predicted": len(names) - len(rows) + chosen.left_out, **({"note": note} if note else {})}
+        yield [{**each.to_json(), "model": wanted.name, **chosen.facts[each.platform]} for each in found]
 
 
 def _named(text: str, known: Known) -> tuple[Known, str]:

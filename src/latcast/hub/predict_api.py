@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import IO, Annotated, Any
 
 from annotated_types import Gt, Le, Len
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 
@@ -19,7 +21,7 @@ from latcast.hub import browser
 from latcast.hub.api import CurrentSite, says
 from latcast.hub.entries import network_json, why_not_predicted
 from latcast.hub.limits import address_of
-from latcast.hub.model_forecasts import MAX_KERNELS, ModelRequest
+from latcast.hub.model_forecasts import MAX_KERNELS, ModelAnswer, ModelRequest
 from latcast.hub.site import Site
 from latcast.hub.uploads import unpacked
 
@@ -28,6 +30,9 @@ MAX_MODEL_BYTES = 32_000_000
 
 MAX_LATENCIES_BYTES = 1_000_000
 """Bytes of a body of JSON."""
+
+LINES = "application/x-ndjson"
+"""Type of an answer whose predictions come as they are made: a client that accepts it gets a line of JSON each portion."""
 
 WITHOUT_WEIGHTS = "leave out the weights, as the page does: only shapes are looked at"
 
@@ -50,7 +55,10 @@ _DESCRIPTION = f"""Nothing is kept of the body. It is one of:
 - an ONNX or TFLite file of at most {MAX_MODEL_BYTES} bytes, gzip allowed: its latency on every platform, or on those
   that `on` names. Weights may be left out: tensors keep their sizes and lose their data, but for the small ones that say shapes.
 - nothing, with `model` (a published network) or `shared` (the key of a shared link).
-- JSON with latencies of a device by network key: predictions of other networks on it, by the hub's model."""
+- JSON with latencies of a device by network key: predictions of other networks on it, by the hub's model.
+
+Who accepts `{LINES}` gets a model's predictions as they are made, in lines of JSON: `model` and `predictions`, further
+`predictions`, and at last `not_predicted`."""
 
 Name = Annotated[str, Query(max_length=200, description="What the model is to be called in the answer.")]
 Published = Annotated[str | None, Query(max_length=200, description="A published network, as `latcast models` lists them.")]
@@ -117,20 +125,43 @@ async def predict(
         top=top,
         share=share,
         compressed="gzip" in request.headers.get("accept-encoding", ""),
+        streamed=LINES in request.headers.get("accept", ""),
     )
-    with site.turns.place(address, cost), tempfile.TemporaryFile(prefix="latcast-") as file:
-        if shared:
-            file.write(await run_in_threadpool(site.shared_model, shared))
-        elif not model and not await _spool(request, file, MAX_MODEL_BYTES):
-            raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
-        file.flush()
-        async with site.turns.turn(address):
-            answer = await site.models.ask(wanted, file)
-            site.turns.charge(address, answer.cpu_s, cost)
+
+    async def asked() -> AsyncGenerator[ModelAnswer, None]:
+        with site.turns.place(address, cost), tempfile.TemporaryFile(prefix="latcast-") as file:
+            if shared:
+                file.write(await run_in_threadpool(site.shared_model, shared))
+            elif not model and not await _spool(request, file, MAX_MODEL_BYTES):
+                raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
+            file.flush()
+            async with site.turns.turn(address), aclosing(site.models.ask(wanted, file)) as parts:
+                cpu_s = 0.0
+                try:
+                    async for part in parts:
+                        cpu_s = part.cpu_s
+                        yield part
+                finally:
+                    site.turns.charge(address, cpu_s, cost)
+
+    answers = asked()
+    answer = await anext(answers)
     if answer.packed:
         await run_in_threadpool(site.database.share_model, answer.key, answer.packed)
     encoded = {"content-encoding": "gzip"} if wanted.compressed and answer.status == 200 else {}
-    return Response(answer.body, answer.status, {**encoded, "vary": "accept-encoding"}, media_type="application/json")
+    headers = {**encoded, "vary": "accept, accept-encoding"}
+    if answer.last:
+        await answers.aclose()
+        return Response(answer.body, answer.status, headers, media_type="application/json")
+
+    async def bodies() -> AsyncGenerator[bytes, None]:
+        async with aclosing(answers):
+            yield answer.body
+            async for part in answers:
+                if part.status == 200:  # else it was ended by its limits, and has no last line
+                    yield part.body
+
+    return StreamingResponse(bodies(), 200, headers, media_type=LINES)
 
 
 async def _predict_from_latencies(site: Site, request: Request, address: str) -> Response:

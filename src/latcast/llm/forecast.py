@@ -13,11 +13,11 @@ from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices, with_added
-from latcast.llm.prices import Phase, Term
+from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
-from latcast.llm.workload import decode_quantities, memory, prefill_quantities
+from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields
@@ -125,21 +125,16 @@ def predict_language_model(
         for text in texts:
             meant, prices = language_platforms_meant(text, prices, kind)
             platforms |= dict.fromkeys(meant)
-        _require_runs(read[rows[0]][0], kind, platforms)
+        for platform, runtime in ((each, Platform.parse(each).runtime) for each in platforms):
+            if not runs(runtime, kind):
+                raise ModelError(
+                    f"{read[rows[0]][0]}: found weights of {kind}, with which {runtime} on {platform} cannot compute; expected a "
+                    f"quantisation such as {', '.join(offered(runtime))}"
+                )
         forecast = _Forecast(prices, prompt_tokens, generated_tokens, breakdown)
         for row, predictions in zip(rows, forecast.predictions([read[row] for row in rows], platforms), strict=True):
             found[row] = predictions
     return [each for predictions in found for each in predictions]
-
-
-def _require_runs(name: str, kind: str, platforms: Iterable[str]) -> None:
-    for platform in platforms:
-        runtime = Platform.parse(platform).runtime
-        if not runs(runtime, kind):
-            raise ModelError(
-                f"{name}: found weights of {kind}, with which {runtime} on {platform} cannot compute; expected a quantisation "
-                f"such as {', '.join(offered(runtime))}"
-            )
 
 
 @dataclass(frozen=True)
@@ -178,18 +173,15 @@ class _Forecast:
         prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
         why, warnings = self._why(model, platform, worst)
+        maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, wide),
             *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
-            memory(model, self.prompt + self.generated, runtime=runtime, mapped=self._maps(platform)).total / 1e6,
+            memory(model, self.prompt + self.generated, runtime=runtime, mapped=maps).total / 1e6,
             Grade.of(wider * width["decode"][1], why), warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
-
-    def _maps(self, platform: str) -> bool:
-        """Return whether weights are mapped from their file for all units of a platform."""
-        return self.prices.machines[platform].kind == "gpu-metal"
 
     def _measured_kind(self, platform: str) -> bool:
         return self.prices.machines[platform].kind in _measured_kinds(self.prices)
@@ -293,7 +285,9 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         own = [machine for name, machine in prices.machines.items() if name.split("/")[0] == device_name(named.device)]
         like = [(machine, unit) for unit in units for machine in own if machine.kind.startswith(Unit.parse(unit).kind)]
         if like:
-            return [replace(each, platform="/".join((*each.platform.split("/")[:2], unit, UNSTATED))) for each, unit in like[:1]]
+            machine, unit = like[0]
+            platform = "/".join((*machine.platform.split("/")[:2], unit, UNSTATED))
+            return [machine_of(platform, machine.chip) if machine.chip else replace(machine, platform=platform)]
         raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
     has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], _measured_kinds(prices)
     if not all(Unit.parse(word).kind in has for word in units):

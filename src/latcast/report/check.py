@@ -119,7 +119,7 @@ class Check:
         return f"{until}{milliseconds(self.latency_ms)} ms ({interval}), {verdict} the limit of {self.limit:.4g} ms, {likely}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckReport(Tabular):
     """The results of all checks.
 
@@ -153,6 +153,10 @@ class CheckReport(Tabular):
     def passed(self) -> bool:
         """Return whether all checks passed and no model was refused."""
         return not self.refused and all(each.passed for each in self.checks)
+
+    def __repr__(self) -> str:
+        found = "; ".join(f"{each.model} on {each.platform}: {each.sentence()}" for each in self.checks)
+        return f"<CheckReport {'passed' if self.passed else 'failed'}: {found or 'nothing could be checked'}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on; probabilities are from 0 to 1."""

@@ -214,7 +214,7 @@ def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callab
     memory = memory_of(graph, predictor.rules, predictor.platform.precision)
     if base.grade.rough:
         return Explanation(base, (), 0, graph, memory, rough=f"the prediction is {base.grade.in_words()}")
-    changes = [*_changes(graph, base, resized or Resizing(graph))]
+    changes = [*changes_of(graph, base, resized or Resizing(graph))]
     networks = [graph, *(change.graph for change in changes)]
     predictions = predictor.predict_many(networks)
     correlation = error_correlation(predictor, networks)[0]
@@ -236,7 +236,7 @@ def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callab
 
 
 @dataclass(frozen=True)
-class _Change:
+class Change:
     """A changed network.
 
     Attributes:
@@ -254,7 +254,7 @@ class _Change:
     least_saved_ms: float = 0.0
 
 
-def _hint(change: _Change, before: Prediction, after: Prediction, correlation: float) -> Hint:
+def _hint(change: Change, before: Prediction, after: Prediction, correlation: float) -> Hint:
     low_ms, high_ms = joint_of(before, after, correlation).difference_ms()
     difference_ms = after.latency_ms - before.latency_ms
     on_cpu = [0 if found.fallback is None else found.fallback.operators_on_cpu for found in (before, after)]
@@ -264,21 +264,21 @@ def _hint(change: _Change, before: Prediction, after: Prediction, correlation: f
     )  # fmt: skip
 
 
-def _changes(graph: Graph, base: Prediction, resized: Callable[[Shapes], Graph]) -> Iterator[_Change]:
+def changes_of(graph: Graph, base: Prediction, resized: Callable[[Shapes], Graph]) -> Iterator[Change]:
     for function, places in edits.activations(graph).items():
         names = tuple(node.name for nodes in places for node in nodes)
         text = f"replace {function.replace('_', '-')} by relu ({_count(len(places), 'place')})"
-        yield _Change("activation", text, edits.with_relu(graph, function), function, names)
+        yield Change("activation", text, edits.with_relu(graph, function), function, names)
     if norms := edits.foldable_batch_norms(graph):
         text = f"fold {_count(len(norms), 'batch normalisation')} into the weights before"
-        yield _Change("batch_norm", text, edits.without_batch_norms(graph), "batch_norm", tuple(node.name for node in norms))
+        yield Change("batch_norm", text, edits.without_batch_norms(graph), "batch_norm", tuple(node.name for node in norms))
     for depthwise in (True, False):
         if nodes := edits.large_convolutions(graph, depthwise=depthwise):
             sizes = sorted({int(node.attributes["kernel_shape"][0]) for node in nodes})  # type: ignore[index]
             text = f"{'depthwise ' if depthwise else ''}kernels {_listed([f'{size}x{size}' for size in sizes])} -> 3x3"
             changed = edits.with_small_kernels(graph, depthwise=depthwise)
             names = tuple(node.name for node in nodes)
-            yield _Change("kernel_size", f"{text} ({_count(len(nodes), 'place')})", changed, f"kernels {depthwise}", names)
+            yield Change("kernel_size", f"{text} ({_count(len(nodes), 'place')})", changed, f"kernels {depthwise}", names)
     yield from _channel_changes(graph, base)
     if smaller := edits.smaller_images(graph):
         try:
@@ -287,10 +287,10 @@ def _changes(graph: Graph, base: Prediction, resized: Callable[[Shapes], Graph])
             return  # such a network has no other size
         name, shape = next(iter(smaller.items()))
         text = f"resolution {_image(graph.shape(name))} -> {_image(shape)}"
-        yield _Change("resolution", text, changed, "resolution")
+        yield Change("resolution", text, changed, "resolution")
 
 
-def _channel_changes(graph: Graph, base: Prediction) -> Iterator[_Change]:
+def _channel_changes(graph: Graph, base: Prediction) -> Iterator[Change]:
     kernel_of = {name: kernel for kernel in base.kernels for name in kernel.nodes}
     modules = module_paths(graph)
     groups = [group for group in edits.channel_groups(graph) if edits.rounded_channels(group.channels)]
@@ -308,7 +308,7 @@ def _channel_changes(graph: Graph, base: Prediction) -> Iterator[_Change]:
             fewer = 1 - channels / group.channels
             least_ms = max(DISPROPORTION * fewer * spent_ms[group.makers], 0.0)
             text = f"channels {group.channels} -> {channels} of {named}{others}"
-            yield _Change("channels", text, changed, f"channels {group.makers}", group.makers, least_ms)
+            yield Change("channels", text, changed, f"channels {group.makers}", group.makers, least_ms)
 
 
 def _spent_ms(graph: Graph, group: edits.ChannelGroup, kernel_of: dict[str, KernelLatency]) -> float:

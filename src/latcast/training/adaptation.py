@@ -40,7 +40,6 @@ from latcast.training.kernel_rounds import KERNELS_PER_SECOND
 from latcast.training.pool import Pool
 from latcast.training.profiling import (
     LEAST_PART_S,
-    TRAINING_SHARE,
     WHOLE_NETWORKS_SHARE,
     Stage,
     Trial,
@@ -48,6 +47,7 @@ from latcast.training.profiling import (
     try_profiler,
 )
 from latcast.training.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
+from latcast.training.stopping import MOST_TRAINING_SHARE, TRAINING_SHARE, training_share
 
 INSIDE_SHARE = 0.6
 """Part of the measuring time for kernels inside networks; timed alone they have warmer caches."""
@@ -69,9 +69,6 @@ FEWEST_CALIBRATION = 10
 
 ADAPTED, TRAINED, NEAREST = "adapted", "trained as by latcast train", "nearest, calibrated"
 """The ways between which networks held out decide; the last but for overhead and factors by type is the pool's."""
-
-MOST_TRAINING_SHARE = 0.4
-"""Part of the budget that is kept for training on a host that is busy otherwise."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +135,10 @@ def adapt(
 
     inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
     watch(Stage("choosing kernels", 0.0))
-    choosing, computing = time.monotonic(), time.process_time()
     count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * (1 - TRAINING_SHARE) * budget_s)
     rounds = AdaptationRounds(rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target)
-    # What is transferred is trained beside what is not; both take as much longer than on an idle host as choosing did.
-    busy = max((time.monotonic() - choosing) / (time.process_time() - computing), 1.0)
-    until = start + budget_s * (1 - min(2 * busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
+    # What is transferred is trained beside what is not.
+    until = start + budget_s * (1 - min(2 * training_share(budget_s / 60), MOST_TRAINING_SHARE))
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
@@ -264,9 +259,10 @@ def transferred_predictor(
         return predictor.with_card(card)
     held_out = held_out_by_kernels(predictor, data.networks, seed)
     tried = {ADAPTED: held_out}
-    by_training = _held_out_by_training(everything, data.networks, card["learn_from"], platform, rules, seed)
-    if by_training is not None:
-        tried[TRAINED] = by_training
+    row_of = {sample.reference.key: row for row, sample in enumerate(everything.networks)}
+    with suppress(TrainingError):
+        by_training = cross_predict(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        tried[TRAINED] = by_training[np.array([row_of[sample.reference.key] for sample in data.networks])]
     nearest = rounds.nearest_predictor
     if nearest is not None:
         nearest = replace(nearest, platform=platform, rules=rules)
@@ -309,17 +305,6 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
     enough = {name: found for name, found in inside.items() if len(found.latency_ms) >= FEWEST_INSIDE}
     rest = [each for each in (*data.isolated, *data.profiled) if each.kernel.kernel_type not in enough]
     return {**enough, **kernel_samples(rest)}
-
-
-def _held_out_by_training(
-    data: TrainingData, judged: Sequence[NetworkSample], learn_from: str, platform: Platform, rules: FusionRules, seed: int
-) -> HeldOut | None:
-    """Predict networks without their lineages by what ``latcast train`` makes of the data; None where it needs more."""
-    row_of = {sample.reference.key: row for row, sample in enumerate(data.networks)}
-    with suppress(TrainingError):
-        found = cross_predict(data, platform, rules, learn_from=learn_from, seed=seed)
-        return found[np.array([row_of[sample.reference.key] for sample in judged])]
-    return None
 
 
 def held_out_by_kernels(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:

@@ -31,7 +31,7 @@ from latcast.training.from_store import collect_stored, environment_of, rules_of
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
 from latcast.training.starts import FEWEST_STARTS, learned_starts
-from latcast.training.stopping import Outlook, StoppingRule
+from latcast.training.stopping import Outlook, StoppingRule, training_share
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -82,9 +82,6 @@ LEAST_PART_S = 5.0
 START_SHARE, SECONDS_A_START, MOST_STARTS = 0.08, 0.6, 48
 """Part of the budget for starts of some of the networks, seconds that one takes, and most networks; none in a budget for less
 than :data:`latcast.training.starts.FEWEST_STARTS`."""
-
-TRAINING_SHARE = 0.08
-"""Part of the budget kept for training."""
 
 PROCESS_SECONDS = 60.0
 """Seconds that one worker process measures: processes differ in level by about 1 %, which several average out."""
@@ -233,7 +230,7 @@ def profile(
         if learn_from is None:
             watch(Stage("looking for a profiler", 0.0))
             learn_from = try_profiler(settings).learn_from
-        measuring_s = 60 * budget_minutes * (1 - TRAINING_SHARE)
+        measuring_s = 60 * budget_minutes * (1 - training_share(budget_minutes))
         rounds = None
         if learn_from == "kernels":
             watch(Stage("choosing kernels", 0.0))
@@ -369,11 +366,14 @@ def measure_for_training(
 
     if again:
         platform = reports[0].platform
-        reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
+        left_s = budget_s * (1 - START_SHARE * bool(starts)) - (time.monotonic() - begun)
+        again_s = min(CALIBRATION_SHARE * budget_s, max(left_s, LEAST_PART_S))
+        reports.append(measure_again(settings, store, platform, measured, again, again_s, watch))
     if starts:
         watch(Stage("timing starts", 1.0))
         items = [CampaignItem(item.reference, "start", START_PLAN) for item in measured[:starts]]
-        campaign = Campaign(store, settings, items, process_s=0, budget_s=START_SHARE * budget_s)
+        starts_s = min(START_SHARE * budget_s, max(budget_s - (time.monotonic() - begun), LEAST_PART_S))
+        campaign = Campaign(store, settings, items, process_s=0, budget_s=starts_s)
         reports.append(campaign.run())
     return tuple(reports), outlook
 

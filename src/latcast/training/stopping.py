@@ -80,6 +80,26 @@ def fit_curves(networks: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np
     return np.maximum(np.where(slope > 0, floor, y.mean(axis=1)), 0.0), slope
 
 
+TRAINING_SHARE, MOST_TRAINING_SHARE = 0.08, 0.4
+"""Part of the budget kept for training on an idle host, and at most on one that is busy otherwise."""
+
+TRIED_S = 0.2
+"""Seconds of computing that show how busy a host is."""
+
+
+def training_share(budget_minutes: float) -> float:
+    """Return the part of the budget to keep for training: it takes as much longer than on an idle host as some computing does.
+
+    A budget below a minute is for measuring: its training is short.
+    """
+    if budget_minutes < 1:
+        return TRAINING_SHARE
+    begun, computing_s = time.monotonic(), time.process_time()
+    while (spent_s := time.process_time() - computing_s) < TRIED_S:
+        sum(range(10_000))
+    return min(TRAINING_SHARE * max((time.monotonic() - begun) / spent_s, 1.0), MOST_TRAINING_SHARE)
+
+
 @dataclass(frozen=True)
 class Outlook:
     """The expected error, and the gain of measuring on.

@@ -300,6 +300,7 @@ def test_the_weights_of_a_network_point_to_its_text(name: str, tmp_path: Path) -
         ("LSTM c 1 1 x y 0=64 1=16384", (1, 64)),
         ("LSTM c 1 1 x y 0=16 1=1536 2=2", (1, 12)),
         ("GRU c 1 1 x y 0=16 1=576", (1, 12)),
+        ("Spectrogram c 1 1 x y 0=64 1=1", (1, 128)),
         ("GRU c 1 1 x y 0=32 1=6144", (1, 64)),
         ("MultiHeadAttention c 1 1 x y 0=64 1=4 2=4096", (1, 64)),
         ("Convolution3D c 1 1 x y 0=6 1=3 4=1 6=486", (1, 3)),

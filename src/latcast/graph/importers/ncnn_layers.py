@@ -16,7 +16,7 @@ from latcast.graph.importers.ncnn import Attributes, Conversion
 from latcast.graph.importers.ncnn_file import NOT_GIVEN
 from latcast.graph.importers.ncnn_movement import MOVEMENT, axis_of
 from latcast.graph.importers.ncnn_windows import hard_swish, positive
-from latcast.graph.ir import Node, Shape
+from latcast.graph.ir import Shape
 from latcast.graph.ncnn_codes import BINARY_OPS, OWN_LAYERS, REDUCTIONS, UNARY_OPS
 
 Convert = Callable[[Conversion], None]
@@ -40,20 +40,6 @@ def _with_attributes(op_type: str, defaults: Mapping[str, float]) -> Convert:
 def _relu(c: Conversion) -> None:
     slope = c.number(0, 0.0)
     c.result("LeakyRelu" if slope else "Relu", [c.input()], {"alpha": slope} if slope else {}, shape=c.shape())
-
-
-def _clip(c: Conversion) -> None:
-    low, high = c.number(0, -3.4e38), c.number(1, 3.4e38)
-    c.result("Clip", [c.input(), c.scalar(low), c.scalar(high)], shape=c.shape())
-
-
-def _swish(c: Conversion) -> None:
-    """Add x * sigmoid(x), as exporters write it."""
-    c.result("Mul", [c.input(), c.op("Sigmoid", [c.input()])], shape=c.shape())
-
-
-def _gelu(c: Conversion) -> None:
-    c.result("Gelu", [c.input()], {"approximate": "tanh"} if c.integer(0) else {}, shape=c.shape())
 
 
 def _prelu(c: Conversion) -> None:
@@ -160,10 +146,8 @@ def _gated(c: Conversion) -> None:
     axis = axis_of(c.integer(0) if len(shape) > 1 else 0, len(shape))
     if shape[axis] % 2:
         raise ModelError(f"it halves axis {axis} of {list(shape)}, expected an even number")
-    outputs = tuple(c.assembly.fresh(f"{c.layer.name}_half") for _ in range(2))
-    sizes = c.assembly.constant([shape[axis] // 2] * 2, "int64")
-    c.assembly.add(Node("Split", c.layer.name, (c.plain(), sizes), outputs, {"axis": axis + 1}))
-    c.result("Mul", [outputs[0], c.op("Sigmoid", [outputs[1]])])
+    halves = c.several("Split", [c.plain(), c.assembly.constant([shape[axis] // 2] * 2, "int64")], {"axis": axis + 1}, 2)
+    c.result("Mul", [halves[0], c.op("Sigmoid", [halves[1]])])
 
 
 def _broadcast(shape: Shape, other: Shape) -> Shape:
@@ -209,10 +193,6 @@ def _scale(c: Conversion) -> None:
         c.result("Mul", [c.plain(), factor])
 
 
-def _bias_layer(c: Conversion) -> None:
-    c.result("Add", [c.plain(), c.weight(*_channel_shape(c.integer(0), c.shape()))])
-
-
 def _layer_norm(c: Conversion) -> None:
     size, shape = c.integer(0), c.shape()
     axis = next((axis for axis in reversed(range(len(shape))) if prod(shape[axis:]) == size), None)
@@ -253,10 +233,7 @@ def _normalize(c: Conversion) -> None:
 
 
 def _softmax(c: Conversion) -> None:
-    axis, rank = c.integer(0), len(c.shape())
-    if not -rank <= axis < rank:
-        raise ModelError(f"its axis is {axis}, but it reads {list(c.shape())}")
-    c.result("Softmax", [c.plain()], {"axis": axis % rank + 1})
+    c.result("Softmax", [c.plain()], {"axis": axis_of(c.integer(0), len(c.shape())) + 1})
 
 
 _REDUCTION_OPS: Mapping[int, str] = {number: name for name, number in REDUCTIONS.items()}
@@ -363,10 +340,6 @@ def _in_parts(c: Conversion) -> None:
     c.keep_unknown([size])
 
 
-def _pyramid(c: Conversion) -> None:
-    c.keep_unknown([(2, 1, (4 ** c.integer(1, 1) - 1) // 3)])
-
-
 def _diagonal(c: Conversion) -> None:
     """Write a vector on a diagonal of a matrix, or read one."""
     shape, shift = c.shape(), c.integer(0)
@@ -396,9 +369,11 @@ CONVERSIONS: Mapping[str, Convert] = {
     "ArgMax": _largest,
     "BNLL": _same("Softplus"),
     "BatchNorm": _batch_norm,
-    "Bias": _bias_layer,
+    "Bias": lambda c: c.result("Add", [c.plain(), c.weight(*_channel_shape(c.integer(0), c.shape()))]),
     "BinaryOp": _binary,
-    "Clip": _clip,
+    "Clip": lambda c: c.result(
+        "Clip", [c.input(), c.scalar(c.number(0, -3.4e38)), c.scalar(c.number(1, 3.4e38))], shape=c.shape()
+    ),
     "CopyTo": lambda c: c.keep_unknown([c.shape()]),
     "DeformableConv2D": windows.deformable_convolution,
     "Dequantize": _quantize("DequantizeLinear"),
@@ -409,7 +384,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     "Embed": products.embedding,
     "Exp": _power_series("Exp"),
     "Fold": windows.fold,
-    "GELU": _gelu,
+    "GELU": lambda c: c.result("Gelu", [c.input()], {"approximate": "tanh"} if c.integer(0) else {}, shape=c.shape()),
     "GLU": _gated,
     "GRU": products.recurrent("GRU", 3),
     "Gemm": products.gemm,
@@ -441,12 +416,12 @@ CONVERSIONS: Mapping[str, Convert] = {
     "Requantize": _requantize,
     "RotaryEmbed": products.rotary_embedding,
     "SDPA": products.attention,
-    "SPP": _pyramid,
+    "SPP": lambda c: c.keep_unknown([(2, 1, (4 ** c.integer(1, 1) - 1) // 3)]),
     "Scale": _scale,
     "Softmax": _softmax,
     "Spectrogram": products.spectrogram,
     "StatisticsPooling": _statistics,
-    "Swish": _swish,
+    "Swish": lambda c: c.result("Mul", [c.input(), c.op("Sigmoid", [c.input()])], shape=c.shape()),
     "Threshold": _threshold,
     "UnaryOp": _unary,
     "Unfold": windows.unfold,

@@ -218,8 +218,9 @@ def spectrogram(c: Conversion) -> None:
     points = c.integer(0)
     step, bins = c.integer(2, points // 4), points // 2 + 1 if c.integer(8, 1) else points
     positive(points=[points], step=[step])
-    signal = prod(c.shape())
-    x = c.shaped((1, 1, signal))
+    if prod(c.shape()[:-1]) != 1:
+        raise ModelError(f"it reads {list(c.shape())}, expected a vector: the samples of a sound")
+    x = c.shaped((1, 1, c.shape()[-1]))
     if c.integer(5, 1):
         x = c.op("Pad", [x, c.assembly.constant([0, 0, points // 2] * 2, "int64"), c.scalar(0.0)], {"mode": "reflect"})
     attributes: Attributes = {"kernel_shape": (points,), "strides": (step,)}

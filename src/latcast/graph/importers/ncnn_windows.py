@@ -12,6 +12,7 @@ from latcast.errors import ModelError
 from latcast.graph.importers.ncnn import Attributes, Conversion
 from latcast.graph.importers.ncnn_file import NOT_GIVEN
 from latcast.graph.ir import Shape
+from latcast.graph.operators.linear import same_pads
 
 _SAME_UPPER, _SAME_LOWER = -233, -234
 
@@ -32,15 +33,7 @@ def _pads(c: Conversion, begins: Sequence[int], ends: Sequence[int], rank: int) 
     return (*before, *(c.integer(key, pad) for key, pad in zip(reversed(ends[:rank]), before, strict=True)))
 
 
-def _same_pads(sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], *, upper: bool) -> tuple[int, ...]:
-    """Return pads that let a window give ceil(size / stride) numbers; the odd one at the end, or at the beginning."""
-    begins, ends = [], []
-    for size, extent, stride in zip(sizes, extents, strides, strict=True):
-        total = max(extent + (size - 1) // stride * stride - size, 0)
-        small, large = total // 2, total - total // 2
-        begins.append(small if upper else large)
-        ends.append(large if upper else small)
-    return (*begins, *ends)
+_ACTIVATIONS = {1: "Relu", 4: "Sigmoid", 5: "Mish"}
 
 
 def positive(**numbers: Sequence[int]) -> None:
@@ -59,16 +52,12 @@ def activated(
         c.result(op_type, inputs, attributes, shape=shape)
         return
     x = c.op(op_type, inputs, attributes)
-    if kind == 1:
-        c.result("Relu", [x], shape=shape)
+    if kind in _ACTIVATIONS:
+        c.result(_ACTIVATIONS[kind], [x], shape=shape)
     elif kind == 2:
         c.result("LeakyRelu", [x], {"alpha": float(numbers[0])}, shape=shape)
     elif kind == 3:
         c.result("Clip", [x, c.scalar(numbers[0]), c.scalar(numbers[1])], shape=shape)
-    elif kind == 4:
-        c.result("Sigmoid", [x], shape=shape)
-    elif kind == 5:
-        c.result("Mish", [x], shape=shape)
     elif kind == 6:
         hard_swish(c, x, *(float(number) for number in numbers), shape=shape)
     else:
@@ -121,7 +110,7 @@ def convolution(c: Conversion) -> None:
         )
     if c.integer(4) in (_SAME_UPPER, _SAME_LOWER):
         extents = [dilation * (size - 1) + 1 for size, dilation in zip(kernel, dilations, strict=True)]
-        pads = _same_pads(shape[1:], extents, strides, upper=c.integer(4) == _SAME_UPPER)
+        pads = same_pads(shape[1:], extents, strides, upper=c.integer(4) == _SAME_UPPER)
     else:
         pads = _pads(c, _BEGINS, _ENDS, rank)
     attributes: Attributes = {
@@ -220,7 +209,7 @@ def pooling(c: Conversion) -> None:
         if mode == _FULL:
             attributes |= _full_windows(shape[1:], kernel, strides, pads)
     else:
-        attributes["pads"] = _same_pads(shape[1:], kernel, strides, upper=mode == _POOL_SAME_UPPER)
+        attributes["pads"] = same_pads(shape[1:], kernel, strides, upper=mode == _POOL_SAME_UPPER)
     if average:
         attributes["count_include_pad"] = int(bool(c.integer(6)))
     c.result(kind, [c.shaped((1, *shape))], attributes)

@@ -120,24 +120,22 @@ class Reading:
         return {value.name: value for value in (*self.graph_proto.output, *source.value_info)}
 
     @cached_property
-    def _sizes(self) -> Mapping[str, int]:
-        """Return the sizes of the file's symbols, by the shapes given for its inputs."""
-        given = ((value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes)
-        pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
-        return {size.dim_param: int(number) for size, number in pairs if size.dim_param}
+    def _given_sizes(self) -> list[tuple[Any, int]]:
+        """The dimensions of inputs, as the file states them, with the sizes given for them."""
+        given = [(value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes]
+        return [pair for value, shape in given for pair in zip(value.type.tensor_type.shape.dim, shape, strict=False)]
 
     @property
     def _resized(self) -> bool:
         """Return whether an input has another size than the file says."""
-        given = ((value, self.shapes[value.name]) for value in self.graph_proto.input if value.name in self.shapes)
-        pairs = ((size, number) for value, shape in given for size, number in zip(_dimensions(value), shape, strict=False))
-        return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in pairs)
+        return any(size.HasField("dim_value") and size.dim_value not in (0, number) for size, number in self._given_sizes)
 
     def _recorded_tensors(self, node: Node) -> list[Tensor | None]:
         """Return the outputs as the exporter recorded them, which belongs to the input shapes of the file, not to others."""
         if self._resized:
             return [None for _ in node.outputs]
-        return [tensor_type(self._recorded.get(name), self._sizes) if name else Tensor(()) for name in node.outputs]
+        symbols = {size.dim_param: int(number) for size, number in self._given_sizes if size.dim_param}
+        return [tensor_type(self._recorded.get(name), symbols) if name else Tensor(()) for name in node.outputs]
 
     def _all_recorded(self, node: Node) -> list[Tensor] | None:
         found = [tensor for tensor in self._recorded_tensors(node) if tensor is not None]
@@ -251,10 +249,6 @@ class Reading:
             return normalise_opset(node, self.assembly, opset)
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             raise ModelError(f"node '{node.name}' ({node.op_type}) is malformed: {error}") from error
-
-
-def _dimensions(value: onnx.ValueInfoProto) -> Sequence[Any]:
-    return value.type.tensor_type.shape.dim
 
 
 class _Read(NamedTuple):

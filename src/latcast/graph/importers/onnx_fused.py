@@ -38,10 +38,6 @@ def _fused_conv(build: Steps) -> None:
     end_activated(build, build.plus(x, build.input(3)))
 
 
-def _fused_gemm(build: Steps) -> None:
-    end_activated(build, build("Gemm", *build.node.inputs, **without_activation(build)))
-
-
 def _fused_matmul(build: Steps) -> None:
     """Add a product of transposed sides; with ``transBatch`` the first axis lies behind the others but the last."""
     sides = []
@@ -66,10 +62,6 @@ def _bias_gelu(approximate: str) -> Rule:
     return rule
 
 
-def _gemm_gelu(build: Steps) -> None:
-    build.end("Gelu", build.plus(build("MatMul", *build.node.inputs[:2]), build.input(2)))
-
-
 def _quick_gelu(build: Steps) -> None:
     x = build.input(0)
     alpha = build.number(build.real("alpha", 1.702), build.dtype(x))
@@ -90,10 +82,6 @@ def _sums(build: Steps) -> None:
     for name in first[1:]:
         x = build("Add", x, name)
     build.end("Add", x, last)
-
-
-def _bias_softmax(build: Steps) -> None:
-    build.end("Softmax", build("Add", *build.node.inputs[:2]), axis=build.integer("axis", 1))
 
 
 def _skip_normalization(op_type: str, bias_index: int) -> Rule:
@@ -125,11 +113,6 @@ def _group_norm(build: Steps) -> None:
     x = build("GroupNormalization", x, scale, bias, num_groups=build.integer("groups", 1))
     x = build.activation("silu" if build.integer("activation") else "", x)
     build.give(0, build.channels_last(x) if last else x)
-
-
-def _gated_sum(build: Steps) -> None:
-    x, y, gate = build.node.inputs[:3]
-    build.end("Add", x, build("Mul", y, gate))
 
 
 def _gated_norm(build: Steps) -> None:
@@ -210,20 +193,20 @@ _OF_MICROSOFT: Mapping[str, Rule] = {
     "BiasAdd": _sums,
     "BiasDropout": _sums,
     "BiasGelu": _bias_gelu("none"),
-    "BiasSoftmax": _bias_softmax,
+    "BiasSoftmax": lambda build: build.end("Softmax", build("Add", *build.node.inputs[:2]), axis=build.integer("axis", 1)),
     "BiasSplitGelu": _split_gelu,
     "BitmaskBiasDropout": _sums,
     "BitmaskDropout": rename("Dropout", 1),
     "EmbedLayerNormalization": _embeddings,
     "FastGelu": _bias_gelu("tanh"),
     "FusedConv": _fused_conv,
-    "FusedGemm": _fused_gemm,
+    "FusedGemm": lambda build: end_activated(build, build("Gemm", *build.node.inputs, **without_activation(build))),
     "FusedMatMul": _fused_matmul,
     "FusedMatMulActivation": _fused_matmul,
-    "GatedAdd": _gated_sum,
+    "GatedAdd": lambda build: build.end("Add", build.input(0), build("Mul", build.input(1), build.input(2))),
     "GatedRMSNorm": _gated_norm,
     "Gelu": rename("Gelu"),
-    "GemmFastGelu": _gemm_gelu,
+    "GemmFastGelu": lambda build: build.end("Gelu", build.plus(build("MatMul", *build.node.inputs[:2]), build.input(2))),
     "GroupNorm": _group_norm,
     "MRotaryEmbedding": _rotary_embedding,
     "MoE": _experts,

@@ -198,10 +198,6 @@ def _gemm(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, inputs=without_trailing_gaps(node.inputs), attributes=attributes)
 
 
-def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
-    return replace(node, attributes={"epsilon": node.attributes.get("epsilon", 1e-5)})
-
-
 def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = _from_end(_int(node, "axis", -1), _rank(node, assembly))
     epsilon = node.attributes.get("epsilon", 1e-5)
@@ -258,10 +254,6 @@ def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
     dtype = assembly.tensor(node.inputs[0]).dtype
     bounds = [assembly.constant(node.attributes[name], dtype) if name in node.attributes else "" for name in ("min", "max")]
     return replace(node, inputs=without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
-
-
-def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
-    return replace(node, attributes={"to": _int(node, "to", 1)})
 
 
 def _to_input(attribute: str, position: int) -> Normaliser:
@@ -418,8 +410,8 @@ _NORMALISERS: Mapping[str, Normaliser] = {
     "ArgMax": _with_axis(0),
     "ArgMin": _with_axis(0),
     "AveragePool": _pool,
-    "BatchNormalization": _batch_norm,
-    "Cast": _cast,
+    "BatchNormalization": _keep(epsilon=1e-5),
+    "Cast": _keep(to=1),
     "Clip": _clip,
     "Concat": _with_axis(0),
     "Conv": _conv,

@@ -30,10 +30,6 @@ def _plain(op_type: str, *own_inputs: int) -> Rule:
     return rule
 
 
-def _qlinear_concat(build: Steps) -> None:
-    build.end("Concat", *build.node.inputs[2::3], **build.node.attributes)
-
-
 def _dynamic_quantize_matmul(build: Steps) -> None:
     a, b, scale, zero, bias = (build.input(index) for index in range(5))
     integers, a_scale, a_zero = build.many("DynamicQuantizeLinear", 3, a)
@@ -48,10 +44,7 @@ def _matmul_integer_to_float(build: Steps) -> None:
 def _scaled_product(build: Steps, inputs: tuple[str, ...], scale: str, bias: str) -> None:
     """Add a product of integers and what brings it back to real numbers, which folds into one product."""
     real = build("Cast", build("MatMulInteger", *inputs), to=1)
-    if bias:
-        build.end("Add", build("Mul", real, scale), bias)
-    else:
-        build.end("Mul", real, scale)
+    build.give(0, build.plus(build("Mul", real, scale), bias))
 
 
 def dtype_of_bits(count: int) -> str:
@@ -160,7 +153,7 @@ _OF_MICROSOFT: Mapping[str, Rule] = {
     "MatMulNBits": _matmul_of_bits,
     "MatMulNBitsMlp": _bits_gated,
     "MatMulNBitsQkv": _bits_projections,
-    "QLinearConcat": _qlinear_concat,
+    "QLinearConcat": lambda build: build.end("Concat", *build.node.inputs[2::3], **build.node.attributes),
     "QLinearWhere": _plain("Where", 0, 1, 4),
     "QuantizeLinear": rename("QuantizeLinear"),
     "ReduceSumInteger": rename("ReduceSum"),

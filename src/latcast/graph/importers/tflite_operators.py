@@ -15,9 +15,9 @@ from latcast.graph.importers.assembly import shortest
 from latcast.graph.importers.tflite_control_flow import CONTROL_FLOW
 from latcast.graph.importers.tflite_conversion import Attributes, Conversion
 from latcast.graph.importers.tflite_movement import MOVEMENT
-from latcast.graph.ir import Node, Tensor
-from latcast.graph.operators import Kind, OperatorView, operators
-from latcast.graph.operators.linear import spatial_pads
+from latcast.graph.ir import Tensor
+from latcast.graph.operators import Kind, operators
+from latcast.graph.operators.linear import same_pads
 
 Convert = Callable[[Conversion], Any]
 """Adds the operator to the graph; NotImplemented where this form of it has no counterpart."""
@@ -30,9 +30,9 @@ def _window(c: Conversion, options: Any, kernel: tuple[int, ...]) -> Attributes:
     strides = _sizes(options, "Stride{}", len(kernel))
     dilated = hasattr(options, "DilationHFactor")
     dilations = _sizes(options, "Dilation{}Factor", len(kernel)) if dilated else (1,) * len(kernel)
-    # SAME puts the odd element at the end, as TensorFlow does.
-    automatic = Node("Conv", "", (), (), {"auto_pad": "SAME_UPPER" if options.Padding() == _SAME else "VALID"})
-    pads = spatial_pads(OperatorView(automatic, ()), c.shape()[1:-1], kernel, strides, dilations)
+    extents = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    is_same = options.Padding() == _SAME
+    pads = same_pads(c.shape()[1:-1], extents, strides, upper=True) if is_same else (0,) * 2 * len(kernel)
     attributes: Attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     return attributes | {"dilations": dilations} if dilated else attributes
 

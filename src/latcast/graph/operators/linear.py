@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 
@@ -31,12 +32,18 @@ def spatial_pads(
         return _of_axes(view, "pads", 2 * rank, 0)
     if mode == "VALID":
         return (0,) * (2 * rank)
+    extents = [(k - 1) * dilation + 1 for k, dilation in zip(kernel, dilations, strict=True)]
+    return same_pads(sizes, extents, strides, upper=mode == "SAME_UPPER")
+
+
+def same_pads(sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], *, upper: bool) -> tuple[int, ...]:
+    """Return pads that let a window give ceil(size / stride) numbers; the odd one at the end, or at the beginning."""
     begins, ends = [], []
-    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        total = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+    for size, extent, stride in zip(sizes, extents, strides, strict=True):
+        total = max(extent + (size - 1) // stride * stride - size, 0)
         small, large = total // 2, total - total // 2
-        begins.append(small if mode == "SAME_UPPER" else large)
-        ends.append(large if mode == "SAME_UPPER" else small)
+        begins.append(small if upper else large)
+        ends.append(large if upper else small)
     return (*begins, *ends)
 
 

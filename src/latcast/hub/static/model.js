@@ -2,7 +2,8 @@
 
 const $ = (id) => document.getElementById(id);
 const page = $("model");
-const PORTION = 50;
+const PORTION = 50; // devices that are shown at first
+const FEW = 3; // devices whose platforms are all shown
 const CHARTED = 600;
 const LABEL = 60; // pixels that a label of the axis takes with the gap to the next
 
@@ -40,20 +41,36 @@ async function packed(data) {
 }
 
 // A source is {name, data} of a file, {name, model} of a published network, or {name, shared} of a link.
-async function ask(extra) {
+async function asked(extra, accept) {
   const { source } = state;
   const query = new URLSearchParams({ name: source.name.slice(0, 200), ...extra });
   for (const shape of $("shape").value.split(/\s+/).filter(Boolean)) query.append("shape", shape);
-  const options = { method: "POST", headers: {} };
+  const options = { method: "POST", headers: { accept } };
   if (source.data) {
-    [options.body, options.headers] = await packed(source.data);
-    options.headers["content-type"] = "application/octet-stream";
+    const [body, encoded] = await packed(source.data);
+    options.body = body;
+    Object.assign(options.headers, encoded, { "content-type": "application/octet-stream" });
   } else if (source.model) query.set("model", source.model);
   else query.set("shared", source.shared);
   const answer = await fetch(`/api/predict?${query}`, options);
+  if (answer.ok) return answer;
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(typeof found.detail === "string" ? found.detail : `the server answered ${answer.status}`);
-  return found;
+  throw new Error(typeof found.detail === "string" ? found.detail : `the server answered ${answer.status}`);
+}
+
+const ask = async (extra) => (await asked(extra, "application/json")).json();
+
+// Yields the lines of an answer as they arrive.
+async function* lines(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const whole = (rest + value).split("\n");
+    rest = whole.pop();
+    for (const line of whole) yield JSON.parse(line);
+  }
 }
 
 async function predict(source) {
@@ -61,13 +78,22 @@ async function predict(source) {
   page.ariaBusy = "true";
   say(`Predicting ${source.name} …`);
   try {
-    state.found = await ask({});
+    const answer = await asked({}, "application/x-ndjson");
     state.shown = PORTION;
-    $("results").hidden = false; // before anything is drawn into it: the axis needs its width
-    showModel();
-    offerFilters();
-    await search();
-    const rows = state.found.predictions;
+    state.meant = null;
+    const found = { predictions: [] };
+    for await (const { predictions, ...facts } of lines(answer)) {
+      Object.assign(found, facts).predictions.push(...(predictions ?? []));
+      state.found = found;
+      $("results").hidden = false; // before anything is drawn into it: the axis needs its width
+      showModel();
+      offerFilters();
+      show();
+      say(`Predicting ${source.name} … ${found.predictions.length} platforms so far`);
+    }
+    if (found.not_predicted === undefined) throw new Error("the answer was cut off; ask again");
+    if ($("find").value.trim()) await search();
+    const rows = [...found.predictions].sort(ORDERS.fastest);
     say(`${source.name}: from ${milliseconds(rows[0].latency_ms)} to ${milliseconds(rows.at(-1).latency_ms)} ms on ${rows.length} platforms.`);
     $("title").focus();
   } catch (problem) {
@@ -175,22 +201,47 @@ function show() {
       );
     })
     .sort(ORDERS[$("order").value]);
-  const rows = state.chosen.slice(0, state.shown);
+  const byDevice = {};
+  for (const row of state.chosen) (byDevice[row.device] ??= []).push(row);
+  const devices = Object.values(byDevice);
+  const shown = devices.slice(0, state.shown);
   const more = meant && !meant.wide ? meant.platforms.length - meant.taken.length : 0;
   const named = more > 0 ? `“${meant.text}” names ${meant.platforms.length} platforms; the best known of each unit are shown.` : "";
   const said = named || (meant?.rows ? meant.note : "");
-  const count = `${state.chosen.length} of ${among.length} platform${among.length === 1 ? "" : "s"}`;
+  const all = state.chosen.length === among.length ? "" : `${state.chosen.length} of `;
+  const count = `${all}${counted(among.length, "platform")} of ${counted(devices.length, "device")}`;
   const filtered = !meant || state.chosen.length < among.length;
   $("count").textContent = meant?.wrong ? said : [said, filtered || !said ? count : ""].filter(Boolean).join(" ");
   $("count").classList.toggle("warning", Boolean(meant?.wrong));
   $("widen").hidden = more <= 0;
   $("widen").textContent = `Show all ${meant?.platforms.length}`;
-  $("plotted").hidden = $("axis").parentElement.hidden = !rows.length;
-  const axis = new Axis(rows);
+  $("plotted").hidden = $("axis").parentElement.hidden = !shown.length;
+  const axis = new Axis(shown.flat());
   $("axis").replaceChildren(axis.labels());
-  $("rows").replaceChildren(...rows.map((row) => item(row, axis)));
-  $("more").hidden = state.chosen.length <= rows.length;
+  $("rows").replaceChildren(...shown.map((rows) => deviceItem(rows, axis, devices.length <= FEW)));
+  $("more").hidden = devices.length <= shown.length;
 }
+
+const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
+// The first platform of a device, and the others under it, drawn where they are opened.
+function deviceItem([first, ...others], axis, open) {
+  const found = element("li", {}, item(first, axis));
+  if (!others.length) return found;
+  const list = element("ul", { className: "rows inner" });
+  const summary = element("summary", { className: "others" }, `${counted(others.length, "other platform")} of ${first.device}`);
+  const details = element("details", { open: open || opened.has(first.device) }, summary, list);
+  const fill = () => {
+    if (details.open && !list.children.length) list.append(...others.map((row) => element("li", {}, item(row, axis))));
+  };
+  summary.addEventListener("click", () => opened[details.open ? "delete" : "add"](first.device)); // it is not toggled yet
+  details.addEventListener("toggle", fill);
+  fill();
+  found.append(details);
+  return found;
+}
+
+const opened = new Set(); // devices whose further platforms were opened
 
 class Axis {
   constructor(rows) {
@@ -215,10 +266,11 @@ class Axis {
     const list = element("span", { className: "ticks" });
     let last = -Infinity;
     for (const { value, at } of ticks) {
-      if (at - last < LABEL) continue; // a narrow screen and many decades
-      last = at;
+      const left = Math.min(at, width - LABEL / 2);
+      if (left - last < LABEL) continue; // a narrow screen and many decades, or the last before the edge
+      last = left;
       const tick = element("span", {}, `${Number(value.toPrecision(2))} ms`);
-      tick.style.left = `${Math.min(at, width - LABEL / 2)}px`;
+      tick.style.left = `${left}px`;
       list.append(tick);
     }
     return list;
@@ -261,7 +313,7 @@ function item(row, axis) {
   const button = element("button", { type: "button", className: "small quiet" }, "Kernels");
   button.setAttribute("aria-label", `Kernels on ${row.platform}`);
   button.addEventListener("click", () => kernels(row, button));
-  return element("li", { className: "row forecast" }, name, figures, chart, button);
+  return element("div", { className: "row forecast" }, name, figures, chart, button);
 }
 
 async function kernels(row, button) {
@@ -362,7 +414,7 @@ $("more").addEventListener("click", () => {
   const first = state.shown;
   state.shown += PORTION;
   show();
-  $("rows").children[first]?.querySelector("button").focus();
+  $("rows").children[first]?.querySelector("button").focus(); // rows are of devices
 });
 $("share").addEventListener("click", share);
 $("shut").addEventListener("click", () => $("inside").close());
