@@ -21,7 +21,7 @@ from latcast.predictors.contention import factor_of, parse_beside, shared_out
 from latcast.predictors.prediction import PROGRAMS
 from latcast.spaces.catalogue import model
 
-NETWORKS = 40
+NETWORKS = 24
 """The smallest of those drawn by a seed."""
 
 SCENARIOS = (*PROGRAMS, *(f"{each}+{each}" for each in PROGRAMS))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.llm import repeats_of, speeds_table
-from latcast.llm.speeds import SpeedMeasurement
+from benchmarks.llm import kept_back, repeats_of, speeds_table
+from latcast.llm.speeds import SpeedMeasurement, machine_of
 
 
 def row(phase: str, mape: float, predictions: int = 100) -> dict[str, object]:
@@ -38,3 +38,14 @@ def test_repeats_are_judged_by_their_distance_from_the_median() -> None:
     (found,) = repeats_of(speeds)
     assert (found["phase"], found["class"], found["predictions"]) == ("decode", "Arm CPUs", 3)
     assert found["mape"] == pytest.approx(10)
+
+
+def test_a_fifth_is_kept_back_by_its_names_alone() -> None:
+    platform = "galaxy-s23/llama.cpp-1/cpu4/unstated"
+
+    def of(model: str, quantisation: str) -> list[str]:
+        return kept_back(SpeedMeasurement(model, quantisation, platform), machine_of(platform))
+
+    assert (of("qwen3-1.7b", "q4_0"), of("phi-3-mini", "q4_0"), of("phi-3-mini", "iq1_s")) == (
+        [], ["lineage"], ["lineage", "quantisation"],
+    )  # fmt: skip

@@ -41,7 +41,7 @@ def test_costs_of_a_token_add_up():
     (found,) = predict_language_model("qwen3-1.7b:q4_k_m", "s23 cpu", breakdown=True)
     assert found.breakdown is not None
     assert sum(found.breakdown["decode"].values()) == pytest.approx(1e3 / found.decode_tokens_per_s)
-    assert next(iter(found.breakdown["decode"])).startswith("weights q4_k")
+    assert next(iter(found.breakdown["decode"])).startswith("unpack q4_k")
 
 
 @pytest.mark.parametrize(

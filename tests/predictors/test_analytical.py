@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -273,6 +275,21 @@ class TestFittingKernelsAndNetworks:
         for name, rows in table.configurations.items():
             error = fitted.latency_ms(kernel_type(name), rows) / latency[name] - 1
             assert np.abs(error).mean() < 0.02
+
+    def test_long_kernels_do_not_decide_what_a_short_one_of_their_class_costs(self) -> None:
+        """Tanh was timed at large sizes that all take 0.4 ms, as if that were the cost of its start: that of others is 1 µs."""
+        kind = kernel_type("activation")
+
+        def rows(function: str, elements: Sequence[float]) -> np.ndarray:
+            return np.array([[size, 10, ACTIVATIONS.index(function), 0, 0, 0] for size in elements])
+
+        others, long = rows("relu", np.linspace(10, 40000, 200)), rows("tanh", np.linspace(300e3, 350e3, 30))
+        samples = {"activation": (np.vstack([others, long]), np.append(1e-3 + 1e-6 * others[:, 0], np.full(30, 0.4)))}
+
+        fitted = fit_from_kernels(samples)
+
+        assert fitted.latency_ms(kind, rows("tanh", [8]))[0] < 0.01
+        assert fitted.latency_ms(kind, long) == pytest.approx(np.full(30, 0.4), rel=0.15)
 
     @pytest.mark.parametrize(("samples", "expected"), [(1, 1.909), (30, 1.996)])
     def test_few_samples_of_a_class_lean_on_all_kernels_and_many_on_themselves(self, samples: int, expected: float) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, learn, read_prices, timed, written
-from latcast.llm.prices import PriceList, effects_of, fit
+from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, NEW_OPERATORS, learn, read_prices, timed, written
+from latcast.llm.prices import PriceList, Timed, effects_of, fit
 from latcast.llm.speeds import SpeedMeasurement, machine_of
-from latcast.training.language_speeds import conformal, held_out, lineage_of, with_widths
+from latcast.training.language_speeds import held_out, lineage_of, with_widths
 
 PHONES = {
     "galaxy-s23/llama.cpp-1/cpu4/unstated": 1.0, "pixel-6a/llama.cpp-1/cpu4/unstated": 2.0,
@@ -42,6 +42,10 @@ def measured(platform: str, slowness: float) -> list[SpeedMeasurement]:
     return found
 
 
+def seconds(prices: PriceList, platform: str, rows: list[Timed]) -> np.ndarray:
+    return np.array([sum(each.values()) for each in prices.seconds_by_term(platform, [row.quantities for row in rows])])
+
+
 MEASUREMENTS = [each for platform, slowness in PHONES.items() for each in measured(platform, slowness)]
 MACHINES = {platform: machine_of(platform) for platform in PHONES}
 
@@ -53,7 +57,7 @@ def prices():
 
 @pytest.fixture(scope="module")
 def judged(prices):
-    return held_out(MEASUREMENTS, MACHINES, prices)
+    return list(held_out(MEASUREMENTS, MACHINES, prices))
 
 
 def test_what_is_held_out_is_not_trained_on(judged):
@@ -82,7 +86,6 @@ def test_widths_hold_nine_of_ten_held_out_errors_and_survive_the_file(prices, ju
     errors = [abs(each.error) for each in judged if (each.phase, each.situation) == ("decode", FAMILIAR)]
     assert np.mean(np.array(errors) <= wide + 1e-4) >= 0.9
     assert written(read_prices(written(known), "prices")) == written(known)
-    assert conformal([0.1] * 20) == pytest.approx(0.1)
 
 
 def test_adapting_moves_only_the_prices_of_the_new_platform(prices):
@@ -91,7 +94,7 @@ def test_adapting_moves_only_the_prices_of_the_new_platform(prices):
     old = prices.prices["decode"].effects
     assert {key: adapted.prices["decode"].effects[key] for key in old} == dict(old)
     rest = timed("decode", measured(new.platform, 3.0)[4:])
-    predicted = adapted.prices["decode"].seconds(new.platform, [each.quantities for each in rest])
+    predicted = seconds(adapted.prices["decode"], new.platform, rest)
     assert np.mean(np.abs(predicted / [each.seconds for each in rest] - 1)) < 0.15
 
 
@@ -100,6 +103,25 @@ def test_a_wild_measurement_moves_little() -> None:
     wild = [*clean, replace(clean[0], seconds=20 * clean[0].seconds)]
     start = PriceList(effects_of("decode", MACHINES), {})
 
-    before, after = (fit(rows, start).seconds(clean[0].platform, [each.quantities for each in clean]) for rows in (clean, wild))
+    before, after = (seconds(fit(rows, start), clean[0].platform, clean) for rows in (clean, wild))
 
     assert np.median(np.abs(after / before - 1)) < 0.05
+
+
+def test_a_gpu_leaves_weights_of_types_that_it_lacks_to_the_cpu_and_pays_for_the_passing() -> None:
+    gpu = "galaxy-s23/llama.cpp-1/gpu+opencl/unstated"
+    path = effects_of("decode", {**MACHINES, gpu: machine_of(gpu)})
+
+    assert path(gpu, ("passed", "q4_0")) == path(gpu, ("unpack", "q4_0")) == []
+    assert path(gpu, ("passed", "q2_k"))
+    assert {effect for effect, *_ in path("galaxy-s23/llama.cpp-1/cpu4/unstated", ("unpack", "q2_k"))} < {
+        effect for effect, *_ in path(gpu, ("unpack", "q2_k"))
+    }
+
+
+def test_an_operator_that_was_never_measured_is_new_however_short_it_is_expected_to_be(prices) -> None:
+    seconds = {("weights", "q4_0"): 1.0, ("unpack", "q4_0"): 1.0, ("kernel",): 0.1}
+    platform = next(iter(PHONES))
+
+    assert prices.situation("decode", platform, seconds) == FAMILIAR
+    assert prices.situation("decode", platform, {**seconds, ("state",): 1e-6}) == NEW_OPERATORS

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 _FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
-TASKS = ("imagenet",)
-"""Whose accuracies are known."""
-
 
 def _count(text: str) -> float | None:
     """``10M`` as a number; None where empty."""
@@ -59,9 +56,6 @@ def choose(
         float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
     ] = None,
     params: Annotated[str, Option("--params", help="Learned values that it may have, such as 10M.", metavar="COUNT")] = "",
-    task: Annotated[
-        str, Option("--task", help=f"What the named networks do: {', '.join(TASKS)}.", callback=options.one_of(lambda: TASKS))
-    ] = "imagenet",
     accuracy: Annotated[
         Path | None,
         Option("--accuracy", help="Accuracies of your candidates: a CSV file with the header model,accuracy.", metavar="FILE"),

@@ -13,11 +13,11 @@ from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices, with_added
-from latcast.llm.prices import Phase, Term
+from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
-from latcast.llm.workload import decode_quantities, memory, prefill_quantities
+from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields

@@ -14,10 +14,10 @@ from typing import Any
 from latcast.errors import BundleError
 from latcast.folders import data_folder, made, replacing
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.prices import Phase, PriceList, Term, Timed, effects_of, fit
+from latcast.llm.prices import Phase, PriceList, Timed, effects_of, fit
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, SpeedMeasurement
-from latcast.llm.workload import decode_quantities, prefill_quantities
+from latcast.llm.workload import Term, decode_quantities, prefill_quantities
 from latcast.reading import parse_json
 from latcast.records import Platform, device_name
 
@@ -28,6 +28,8 @@ FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new
 
 ALL_KINDS = ""
 """Key of half-widths that hold for kinds of platforms with too few held-out predictions of their own."""
+
+_OPERATORS = frozenset({"recurrent_layer", "state", "scan", "expert_layer", "embedding_layer"})
 
 _NOTICED = 0.03
 """Share of the time from which on a quantity that was never measured counts."""
@@ -46,7 +48,6 @@ class LearnedPrices:
         pairs: Platform id to the (model, quantisation) pairs measured there.
         widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
             speeds, that held 90 % of held-out predictions, and to their mean error in percent.
-        memory_mb: Kind of platform to megabytes beside the model.
         card: Sources, licences and held-out figures.
     """
 
@@ -86,13 +87,19 @@ class LearnedPrices:
         return replace(known, prices=prices, pairs={**known.pairs, machine.platform: len({pair_of(each) for each in mine})})
 
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
-        """Return how familiar a workload is, by the terms of its time that were measured on this platform or its kind."""
+        """Return how familiar a workload is, by what of it was measured on this platform or its kind.
+
+        Types of weights count from a share of the time on; operators always: one that nobody timed may take most of it.
+        """
         total, prices = sum(seconds.values()), self.prices[phase]
-        noticed = [term for term, share in seconds.items() if share > _NOTICED * total]
-        unseen = [term for term in noticed if not prices.measured(platform, term)]
+        unseen = [
+            term
+            for term, share in seconds.items()
+            if (share > _NOTICED * total or term[0] in _OPERATORS or "experts" in term) and not prices.measured(platform, term)
+        ]
         if not unseen:
             return FAMILIAR
-        only_types = all(term[0] in ("weights", "multiply") and "experts" not in term for term in unseen)
+        only_types = all(term[0] in ("weights", "multiply", "unpack") and "experts" not in term for term in unseen)
         return (
             NEW_QUANTISATION
             if only_types and all(prices.measured(platform, term, elsewhere=True) for term in unseen)

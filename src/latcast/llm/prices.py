@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latcast.llm.speeds import Machine, machine_of
+from latcast.llm.workload import Term
 
 Array = NDArray[np.float64]
-
-Term = tuple[str, ...]
-"""A quantity that has a price: ``("weights", "q4_k")``, ``("kernels",)``; see :mod:`latcast.llm.workload`."""
 
 Effect = tuple[str, ...]
 """A part of log prices that some of them share."""
@@ -61,10 +59,6 @@ class PriceList:
     effects: Mapping[Effect, float]
     noise: float = 0.06
 
-    def log_price(self, platform: str, term: Term) -> float:
-        """Return the logarithm of seconds a unit of the term."""
-        return sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in self.path(platform, term))
-
     def measured(self, platform: str, term: Term, *, elsewhere: bool = False) -> bool:
         """Return whether the term was measured on the platform, or ``elsewhere`` on such a unit."""
 
@@ -75,12 +69,15 @@ class PriceList:
 
     def seconds_by_term(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> list[dict[Term, float]]:
         """Return the seconds of each term of each workload on a platform."""
-        prices = {term: math.exp(self.log_price(platform, term)) for each in workloads for term in each}
-        return [{term: count * prices[term] for term, count in each.items() if count > 0} for each in workloads]
-
-    def seconds(self, platform: str, workloads: Sequence[Mapping[Term, float]]) -> Array:
-        """Return the seconds of each workload on a platform."""
-        return np.array([sum(parts.values()) for parts in self.seconds_by_term(platform, workloads)])
+        paths = {term: self.path(platform, term) for each in workloads for term in each}
+        prices = {
+            term: math.exp(sum(factor * self.effects.get(effect, mean) for effect, mean, _, factor in path))
+            for term, path in paths.items()
+            if path
+        }
+        return [
+            {term: count * prices[term] for term, count in each.items() if count > 0 and term in prices} for each in workloads
+        ]
 
 
 def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] | None = None) -> PriceList:
@@ -106,10 +103,13 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
             if count <= 0:
                 continue
             key = (each.platform, term)
+            path = known.path(*key)
+            if not path:
+                continue
             if key not in columns:
                 columns[key] = len(columns)
                 fixed.append(0.0)
-                for effect, mean, deviation, factor in known.path(*key):
+                for effect, mean, deviation, factor in path:
                     if effect in known.effects:
                         fixed[-1] += factor * known.effects[effect]
                         continue
@@ -175,17 +175,19 @@ class _Expected:
 
 _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
     "decode": {
-        "weights": _Expected(-4.1, 0.5, 0.35, 0.1, "bandwidth"),
+        "weights": _Expected(-3.9, 0.3, 0.2, 0.1, "bandwidth"),
+        "unpack": _Expected(-5.9, 0.5, 0.2, 0.12, "compute"),
         "cache": _Expected(-3.6, 0.7, 0.7, 0.35, "bandwidth"),
         "state": _Expected(-3.8, 0.7, 0.7, 0.5, "bandwidth"),
-        "kernel": _Expected(-13.0, 1.2, 0.7, 1.0),
-        "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "kernel": _Expected(-12.3, 1.0, 0.7, 0.7),
+        "recurrent_layer": _Expected(-12.0, 1.0, 0.7, 0.8),
         "expert_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
         "embedding_layer": _Expected(-12.0, 1.0, 0.7, 0.5),
+        "passed": _Expected(-9.0, 1.0, 0.7, 1.0),
         "constant": _Expected(-7.5, 1.2, 0.7, 0.5),
     },
     "prefill": {
-        "multiply": _Expected(-1.2, 0.5, 0.5, 0.16, "compute"),
+        "multiply": _Expected(-1.2, 0.5, 0.35, 0.16, "compute"),
         "whole_head": _Expected(-4.1, 1.5, 0.7, 0.5, "compute"),
         "attention": _Expected(-0.8, 0.7, 0.7, 0.35, "compute"),
         "weights": _Expected(-4.1, 0.6, 0.6, 0.3, "bandwidth"),
@@ -201,15 +203,24 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
 BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 """Peaks at which prices are expected as given: about those of a phone."""
 
-_HEXAGON = frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"})
+_TYPES: Mapping[str, float] = {"cpu": 0.4, "cpu-arm": 0.25, "cpu-x86": 0.25, "gpu-opencl": 0.3, "npu-hexagon": 0.3}
+"""Deviation of the price of a type of weights by unit and kind: where unpacking takes longer than reading."""
 
-_NATIVE: Mapping[tuple[Phase, str], frozenset[str]] = {
-    ("decode", "npu-hexagon"): _HEXAGON,
-    ("prefill", "npu-hexagon"): _HEXAGON,
-    ("prefill", "gpu-opencl"): frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+_TYPES_ELSEWHERE: Mapping[Phase, float] = {"decode": 0.1, "prefill": 0.2}
+"""The same of units that wait for memory."""
+
+_FAMILY = 0.1
+"""Deviation of what types of a family have in common."""
+
+_SPEED, _EXPONENT = 0.3, 0.1
+"""Deviations of a platform's speed from what its peaks say, and of the exponents with which speeds follow them."""
+
+_NATIVE: Mapping[str, frozenset[str]] = {
+    "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
+    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
 }
-"""Types of weights that llama.cpp multiplies by on this kind of unit; it leaves others to the CPU. A token of a type that OpenCL
-lacks takes so long in passing between the two that the CPU's price says little."""
+"""Types of weights that llama.cpp multiplies by on this kind of unit. It leaves matrices of others to the CPU, and passes each
+one's input and output between the two."""
 
 
 def _family(tensor_type: str) -> str:
@@ -222,20 +233,19 @@ def _family(tensor_type: str) -> str:
 
 
 def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, Term], Path]:
-    """Return the function from platform and term to the effects of the price."""
+    """Return the function from platform and term to the effects of the price; without effects a term costs nothing."""
 
     @cache
     def path(platform: str, term: Term) -> Path:
-        machine = machines[platform]
-        name, native = term[0], _NATIVE.get((phase, machine.kind))
-        typed = name == "multiply" or (name == "weights" and phase == "decode")
-        if native is None or not typed or term[1] in native:
-            return _path(phase, machine, term, typed)
-        return [
-            *_path(phase, _cpu_beside(machine, machines), term, typed),
-            (("left", machine.kind, name), 0.2, 0.4, 1.0),
-            (("left", platform, name), 0.0, 0.2, 1.0),
-        ]
+        machine, name = machines[platform], term[0]
+        native = _NATIVE.get(machine.kind)
+        left = native is not None and name in ("weights", "multiply", "unpack", "passed") and term[1] not in native
+        if name == "passed":
+            return _path(phase, machine, ("passed",)) if left else []
+        if not left or (phase, name) == ("prefill", "weights"):
+            return _path(phase, machine, term)
+        own = [(("left", machine.kind, name), 0.0, 0.3, 1.0), (("left", platform, name), 0.0, 0.2, 1.0)]
+        return [*_path(phase, _cpu_beside(machine, machines), term), *own]
 
     return path
 
@@ -249,36 +259,42 @@ def _cpu_beside(machine: Machine, machines: Mapping[str, Machine]) -> Machine:
     return same[0] if same else machine_of(f"{device}/{runtime}/cpu4/{precision}", machine.chip)
 
 
-def _path(phase: Phase, machine: Machine, term: Term, typed: bool) -> Path:
-    platform, kind, expected = machine.platform, machine.kind, _EXPECTED[phase][term[0]]
-    unit = kind.partition("-")[0]
+def _path(phase: Phase, machine: Machine, term: Term) -> Path:
+    platform, kind, name = machine.platform, machine.kind, term[0]
+    unit, expected = kind.partition("-")[0], _EXPECTED[phase][name]
+    # A processor reads weights of any type alike, and then unpacks each type at its own speed; other units wait for memory alone.
+    if name == "unpack" and unit != "cpu":
+        return []
+    typed = name in ("multiply", "unpack") or ((phase, name) == ("decode", "weights") and unit != "cpu")
     # Processors with matrix instructions are a kind within a kind.
     kinds = [kind] if "+" not in kind else [kind.partition("+")[0], kind]
-    name, detail = term[0], term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
-    found: list[tuple[Effect, float, float, float]] = []
+    detail = term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
+    found: list[tuple[Effect, float, float, float]] = [((name,), expected.mean, expected.anywhere, 1.0)]
     if typed:
-        family = _family(detail)
-        found.append(((name, detail), expected.mean, expected.anywhere, 1.0))
-        for each in kinds:
-            found += [((name, each, detail), 0.0, expected.kind, 1.0), ((name, each, family), 0.0, 0.25, 1.0)]
+        family, other = _family(detail), _TYPES_ELSEWHERE[phase]
+        for each, wide in [(("on", unit), _TYPES.get(unit, other)), *(((one,), _TYPES.get(kinds[0], other)) for one in kinds)]:
+            found += [((name, *each, detail), 0.0, wide, 1.0), ((name, *each, family), 0.0, _FAMILY, 1.0)]
         found += [((name, platform, detail), 0.0, expected.own, 1.0), ((name, platform, family), 0.0, 0.12, 1.0)]
-        if len(term) > 2:
-            found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     else:
-        found.append(((name,), expected.mean, expected.anywhere, 1.0))
+        found.append(((name, "on", unit), 0.0, min(0.5, expected.kind), 1.0))
         found += [((name, each), 0.0, expected.kind, 1.0) for each in kinds]
         found.append(((name, platform), 0.0, expected.own, 1.0))
         if detail:
             found += [((name, "of", detail), 0.0, 0.25, 1.0), ((name, kind, "of", detail), 0.0, 0.3, 1.0)]
+    if "experts" in term:
+        found += [((name, "experts"), 0.3, 0.4, 1.0), ((name, kind, "experts"), 0.0, 0.3, 1.0)]
     if not expected.scale:
         return found
     narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
-    slow = -math.log((machine.compute_tops or COMPUTE_TOPS) / COMPUTE_TOPS)
+    # Where the peak is not known, units with a faster memory are expected to compute as much faster.
+    slow = -math.log(machine.compute_tops / COMPUTE_TOPS) if machine.compute_tops else narrow
     if phase == "prefill" and expected.scale == "bandwidth":
         return [*found, (("reading", platform), narrow, 0.4, 1.0)]
     known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
-    found += [(("speed", each), 0.0, 0.6 if each == kinds[0] else 0.3, 1.0) for each in kinds]
-    found.append((("speed", platform), 0.0, 0.3 if known else 0.8, 1.0))
-    if phase == "prefill":
-        return [*found, (("compute", unit), 1.0, 0.2, slow)]
-    return [*found, (("bandwidth", unit), 0.6, 0.2, narrow), (("compute", unit), 0.4, 0.2, slow)]
+    found.append((("speed", "on", unit), 0.0, 0.4, 1.0))
+    found += [(("speed", each), 0.0, 0.4 if each == kinds[0] else 0.3, 1.0) for each in kinds]
+    found.append((("speed", platform), 0.0, _SPEED if known else 0.8, 1.0))
+    if expected.scale == "bandwidth":
+        return [*found, (("bandwidth", unit), 1.0, _EXPONENT, narrow)]
+    # Products of a matrix and a vector have no use for matrix instructions, which double the peak.
+    return [*found, (("compute", unit), 1.0, _EXPONENT, slow + math.log(2.0) * (phase == "decode" and "+" in kind))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from latcast.chips.chip_names import chip_of
-from latcast.chips.chip_table import Chip
+from latcast.chips.chip_table import Chip, chips
 from latcast.records import Platform, Unit
 
 
@@ -27,9 +28,8 @@ class SpeedMeasurement:
         chip: As the source names it; empty where it does not.
         prompt_tokens: Length of the prompt.
         context_tokens: Tokens in the cache during decoding, their mean.
-        prefill_tokens_per_s, decode_tokens_per_s, ttft_ms, memory_mb: As measured.
+        prefill_tokens_per_s, decode_tokens_per_s, ttft_ms: As measured.
         source, licence: Where it was published.
-        note: What the source says of the run.
     """
 
     model: str
@@ -41,10 +41,8 @@ class SpeedMeasurement:
     prefill_tokens_per_s: float | None = None
     decode_tokens_per_s: float | None = None
     ttft_ms: float | None = None
-    memory_mb: float | None = None
     source: str = ""
     licence: str = ""
-    note: str = ""
 
     def has(self, phase: str) -> bool:
         """Return whether a phase was measured."""
@@ -64,7 +62,7 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
         same = list(group)
         values: dict[str, Any] = {
             name: median(present) if (present := [value for each in same if (value := getattr(each, name)) is not None]) else None
-            for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms", "memory_mb")
+            for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms")
         }
         found.append(replace(same[0], **values))
     return found
@@ -72,6 +70,9 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
 
 _BACKENDS = {"nvidia": "cuda", "apple": "metal", "intel": "vulkan", "amd": "vulkan", "qualcomm": "opencl"}
 """What llama.cpp computes with on GPUs of a vendor."""
+
+
+_X86 = re.compile(r"\b(core|xeon|ryzen|epyc|celeron|pentium|i[3579])\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
     unit = Unit.parse(parsed.unit)
     chip = chip_of(parsed.device, chip_text, unit.kind)
     vendor = (chip.vendor if chip else "").lower()
-    isa = "x86" if chip and any({"avx", "avx2"} & each.features for each in chip.cpu) else "arm"
+    known_x86 = any({"avx", "avx2"} & each.features for each in chip.cpu) if chip else _X86.search(f"{platform} {chip_text}")
+    isa = "x86" if known_x86 else "arm"
     if unit.kind == "cpu":
         kind = f"cpu-{isa}" + ("+i8mm" if chip and chip.cpu and "i8mm" in chip.cpu[0].features else "")
     elif unit.kind == "gpu":
@@ -112,9 +114,17 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
         kind = f"{unit.kind}-{parsed.runtime}"
     elif vendor == "apple" and unit.kind == "npu":
         kind = "npu-ane"
-    bandwidth, compute = (chip.bandwidth_gb_s, _peak_tops(chip, unit.kind, unit.threads)) if chip else (None, None)
+    bandwidth = (chip.bandwidth_gb_s or _usual_bandwidth(chip.memory)) if chip else None
+    compute = _peak_tops(chip, unit.kind, unit.threads) if chip else None
     found = _peaks().get(f"{parsed.device}/{unit.kind}", (None, None))
     return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute)
+
+
+@cache
+def _usual_bandwidth(memory: str | None) -> float | None:
+    """Return the bandwidth that a quarter of the chips with a kind of memory stay below: most that state none are small."""
+    found = sorted(chip.bandwidth_gb_s for chip in chips().values() if chip.bandwidth_gb_s and chip.memory == memory)
+    return found[len(found) // 4] if memory and found else None
 
 
 @cache
@@ -122,6 +132,10 @@ def _peaks() -> Mapping[str, Sequence[Any]]:
     text = files("latcast.llm").joinpath("shipped/peaks.json").read_text(encoding="utf-8")
     found: Mapping[str, Sequence[Any]] = json.loads(text)["peaks"]
     return found
+
+
+_OPERATIONS = {frozenset({"i8mm", "amx"}): 4.0, frozenset({"dotprod", "vnni"}): 2.0, frozenset({"avx2"}): 1.0}
+"""Operations on int8 of a cycle for each byte that fused multiply-adds take, by the best instructions of a core."""
 
 
 def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:
@@ -134,8 +148,9 @@ def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:
     for cluster in chip.cpu:
         used = min(left, cluster.cores or 1)
         left -= used
-        lanes = (cluster.fma_bits or 4 * (cluster.simd_bits or 128)) / 8
-        total += used * (cluster.ghz or 2.0) * lanes * (4.0 if cluster.features & {"i8mm", "vnni", "amx"} else 2.0)
+        lanes = (cluster.fma_bits or (cluster.simd_bits or 128) * (1 if cluster.in_order else 2)) / 8
+        each_lane = next((operations for names, operations in _OPERATIONS.items() if cluster.features & names), 0.5)
+        total += used * (cluster.ghz or 2.0) * lanes * each_lane
     return total / 1000 or None
 
 

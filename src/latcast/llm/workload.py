@@ -58,6 +58,8 @@ def decode_quantities(model: LanguageModel, context_tokens: float, cache_type: s
     for matrix in model.matrices:
         if matrix.used:
             found[_by_type("weights", matrix)] += _weight_bytes(matrix, matrix.used) / 1e9
+            found["unpack", matrix.tensor_type] += matrix.rows * matrix.columns * matrix.used / 1e9
+            found["passed", matrix.tensor_type] += matrix.used
     cache = sum(
         layers.layers
         * layers.key_value_heads
@@ -69,7 +71,7 @@ def decode_quantities(model: LanguageModel, context_tokens: float, cache_type: s
     found["kernel",] = kernels(model)
     found["constant",] = 1.0
     for layers in model.recurrent:
-        found["recurrent_layer",] += layers.layers
+        found["recurrent_layer",] += layers.layers * _RECURRENT_KERNELS[layers.kind] / 16
         found["state",] += 8 * layers.layers * layers.state_elements / 1e9  # 32 bits, read and written
     if model.expert_layers:
         found["expert_layer",] = model.expert_layers
@@ -118,7 +120,7 @@ def prefill_quantities(
     found["constant",] = 1.0
     for recurrent in model.recurrent:
         found["scan",] += 8 * recurrent.layers * recurrent.state_elements * tokens / 1e12
-        found["recurrent_layer",] += recurrent.layers * tokens / 1e6
+        found["recurrent_layer",] += recurrent.layers * _RECURRENT_KERNELS[recurrent.kind] / 16 * tokens / 1e6
     if model.expert_layers:
         found["expert_layer",] = model.expert_layers * tokens / 1e6
     return dict(found)

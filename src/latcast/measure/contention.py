@@ -27,7 +27,7 @@ WORK: Mapping[str, str] = {
 ENDED_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 9)\n"
 """Python by which the system kills a program, stopped or not, when the process that started it is gone (PR_SET_PDEATHSIG)."""
 
-ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 4, 60.0, 100.0
+ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 100.0
 """Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
 
 SETTLE_S = 0.004
@@ -79,13 +79,20 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
                 os.sched_setaffinity(processes[kind, place], (cpus[-1 - place % len(cpus)],))
                 yield processes[kind, place]
 
+        everything = ("", *scenarios)
         for index in range(ROUNDS):
-            alone = _window(opened, session, (), shared=False)
-            log.runs_ms += alone
-            log.rounds += [index] * len(alone)
-            for scenario, needed in programs.items():
-                runs_ms = _window(opened, session, [*placed(needed)], shared=any(each.endswith(SAME) for each in needed))
-                slowed_ms.setdefault(scenario, []).append(fmean(runs_ms) / fmean(alone))
+            found_ms = {}
+            # In another order each time: what ran before leaves caches and clocks in its own state.
+            for place in range(len(everything)):
+                scenario = everything[(place + index * len(everything) // ROUNDS) % len(everything)]
+                needed = programs.get(scenario, ())
+                found_ms[scenario] = _window(
+                    opened, session, [*placed(needed)], shared=any(each.endswith(SAME) for each in needed)
+                )
+            log.runs_ms += found_ms[""]
+            log.rounds += [index] * len(found_ms[""])
+            for scenario in scenarios:
+                slowed_ms.setdefault(scenario, []).append(fmean(found_ms[scenario]) / fmean(found_ms[""]))
     return log, {scenario: median(found) for scenario, found in slowed_ms.items()}
 
 

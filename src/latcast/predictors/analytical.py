@@ -233,6 +233,9 @@ HUBER = 0.3
 
 REWEIGHTINGS = 12
 
+START_REACH = 10.0
+"""Times the pooled cost of being started from which on that of a class needs samples that show it."""
+
 
 def _weighted(
     design: np.ndarray,
@@ -297,7 +300,13 @@ def fit_from_kernels(
         design = np.concatenate([design for design, _ in parts])
         target = np.concatenate([target for _, target in parts])
         # Few samples lean on the pooled coefficients, many on themselves.
-        coefficients[name] = fit_nonnegative(design, target, pooled, strength + 0.3 / len(target))
+        held = strength + 0.3 / len(target)
+        coefficients[name] = fit_nonnegative(design, target, pooled, held)
+        start, most = terms.index("count"), START_REACH * pooled[terms.index("count")]
+        if coefficients[name][start] > most > 0:
+            # Long kernels do not show what a start costs: a large one would stand in for what the other terms lack.
+            scale = np.where(np.arange(len(terms)) == start, 1 / most, np.nan)
+            coefficients[name] = fit_nonnegative(design, target, pooled, held, scale)
     return AnalyticalTerms(coefficients, tuple(terms))
 
 

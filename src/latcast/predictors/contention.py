@@ -62,7 +62,8 @@ def factor_of(factors: Mapping[str, Sequence[float]], programs: Sequence[str]) -
     """
     if not all(factors.get(each) for each in programs):
         return None
-    logs = [np.log(factors[each]) for each in programs]
+    # Several programs alike take their shares of the core, and no more of the caches and the memory than one.
+    logs = [np.log(factors[each]) for each in dict.fromkeys(programs)]
     middle = [float(np.median(each)) for each in logs]
     below, above = (
         math.hypot(LEAST_REACH, *(float(np.quantile(each, tail)) - at for each, at in zip(logs, middle, strict=True)))

@@ -384,6 +384,7 @@ class PlatformPredictor:
                 on_cpu = sum(estimate.latency_ms / whole_ms for _, estimate in lost)
                 warnings = [parts.sentence(), *warnings]
             uncovered = {name for kernel, estimate in busy if estimate.uncovered for name in kernel.operators}
+            uncovered.update(workload.unknown_operators[index])
             unknown = {name for kernel, estimate in busy if estimate.unknown for name in kernel.operators}
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
@@ -402,11 +403,7 @@ class PlatformPredictor:
                     latency_ms=latency_ms if idle else float(estimates.latency_ms[index]),
                     low_ms=low_ms,
                     high_ms=high_ms,
-                    coverage=Coverage(
-                        covered_share,
-                        tuple(sorted(uncovered | set(workload.unknown_operators[index]))),
-                        tuple(sorted(unknown)),
-                    ),
+                    coverage=Coverage(covered_share, tuple(sorted(uncovered)), tuple(sorted(unknown))),
                     grade=grade,
                     warnings=tuple(warnings),
                     notes=tuple(notes),
@@ -432,15 +429,11 @@ class PlatformPredictor:
             )
         if remark := workload.precision_remark(index, self.platform.precision):
             found.append(remark)
+        kernels = "of the latency comes from kernels"
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, most, text, chosen in (
-            (
-                NOTED_SHARE,
-                LARGE_SHARE,
-                "of the latency comes from kernels outside the training data",
-                [p.uncovered for _, p in busy],
-            ),
-            (NOTED_SHARE, 1.0, "of the latency comes from kernels perhaps outside it", [p.unknown for _, p in busy]),
+            (NOTED_SHARE, LARGE_SHARE, f"{kernels} outside the training data", [p.uncovered for _, p in busy]),
+            (NOTED_SHARE, 1.0, f"{kernels} perhaps outside it", [p.unknown for _, p in busy]),
             (OUTSIDE_NOTED_SHARE, 1.0, within, [p.covered and p.outside for _, p in busy]),
         ):
             shares = [(kernel, estimate.latency_ms / whole_ms) for kernel, estimate in compress(busy, chosen)]

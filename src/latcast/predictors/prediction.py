@@ -6,14 +6,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from latcast.errors import LatcastError, one_line
 from latcast.kernels.partitioning import Fallback
 from latcast.records import Rows, Tabular, milliseconds, plain_fields
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -51,18 +48,8 @@ class KernelLatency(Tabular):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on."""
-        return {
-            "name": self.name,
-            "kernel_type": self.kernel_type,
-            "operators": list(self.operators),
-            "configuration": dict(self.configuration),
-            "latency_ms": self.latency_ms,
-            "covered": self.covered,
-            "unknown": self.unknown,
-            "module": self.module,
-            "limit": self.limit,
-            "nodes": list(self.nodes),
-        }
+        lists = {"operators": list(self.operators), "nodes": list(self.nodes)}
+        return {**vars(self), **lists, "configuration": dict(self.configuration)}
 
 
 @dataclass(frozen=True)
@@ -403,11 +390,7 @@ class Prediction(Tabular):
             "low_ms": self.low_ms,
             "high_ms": self.high_ms,
             "level": self.level,
-            "coverage": {
-                "share": self.coverage.share,
-                "uncovered": list(self.coverage.uncovered),
-                "unknown": list(self.coverage.unknown),
-            },
+            "coverage": asdict(self.coverage),
             "grade": asdict(self.grade),
             "warnings": list(self.warnings),
             "notes": list(self.notes),

@@ -26,7 +26,7 @@ from latcast.llm.learned_prices import (
 )
 from latcast.llm.prices import Phase
 from latcast.llm.speeds import Machine, SpeedMeasurement
-from latcast.predictors.intervals import LEVEL
+from latcast.predictors.intervals import LEVEL, conformal_quantile
 
 FOLDS = 8
 """Parts that are held out in turn."""
@@ -37,8 +37,8 @@ PAIR_COUNTS = (0, 1, 3, 10)
 _SEEDS = 3
 """Draws of the measured pairs of a new chip."""
 
-_FEWEST = 30
-"""Held-out predictions from which on a kind of platforms has intervals of its own."""
+_FEWEST, _FEWEST_NAMES = 30, 5
+"""Held-out predictions, and lineages or chips, from which on a kind of platforms has intervals of its own."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class HeldOut:
         situation: See :data:`latcast.llm.learned_prices.FAMILIAR`; of a chip the number of its measured pairs, ``3 pairs``.
         seconds, predicted: Measured and predicted.
         trained: Measurements of the same platform that training saw: what a rival may learn from.
+        half_width: Of the interval of its logarithm; None where the prices have no intervals yet.
     """
 
     phase: Phase
@@ -64,6 +65,7 @@ class HeldOut:
     seconds: float
     predicted: float
     trained: Sequence[SpeedMeasurement] = ()
+    half_width: float | None = None
 
     @property
     def error(self) -> float:
@@ -80,16 +82,24 @@ def lineage_of(name: str) -> str:
     return f"llama-{generation[1]}" if generation else re.split(r"[-.]?\d", name)[0]
 
 
-def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> list[HeldOut]:
-    """Return predictions of all measurements with their lineage, quantisation or chip held out."""
-    return [
-        each
-        for split in (_lineages, _quantisations_here, _quantisations_anywhere, _chips)
-        for each in split(measurements, machines, full)
+def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+    """Yield predictions of all measurements with their lineage, quantisation or chip held out."""
+    quantisations = sorted({each.quantisation for each in measurements if "q" in each.quantisation})
+    splits: list[tuple[str, Callable[[SpeedMeasurement], str], Sequence[Collection[str]]]] = [
+        ("lineage", lambda each: lineage_of(each.model), _folded({lineage_of(each.model) for each in measurements}, 1)),
+        ("quantisation here", _quantised_on, _quantisations_here(measurements)),
+        ("quantisation anywhere", lambda each: each.quantisation, [{name} for name in quantisations]),
     ]
+    for split, name_of, folds in splits:
+        for number, out in enumerate(folds):
+            train = [each for each in measurements if name_of(each) not in out]
+            test = [each for each in measurements if name_of(each) in out]
+            if test and train:
+                yield from predictions(learn(train, machines, full), train, test, split, number)
+    yield from _chips(measurements, machines, full)
 
 
-def _predictions(
+def predictions(
     prices: LearnedPrices,
     trained: Sequence[SpeedMeasurement],
     test: Sequence[SpeedMeasurement],
@@ -97,6 +107,7 @@ def _predictions(
     fold: int,
     situation: str = "",
 ) -> Iterator[HeldOut]:
+    """Yield predictions of measurements that prices learned from others; see :class:`HeldOut`."""
     seen: dict[str, list[SpeedMeasurement]] = defaultdict(list)
     for each in trained:
         seen[each.platform].append(each)
@@ -104,10 +115,11 @@ def _predictions(
         having = [each for each in test if each.has(phase)]
         for each, known in zip(having, timed(phase, having), strict=True):
             parts = prices.prices[phase].seconds_by_term(each.platform, [known.quantities])[0]
+            familiarity = prices.situation(phase, each.platform, parts)
+            half_width = prices.width(phase, each.platform, familiarity)[0] if prices.widths else None
             yield HeldOut(
-                phase, each, split, fold, prices.machines[each.platform].kind,
-                situation or prices.situation(phase, each.platform, parts),
-                known.seconds, sum(parts.values()), seen[each.platform],
+                phase, each, split, fold, prices.machines[each.platform].kind, situation or familiarity,
+                known.seconds, sum(parts.values()), seen[each.platform], half_width,
             )  # fmt: skip
 
 
@@ -117,50 +129,21 @@ def _folded(names: Collection[str], seed: int) -> list[set[str]]:
     return [set(shuffled[part::FOLDS]) for part in range(FOLDS)]
 
 
-def _split_by(
-    held: Callable[[SpeedMeasurement, set[str]], bool], folds: Sequence[set[str]], name: str
-) -> Callable[[Sequence[SpeedMeasurement], Mapping[str, Machine], LearnedPrices], Iterator[HeldOut]]:
-    def predictions(
-        measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-    ) -> Iterator[HeldOut]:
-        for number, out in enumerate(folds):
-            train = [each for each in measurements if not held(each, out)]
-            test = [each for each in measurements if held(each, out)]
-            if test and train:
-                yield from _predictions(learn(train, machines, full), train, test, name, number)
-
-    return predictions
+def _quantised_on(measurement: SpeedMeasurement) -> str:
+    return f"{measurement.platform} {measurement.quantisation}"
 
 
-def _lineages(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-) -> Iterator[HeldOut]:
-    folds = _folded({lineage_of(each.model) for each in measurements}, 1)
-    return _split_by(lambda each, out: lineage_of(each.model) in out, folds, "lineage")(measurements, machines, full)
-
-
-def _quantisations_here(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-) -> Iterator[HeldOut]:
-    """Yield predictions of quantisations that other platforms know: of each platform another eighth leaves in a fold."""
+def _quantisations_here(measurements: Sequence[SpeedMeasurement]) -> list[set[str]]:
+    """Return folds of quantisations that other platforms know: of each platform another eighth leaves in a fold."""
     of_platform: dict[str, set[str]] = defaultdict(set)
     for each in measurements:
-        of_platform[each.platform].add(each.quantisation)
+        of_platform[each.platform].add(_quantised_on(each))
     folds: list[set[str]] = [set() for _ in range(FOLDS)]
-    for number, (platform, names) in enumerate(sorted(of_platform.items())):
+    for number, (_, names) in enumerate(sorted(of_platform.items())):
         if len(names) > 1:
             for fold, out in zip(folds, _folded(names, number), strict=True):
-                fold.update(f"{platform} {name}" for name in out)
-    split = _split_by(lambda each, out: f"{each.platform} {each.quantisation}" in out, folds, "quantisation here")
-    return split(measurements, machines, full)
-
-
-def _quantisations_anywhere(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices
-) -> Iterator[HeldOut]:
-    names = sorted({each.quantisation for each in measurements if "q" in each.quantisation})
-    split = _split_by(lambda each, out: each.quantisation in out, [{name} for name in names], "quantisation anywhere")
-    return split(measurements, machines, full)
+                fold |= out
+    return folds
 
 
 def chip_group(machine: Machine) -> str:
@@ -174,10 +157,13 @@ def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Mach
         others = {name: machine for name, machine in machines.items() if chip_group(machine) not in out}
         prices = learn(train, others, full)
         for platform in sorted(set(machines) - set(others)):
-            yield from _chip(prices, machines[platform], [each for each in measurements if each.platform == platform], number)
+            mine = [each for each in measurements if each.platform == platform]
+            yield from predictions_of_chip(prices, machines[platform], mine, "chip", number)
 
 
-def _chip(prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasurement], fold: int) -> Iterator[HeldOut]:
+def predictions_of_chip(
+    prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasurement], split: str, fold: int
+) -> Iterator[HeldOut]:
     """Yield predictions of one platform of a chip that training did not see, with some of its pairs measured."""
     pairs = sorted({pair_of(each) for each in mine})
     for count in PAIR_COUNTS:
@@ -190,7 +176,7 @@ def _chip(prices: LearnedPrices, machine: Machine, mine: Sequence[SpeedMeasureme
             ]
             known = prices.adapted(machine, measured)
             rest = [each for each in mine if pair_of(each) not in chosen]
-            yield from _predictions(known, measured, rest, "chip", fold, f"{count} pairs")
+            yield from predictions(known, measured, rest, split, fold, f"{count} pairs")
 
 
 def _shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[SpeedMeasurement]:
@@ -199,41 +185,41 @@ def _shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[Spee
     return ordered[:1] + (ordered[-1:] if len(ordered) > 1 else [])
 
 
-def conformal(errors: Sequence[float]) -> float:
-    """Return the half-width that holds 90 % of new errors like these."""
-    count = len(errors)
-    return float(np.quantile(np.abs(errors), min(1.0, LEVEL * (1 + 1 / count))))
-
-
 def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPrices:
-    """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform."""
-    groups: dict[tuple[Phase, str, str], list[float]] = defaultdict(list)
-    for each in judged:
-        for kind in (each.kind, ALL_KINDS):
-            groups[each.phase, each.situation, kind].append(each.error)
+    """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform.
+
+    A kind has its own where enough predictions of enough lineages, or of a new chip of enough chips, were held out; else the
+    wider of its own and of those of all kinds.
+    """
+
+    def width(members: Sequence[HeldOut]) -> tuple[float, float]:
+        errors = np.array([each.error for each in members])
+        return round(conformal_quantile(np.abs(errors), LEVEL), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1)
+
+    def of_its_own(members: Sequence[HeldOut], pooled: tuple[float, float]) -> tuple[float, float]:
+        names = {
+            chip_group(prices.machines[each.measurement.platform]) if each.split == "chip" else lineage_of(each.measurement.model)
+            for each in members
+        }
+        own = width(members)
+        enough = len(members) >= _FEWEST and len(names) >= _FEWEST_NAMES
+        return own if enough else (max(own[0], pooled[0]), max(own[1], pooled[1]))
+
     widths: dict[Phase, dict[str, dict[str, tuple[float, float]]]] = {phase: {} for phase in PHASES}
-    rows = [FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)]
     for phase in PHASES:
-        everything = [error for (of, _, kind), errors in groups.items() if of == phase and kind == ALL_KINDS for error in errors]
-        for row in rows:
-            pooled = groups.get((phase, row, ALL_KINDS)) or everything
-            found = {ALL_KINDS: pooled}
-            found |= {
-                kind: errors
-                for (of, like, kind), errors in groups.items()
-                if (of, like) == (phase, row) and len(errors) >= _FEWEST
-            }
-            widths[phase][row] = {
-                kind: (round(conformal(errors), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1))
-                for kind, errors in sorted(found.items())
-            }
+        for row in (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)):
+            like = [each for each in judged if (each.phase, each.situation) == (phase, row)]
+            pooled = width(like or [each for each in judged if each.phase == phase])
+            kinds = sorted({each.kind for each in like})
+            own = {kind: of_its_own([each for each in like if each.kind == kind], pooled) for kind in kinds}
+            widths[phase][row] = {ALL_KINDS: pooled, **own}
     return replace(prices, widths=widths)
 
 
 def learned(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> tuple[LearnedPrices, list[HeldOut]]:
     """Return prices learned from measurements, with intervals and a card, and the held-out predictions behind these."""
     full = learn(measurements, machines)
-    judged = held_out(measurements, machines, full)
+    judged = list(held_out(measurements, machines, full))
     card: dict[str, Any] = {
         "sources": attribution(measurements),
         "measurements": len(measurements),

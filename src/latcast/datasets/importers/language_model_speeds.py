@@ -182,28 +182,27 @@ def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
         prefill = None  # dominated by starting up
     return SpeedMeasurement(
         name, quantisation, TABLES[table](row), row["chip"], int(prompt) if prompt and prefill else None, max(context, 16.0),
-        prefill, _number(row["decode_tokens_per_s"]), first_ms, _number(row["memory_mb"]), row["source"], row["licence"],
-        row["note"],
+        prefill, _number(row["decode_tokens_per_s"]), first_ms, row["source"], row["licence"],
     )  # fmt: skip
 
 
 def _steady(measurements: Sequence[SpeedMeasurement]) -> tuple[list[SpeedMeasurement], int]:
-    """Return measurements without platforms of which a third of the sweeps over contexts jump; and how many those held.
+    """Return measurements without the models of which a tenth of the steps between contexts jump on a platform; and their number.
 
     A token takes longer the more tokens it attends to, by a few percent from one context to the next: speeds that differ by half
     between neighbours were measured beside another load.
     """
-    sweeps: dict[str, dict[tuple[str, str], list[SpeedMeasurement]]] = {}
+    sweeps: dict[tuple[str, str], dict[str, list[float]]] = {}
     for each in sorted(measurements, key=lambda each: each.context_tokens):
         if each.decode_tokens_per_s:
-            sweeps.setdefault(each.platform, {}).setdefault((each.model, each.quantisation), []).append(each)
+            found = sweeps.setdefault((each.platform, each.model), {})
+            found.setdefault(each.quantisation, []).append(each.decode_tokens_per_s)
     unsteady = set()
-    for platform, found in sweeps.items():
-        long = [[each.decode_tokens_per_s or 0.0 for each in sweep] for sweep in found.values() if len(sweep) >= 5]
-        jumping = [sum(max(a, b) > 1.5 * min(a, b) for a, b in pairwise(speeds)) >= 0.2 * len(speeds) for speeds in long]
-        if long and sum(jumping) >= len(long) / 3:
-            unsteady.add(platform)
-    kept = [each for each in measurements if each.platform not in unsteady]
+    for key, found in sweeps.items():
+        jumping = [max(a, b) > 1.5 * min(a, b) for speeds in found.values() if len(speeds) >= 5 for a, b in pairwise(speeds)]
+        if sum(jumping) > len(jumping) / 10:
+            unsteady.add(key)
+    kept = [each for each in measurements if (each.platform, each.model) not in unsteady]
     return kept, len(measurements) - len(kept)
 
 

@@ -266,10 +266,11 @@ class Axis {
     const list = element("span", { className: "ticks" });
     let last = -Infinity;
     for (const { value, at } of ticks) {
-      if (at - last < LABEL) continue; // a narrow screen and many decades
-      last = at;
+      const left = Math.min(at, width - LABEL / 2);
+      if (left - last < LABEL) continue; // a narrow screen and many decades, or the last before the edge
+      last = left;
       const tick = element("span", {}, `${Number(value.toPrecision(2))} ms`);
-      tick.style.left = `${Math.min(at, width - LABEL / 2)}px`;
+      tick.style.left = `${left}px`;
       list.append(tick);
     }
     return list;
