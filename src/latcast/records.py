@@ -351,7 +351,7 @@ class Measurement(Tabular):
     Attributes:
         platform: Platform id.
         reference: The network or kernel.
-        role: "network", "kernel", "start" (of a network) or "language" (a phase of a language model).
+        role: "network", "kernel", "start" (of a network), "beside" (other programs) or "language" (a phase of a language model).
         runs_ms: Every timed run, raw, in milliseconds, in order.
         probe_ms: The probe's time around each run (same length as ``runs_ms``), or empty where no probe ran.
         probe_parts_ms: The readings of ``probe_ms`` by part of the probe ("compute", "memory").

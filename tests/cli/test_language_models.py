@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from latcast.cli.options import split_models
+from latcast.llm.learned_prices import known_prices, save_added
 from tests.cli.conftest import Latcast
 from tests.llm.gguf_files import real_header
 
@@ -74,6 +77,20 @@ def test_choose_picks_the_largest_that_surely_fits(latcast: Latcast) -> None:
     assert all(each["memory_mb"] <= 3000 and each["probability"] >= 0.9 for each in fitting)
     assert fitting[0]["parameters"] == max(each["parameters"] for each in fitting if each["bits"] >= 4)
     assert not any(each["fits"] for each in found["models"][len(fitting) :])
+
+
+def test_choose_tries_all_models_on_a_device_of_a_file(latcast: Latcast, tmp_path: Path) -> None:
+    known, platform = known_prices(), "board/llama.cpp-0.12/cpu6/unstated"
+    machine = replace(known.machines["galaxy-s23/llama.cpp-0.12/cpu6/unstated"], platform=platform)
+    file = save_added(known.with_machine(machine), platform, tmp_path / "board.json")
+
+    found = latcast("choose", "--llm", "--on", file, "--min-decode", 10, "--json").json
+
+    assert found["models"][0]["platform"] == platform
+
+
+def test_a_network_with_a_size_in_its_name_is_no_language_model() -> None:
+    assert split_models(["timm/tiny_vit_5m_224", "qwen2.5-1.5b"]) == (["timm/tiny_vit_5m_224"], ["qwen2.5-1.5b"])
 
 
 def test_a_longer_prompt_slows_the_answer_and_the_lengths_of_a_sweep_double(latcast: Latcast) -> None:

@@ -70,9 +70,15 @@ def test_a_page_predicts_a_language_model_by_its_name(http: TestClient) -> None:
     assert "kind of platform" in http.get("/models").text
 
 
-@pytest.mark.parametrize("model", ["/etc/passwd", "nothing-7b", "<b>x</b>"])
-def test_a_page_reads_no_file_of_the_server(http: TestClient, model: str) -> None:
-    answer = http.get("/language", params={"model": model, "on": "galaxy s23 cpu"})
+@pytest.mark.parametrize(
+    ("model", "on"),
+    [
+        *((model, "galaxy s23 cpu") for model in ("/etc/passwd", "nothing-7b", "<b>x</b>")),
+        ("qwen2.5-1.5b:q4_0", "/etc/own.json,galaxy s23 cpu"),
+    ],
+)
+def test_a_page_reads_no_file_of_the_server(http: TestClient, model: str, on: str) -> None:
+    answer = http.get("/language", params={"model": model, "on": on})
 
     assert "expected a language model" in answer.text
     assert "<b>x" not in answer.text

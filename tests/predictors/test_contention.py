@@ -24,8 +24,9 @@ def test_factors_of_this_device_count_for_every_runtime_on_it() -> None:
     for slowed in (1.1, 1.3, 1.2):
         keep_factors(platform, {"memory": slowed, "memory:same": 2 * slowed, "memory+memory": 9.0})
 
-    [beside] = HERE.beside("memory").contended
+    [beside] = HERE.beside(" memory").contended
 
+    assert beside.beside == "memory"
     assert beside.latency_ms == pytest.approx(24)
     assert beside.low_ms is not None
     assert beside.high_ms is not None

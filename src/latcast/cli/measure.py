@@ -189,7 +189,7 @@ def _beside(models: list[str], settings: WorkerSettings, beside: str, *, as_json
     elif found:
         print_table(
             "how many times as long a run takes beside other programs",
-            ("model", "platform", "alone ms", *scenarios.split(",")),
+            ("model", "platform", "alone ms", *found[0][1][1]),
             [
                 (model, alone.platform, milliseconds(alone.latency_ms or 0.0), *(f"{each:.2f}" for each in factors.values()))
                 for model, (alone, factors) in found

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -382,7 +383,11 @@ def _means_one(text: str) -> bool:
     if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
         return False
     from latcast.llm.reading import is_language_model
+    from latcast.spaces.named_graphs import find_named
 
+    with suppress(UnknownNameError):
+        if find_named(text) is not None:  # "timm/tiny_vit_5m_224" has a size like a language model's
+            return False
     return is_language_model(text)
 
 

@@ -85,9 +85,9 @@ def predicted(model: str, on: str, prompt_tokens: int, generated_tokens: int) ->
     Raises:
         LatcastError: There is no such model or platform, or it names a file.
     """
-    if named_as(model) is None or on.endswith(".json"):
-        raise HubError(f"'{model[:80]}' on '{on[:80]}': expected a language model that latcast models --llm lists, and a device")
     platforms = [part.strip() for part in on.split(",") if part.strip()][:20]
+    if named_as(model) is None or any(each.endswith(".json") for each in platforms):
+        raise HubError(f"'{model[:80]}' on '{on[:80]}': expected a language model that latcast models --llm lists, and a device")
     return predict_language_model(model, platforms, prompt_tokens=prompt_tokens, generated_tokens=generated_tokens)
 
 

@@ -148,7 +148,8 @@ def choose_language_models(
         by_runtime = defaultdict[str, list[str]](list)
         for text in [on] if isinstance(on, str) else on:
             for platform in language_platforms_meant(text, known_prices())[0]:
-                by_runtime[Platform.parse(platform).runtime].append(platform)
+                # Only a file's path leads to its prices.
+                by_runtime[Platform.parse(platform).runtime].append(text if text.endswith(".json") else platform)
         tried = {tuple(platforms): _offered(runtime) for runtime, platforms in by_runtime.items()}
     usable = {
         platforms: {

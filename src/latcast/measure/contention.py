@@ -62,8 +62,9 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
         MeasurementError: The network is not pinned to CPUs of this machine, or has them all.
         RuntimeFailure: A run failed.
     """
-    programs = {scenario: parse_beside(scenario) for scenario in scenarios}
-    others = sorted(set(range(os.cpu_count() or 1)) - set(opened.cpus))
+    programs = {"+".join(each): each for each in map(parse_beside, scenarios)}
+    # Of the process that started this one, which is not pinned.
+    others = sorted(os.sched_getaffinity(os.getppid()) - set(opened.cpus)) if opened.cpus else []
     if not opened.cpus or (not others and any(not each.endswith(SAME) for needed in programs.values() for each in needed)):
         raise MeasurementError("found no CPU beside those of the network; measure on fewer threads, or beside programs on :same")
     log, slowed_ms = RunLog(), dict[str, list[float]]()

@@ -76,6 +76,7 @@ def factor_of(factors: Mapping[str, Sequence[float]], programs: Sequence[str]) -
 def contended(found: Prediction, beside: str) -> Prediction:
     """Return a prediction with the latency beside other programs added; raise a LatcastError for unknown ones."""
     programs, platform = parse_beside(beside), Platform.parse(found.platform)
+    beside = "+".join(programs)
     factors = found_out(FILE, platform) or {}
     factor = factor_of(factors, programs)
     if factor is None:
