@@ -230,8 +230,6 @@ MADE: Mapping[str, Callable[[], str]] = {
     "runtimes": runtimes_table,
     "devices": devices.devices_table,
     "devices-missed": lambda: _list_by_kind(devices.missed(kept("devices")["rows"])),
-    "devices-never-worse": devices.never_worse_table,
-    "devices-pool": devices.pool_sentence,
     "facts": devices.facts_table,
     "language-speeds": llm.speeds_table,
     "phones": phones.phones_table,
