@@ -230,6 +230,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "runtimes": runtimes_table,
     "devices": devices.devices_table,
     "devices-missed": lambda: _list_by_kind(devices.missed(kept("devices")["rows"])),
+    "devices-pool": lambda: "{chips:,} chips, {platforms:,} platforms and {networks:,} networks".format_map(kept("devices")),
     "facts": devices.facts_table,
     "language-speeds": llm.speeds_table,
     "phones": phones.phones_table,

@@ -32,9 +32,6 @@ FOLDS = 4
 NOTHING, NEW_NETWORKS, NEW_LINEAGES = "nothing", "networks", "lineages"
 """Held out besides chips: nothing; networks that no known platform ran; these networks with their lineages."""
 
-SUGGESTED = "suggested"
-"""Nothing is held out besides chips, and the measured networks are chosen, not drawn: nothing is learned from such a trial."""
-
 
 @dataclass(frozen=True)
 class DeviceTrial:
@@ -297,7 +294,7 @@ def mixed_by_others(
         counts: As for :func:`learn_arbitration`.
     """
     for fold in range(folds):
-        others = [one for one in tried if one.trial.fold != fold and one.trial.held_out != SUGGESTED]
+        others = [one for one in tried if one.trial.fold != fold]
         learned = learn_arbitration(others, counts)
         for one in tried:
             if one.trial.fold == fold:

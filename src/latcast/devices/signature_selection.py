@@ -222,10 +222,6 @@ MOST_CANDIDATES = 600
 """Networks drawn from a space of thousands to choose from: selections compare them by pairs."""
 
 
-MOST_SMALL_PARAMETERS = 6_500_000
-"""Parameters of a network that is carried to another device; 26 MB in single precision."""
-
-
 @dataclass(frozen=True)
 class SignatureSet:
     """The networks whose latencies describe a device.
@@ -241,7 +237,7 @@ class SignatureSet:
     table: LatencyTable
 
 
-def small_networks(networks: Sequence[Reference], most_parameters: float = MOST_SMALL_PARAMETERS) -> list[int]:
+def small_networks(networks: Sequence[Reference], most_parameters: float) -> list[int]:
     """Return the indices of the networks that can be built here and have at most so many parameters.
 
     Raises:
