@@ -181,7 +181,7 @@ def test_tflite_runs_groups_on_one_core_however_many_there_are() -> None:
 
     # FLOPs and loops of the groups; those of dense convolutions, and all else, are the same part of the level.
     assert (four / one).tolist() == pytest.approx([4, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1])
-    assert one[0] == pytest.approx(30 * one[5])
+    assert one[0] == pytest.approx(15 * one[5])
 
 
 def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(
