@@ -80,9 +80,6 @@ DRAWN_NETWORKS = "drawn"
 ONE_TWIN, COVARIANCE, BOTH = "best twin", "covariance", "their mean"
 """Rivals: the known platform that fits best, times a factor; a Gaussian over the rows' covariance; the mean of both."""
 
-HINDSIGHT = "best member"
-"""Of each trial, the member that turned out to err least."""
-
 FEWEST_ROWS = 3
 """Known platforms that measured all of a trial's networks, for its rivals to rest on them alone."""
 
@@ -263,45 +260,21 @@ def rivals(model: DeviceModel, trial: DeviceTrial) -> dict[str, np.ndarray]:
 
 
 def worse_than_rivals(mixtures: Sequence[Mixture]) -> list[dict[str, Any]]:
-    """Return by number of measured networks the percent of platforms that are never worse than two rivals, and the exceptions.
-
-    Beside the forecast, each rival alone, and of every trial the member that turned out best.
-    """
-    names = (FORECAST, ONE_TWIN, FLOPS_AND_MEMORY, HINDSIGHT)
+    """Return by number of measured networks how many platforms are never worse than two rivals, and the exceptions."""
     found: dict[tuple[int, str], list[list[float]]] = defaultdict(list)
     for one, mean, _ in mixtures:
         if one.trial.held_out == NOTHING and len(one.trial.measured) in NEVER_WORSE_AT and one.rivals:
-            by_member = absolute_percentage(one.trial.log_ms - one.log_ms).mean(axis=1)
-            ours, twin = (float(absolute_percentage(one.trial.log_ms - each).mean()) for each in (mean, one.rivals[ONE_TWIN]))
-            errors = [ours, twin, float(by_member[one.names.index(FLOPS_AND_MEMORY)]), float(by_member.min())]
+            log_ms = one.trial.log_ms
+            simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
+            errors = [float(absolute_percentage(log_ms - each).mean()) for each in (mean, one.rivals[ONE_TWIN], simple)]
             found[len(one.trial.measured), one.trial.platform.name].append(errors)
     rows = []
     for measured in NEVER_WORSE_AT:
-        each = {name: np.mean(errors, axis=0) for (count, name), errors in found.items() if count == measured}
-        if not each:
-            continue
-        worse = np.array([errors > min(errors[1:3]) + MOST_WORSE for errors in each.values()])
-        within = dict(zip(names, (100 * (1 - worse.mean(axis=0))).tolist(), strict=True))
-        exceptions = {name: errors[:3].tolist() for (name, errors), row in zip(each.items(), worse, strict=True) if row[0]}
-        rows.append({"measured": measured, "platforms": len(each), "within": within, "exceptions": exceptions})
+        each = {name: np.mean(errors, axis=0).tolist() for (count, name), errors in found.items() if count == measured}
+        worse = {name: errors for name, errors in each.items() if errors[0] > min(errors[1:]) + MOST_WORSE}
+        within = 100 * (1 - len(worse) / len(each)) if each else float("nan")
+        rows.append({"measured": measured, "platforms": len(each), "within": within, "exceptions": worse})
     return rows
-
-
-def pool_sentence() -> str:
-    """Return of how many chips, platforms and networks the pool is."""
-    return "{chips:,} chips, {platforms:,} platforms and {networks:,} networks".format_map(kept("devices"))
-
-
-def never_worse_table() -> str:
-    """Return how many platforms are forecast no worse than by the better of two rivals, by number of measured networks."""
-    return table(
-        kept("devices")["worse"],
-        {
-            "measured": "{measured}", "platforms": "{platforms}", "the forecast": f"{{within[{FORECAST}]:.0f}}",
-            "best twin": f"{{within[{ONE_TWIN}]:.0f}}", "FLOPs+MAC": f"{{within[{FLOPS_AND_MEMORY}]:.0f}}",
-            "the best member, in hindsight": f"{{within[{HINDSIGHT}]:.0f}}",
-        },
-    )  # fmt: skip
 
 
 def worse_measured(mixtures: Sequence[Mixture]) -> dict[str, list[float]]:
@@ -318,10 +291,10 @@ def worse_measured(mixtures: Sequence[Mixture]) -> dict[str, list[float]]:
 def worse_table(rows: Sequence[Row]) -> str:
     """Return the exceptions, a line each: MAPE of the forecast, of the best twin, and of the regression."""
     shown = [
-        {"measured": row["measured"], "name": name, "mape": mape, "twin": twin, "simple": simple}
+        {"measured": row["measured"], "within": row["within"], "name": name, "mape": mape, "twin": twin, "simple": simple}
         for row in rows for name, (mape, twin, simple) in sorted(row["exceptions"].items(), key=lambda item: -item[1][0])
     ]  # fmt: skip
-    head = "; ".join(f"{row['measured']} measured: {row['within'][FORECAST]:.0f} % of {row['platforms']}" for row in rows)
+    head = "; ".join(f"{row['measured']} measured: {row['within']:.0f} % of {row['platforms']}" for row in rows)
     columns = {
         "measured": "{measured}", "platform": "{name}", "MAPE": "{mape:.1f}", "best twin": "{twin:.1f}",
         "FLOPs+MAC": "{simple:.1f}",

@@ -16,8 +16,6 @@ from latcast.devices.arbitration import (
 )  # fmt: skip
 from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, fit_device_model, platform_weights
-from latcast.devices.known_rows import LIKENESS, TWIN
-from latcast.devices.members import FLOPS_AND_MEMORY, flops_and_memory
 from tests.devices.made_up_devices import PLATFORMS, features, fitted, platforms, true_ms
 
 NEW = platforms()[0]
@@ -145,19 +143,3 @@ def test_one_platform_alone_does_not_say_what_a_network_takes_beside_its_terms()
 
     assert offsets[4] == 0.0
     assert offsets[5] > 0.0
-
-
-def test_rows_and_the_regression_leave_as_much_open_as_the_learned_member_and_keep_their_own_noise() -> None:
-    described = fitted().described(features())
-    chosen = np.arange(6)
-
-    found = fitted().candidates("cpu", NEW.covariates, described.rows(chosen), NEW.log_ms[chosen], NEW.silicon)
-
-    by_name = {each.name: each for each in found}
-    offset, _ = fitted().memory("cpu", NEW.covariates).recalled(described.rows(chosen).place)
-    alone = flops_and_memory(described.rows(chosen).totals, NEW.log_ms[chosen] - offset, fitted().basis.size)
-    for name in (FLOPS_AND_MEMORY, TWIN, LIKENESS):
-        assert np.array_equal(by_name[name].covariance, by_name["learned"].covariance)
-        assert by_name[name].scale == by_name["learned"].scale
-    regression = by_name[FLOPS_AND_MEMORY]
-    assert regression.noise**2 * regression.scale == pytest.approx(alone.noise**2)

@@ -182,11 +182,11 @@ def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: 
     weight, weighing = np.zeros(count), 0.0
     for member in forecast.members:
         found = by_name[member.name]
-        error, total = error + member.weight * found.error, total + member.weight
+        error += member.weight * found.error
+        scale, total = scale + member.weight * found.scale, total + member.weight
         if count and np.ptp(found.weight) > 0:
             weight, weighing = weight + member.weight * found.weight, weighing + member.weight
-            scale += member.weight * (found.scale - 1)
-    return error / total, weight / weighing if weighing else np.ones(count), 1 + scale / total
+    return error / total, weight / weighing if weighing else np.ones(count), scale / total
 
 
 def _nearest(

@@ -219,8 +219,8 @@ class DeviceModel:
             if prior is not None:
                 found.append(Candidate.of(name, prior, posterior(prior, observed)))
         if len(log_ms):
-            by_rows.insert(0, flops_and_memory(seen.totals, log_ms, self.basis.size))
-        return found + [each.as_open_as(found[0]) for each in by_rows]
+            found.append(flops_and_memory(seen.totals, log_ms, self.basis.size))
+        return found + by_rows
 
     def forecast(
         self, kind: str, covariates: Mapping[str, float], seen: DescribedNetworks, log_ms: np.ndarray, silicon: str = ""

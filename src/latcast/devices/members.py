@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -63,13 +63,6 @@ class Candidate:
         return cls(
             name, found.mean, found.covariance, prior.noise, found.scale, score, found.left_out_error, found.weights,
             prior.covariance,
-        )  # fmt: skip
-
-    def as_open_as(self, other: Candidate) -> Candidate:
-        """Return this member, which has no covariance of its own, with what another one's state leaves open."""
-        return replace(
-            self, covariance=other.covariance, prior_covariance=other.prior_covariance, scale=other.scale,
-            noise=self.noise / float(np.sqrt(other.scale)),
         )  # fmt: skip
 
 

@@ -45,6 +45,9 @@ PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
 GENERIC_MS = 6e-7
 """Milliseconds a FLOP, and an inner loop, of TFLite's grouped convolutions: four cycles each, on one core."""
 
+INT8_GROUP_FLOP = 0.5
+"""Cost of a FLOP in groups of several channels in int8 against fp32: two cycles."""
+
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
 
@@ -159,6 +162,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
         row[0] *= NATIVE_GROUP_FLOP
     if tflite and name in FREE_CLASSES:
         row[[0, len(TERMS)]] = GENERIC_MS * platform.threads
+        row[0] *= INT8_GROUP_FLOP if sort == "cpu int8" and name == "conv grouped" else 1.0
     if tflite:
         row[:2] *= TFLITE_PASSES.get(name, 1.0)
     return row

@@ -286,8 +286,7 @@ def transferred_predictor(
 
 
 def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
-    """Set some of the profiled networks aside where there are too few others: one fold
-    of five, two where one is too small."""
+    """Set some profiled networks aside where there are too few others: one fold of five, two where one is too small."""
     inside = {each.network for each in data.profiled}
     timed = [sample for sample in data.networks if sample.reference.key in inside]
     wanted = FEWEST_CALIBRATION - (len(data.networks) - len(timed))

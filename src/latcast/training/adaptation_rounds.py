@@ -41,7 +41,6 @@ REPRESENTATIVE_SHARE = 0.2
 UNLIKE_DIVERGENCE = 0.3
 """Divergence of the nearest convolutions from which on a platform is unlike the pool; similar ones are below 0.2."""
 
-
 MOST_COMPARED = 300
 """Kernels of a type that the pool is compared on; more would not change the order."""
 
