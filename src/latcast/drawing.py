@@ -51,11 +51,11 @@ def new_figure(width: float, height: float, title: str = "") -> Any:
     return figure
 
 
-def plain(axes: Any, below: str, beside: str) -> None:
+def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> None:
     """Set titles of the axes, no frame, a pale grid."""
     axes.set_xlabel(below, fontsize="small")
     axes.set_ylabel(beside, fontsize="small")
-    axes.tick_params(labelsize="small")
+    axes.tick_params(axis=small_ticks, labelsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
     axes.set_axisbelow(True)
@@ -75,7 +75,7 @@ def write(figure: Any, path: str | os.PathLike[str], *, dots_per_inch: int = DOT
     return file
 
 
-def save(figure: Any, folder: Path, name: str) -> Path:
+def save(figure: Any, folder: Path, name: str, *, dots_per_inch: int = DOTS_PER_INCH) -> Path:
     """Write a figure into a folder, which is made where missing; return its file.
 
     Raises:
@@ -85,7 +85,7 @@ def save(figure: Any, folder: Path, name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise LatcastError(f"cannot write {folder}: {problem.strerror}") from problem
-    return write(figure, folder / f"{name.replace(' ', '-')}.png")
+    return write(figure, folder / f"{name.replace(' ', '-')}.png", dots_per_inch=dots_per_inch)
 
 
 PALE = 0.25

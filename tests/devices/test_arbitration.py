@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 
 from latcast.devices.arbitration import (
-    FOLDS,
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
     DeviceTrial,
     MemberForecasts,
     chip_folds,
+    fit_calibrated,
     learn_arbitration,
     mixed,
     mixed_by_others,
     try_fold,
 )
-from latcast.devices.device_model_fit import fit_device_model
 from latcast.devices.known_platforms import KnownPlatforms
 from tests.devices.made_up_devices import features, platforms, true_ms
 from tests.devices.other_answers import largest_change, small_pool, with_other_answers
@@ -91,9 +90,7 @@ def test_what_was_not_tried_is_weighed_as_what_was(held_out: str) -> None:
 
 
 def test_a_calibrated_model_covers_a_chip_that_it_never_saw() -> None:
-    lineages = [f"lineage {index // 3}" for index in range(20)]
-    found = [one for fold in range(FOLDS) for one in try_fold(platforms()[2:18], features(), lineages, fold)[2]]
-    model = replace(fit_device_model(platforms()[2:18], features()), arbitration=learn_arbitration(found))
+    model = fit_calibrated(platforms()[2:18], features(), [f"lineage {index // 3}" for index in range(20)])
     described = model.described(features())
     new = platforms()[0]
 

@@ -67,12 +67,10 @@ def test_a_context_beyond_the_models_is_refused(tokens: int) -> None:
         memory(model, tokens)
 
 
-def test_a_model_without_types_and_an_unknown_cache_are_refused() -> None:
+def test_a_model_without_types_is_refused() -> None:
     model = read_language_model("gemma-2b")
     with pytest.raises(ModelError, match="name a quantisation, as in 'gemma-2b:q4_k_m'"):
         decode_quantities(model, 1)
-    with pytest.raises(ModelError, match="'q3' is not a type of cache"):
-        decode_quantities(read_language_model("gemma-2b:q8_0"), 1, "q3")
     assert replace(model, context_limit=None).context_limit is None
 
 

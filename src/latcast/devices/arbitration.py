@@ -19,7 +19,7 @@ from latcast.devices.device_model import (
     arbitration_at,
     member_weights,
 )
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, fit_device_model
+from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.predictors.device_forecast import by_member, pooled
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
@@ -322,3 +322,27 @@ def _factors(tried: Sequence[MemberForecasts], trial_weights: np.ndarray, given:
             if cost < best_cost:
                 best, best_cost = (float(open_factor), float(noise_factor)), cost
     return best
+
+
+def fit_calibrated(
+    platforms: Sequence[KnownPlatform],
+    networks: NetworkFeatures,
+    lineages: Sequence[str],
+    *,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> DeviceModel:
+    """Fit the model of a pool with the arbitration of its members, learned by leaving chips and lineages out.
+
+    Args:
+        platforms, networks: As for :func:`fit_device_model`.
+        lineages: (networks,) what is held out together; "" for those of a synthetic space.
+        seed: Of all drawing.
+        watch: Told of every step.
+    """
+    tried: list[MemberForecasts] = []
+    for fold in range(FOLDS):
+        watch("leaving chips and lineages out", fold, FOLDS)
+        tried += try_fold(platforms, networks, lineages, fold, seed=seed)[2]
+    watch("leaving chips and lineages out", FOLDS, FOLDS)
+    return replace(fit_device_model(platforms, networks, seed=seed, watch=watch), arbitration=learn_arbitration(tried))
