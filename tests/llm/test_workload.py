@@ -15,7 +15,6 @@ def test_a_token_reads_its_weights_and_its_cache() -> None:
     found = decode_quantities(model, 1000)
     assert found["weights", "q8_0"] == pytest.approx((8_030_261_248 - 128_256 * 4096) * 8.5 / 8 / 1e9, rel=1e-3)
     assert found["cache",] == pytest.approx(2 * 2 * 32 * 8 * 128 * 1000 / 1e9)
-    assert decode_quantities(model, 1000, "q8_0")["cache",] == pytest.approx(found["cache",] * 8.5 / 16)
     assert found["kernel",] == kernels(model) == pytest.approx(17 * 32, abs=10)
 
 
