@@ -28,13 +28,13 @@ def check_drawable(purpose: str = "drawing figures") -> None:
     require(purpose, "matplotlib")
 
 
-def new_figure(width: float, height: float, title: str = "", *, purpose: str = "drawing figures") -> Any:
+def new_figure(width: float, height: float, title: str = "") -> Any:
     """Return an empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
     """
-    check_drawable(purpose)
+    check_drawable()
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):

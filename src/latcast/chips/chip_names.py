@@ -220,9 +220,9 @@ def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
     return found
 
 
-def silicon(device_text: str, chip_text: str = "", unit_kind: str = "", vendor: str = "") -> str:
+def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
     """Return what devices are held out together by: the die of :func:`chip_of`; an unknown text is its own group."""
-    chip = chip_of(device_text, chip_text, unit_kind, vendor)
+    chip = chip_of(device_text, chip_text, unit_kind)
     if chip is not None:
         return chip.die
     return "unlisted " + " ".join(words_of(COPY.sub("", chip_text or device_text)).words)

@@ -97,14 +97,11 @@ def held_out_errors() -> list[Mapping[str, Any]]:
     kinds = sorted({machine.kind for machine in prices.machines.values()})
     cases = {"known": FAMILIAR, "operators": NEW_OPERATORS, "unmeasured": "0 pairs"}
 
-    def pairs(kind: str) -> int:
-        return sum(prices.pairs[name] for name, machine in prices.machines.items() if machine.kind == kind)
-
     def error(phase: Any, case: str, kind: str) -> float | None:
         return prices.widths.get(phase, {}).get(case, {}).get(kind, (0.0, None))[1]
 
     return [
-        {"kind": kind, "pairs": pairs(kind)}
+        {"kind": kind, "pairs": sum(prices.pairs[name] for name, machine in prices.machines.items() if machine.kind == kind)}
         | {f"{phase}_{name}": error(phase, case, kind) for phase in PHASES for name, case in cases.items()}
         for kind in kinds
     ]

@@ -23,7 +23,8 @@ _RECURRENT_KERNELS: Mapping[str, int] = {
 }  # fmt: skip
 """Kernels of a layer with a state beside its matrices, counted in the graphs that llama.cpp builds."""
 
-_CACHE_BITS: Mapping[str, float] = {"f16": 16, "bf16": 16, "f32": 32, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5}
+CACHE_BYTES = 2
+"""Bytes of a number of the cache: half precision, as runtimes keep it unless told otherwise."""
 
 _RUNTIME_BYTES: Mapping[str, float] = {"openvino": 970e6, "llama.cpp": 100e6, "mlx": 180e6}
 """Bytes of a process before it has a model, by the beginning of the runtime's name."""
@@ -47,7 +48,7 @@ class Memory:
         return self.weights + self.cache + self.compute + self.runtime
 
 
-def decode_quantities(model: LanguageModel, context_tokens: float, cache_type: str = "f16") -> dict[Term, float]:
+def decode_quantities(model: LanguageModel, context_tokens: float) -> dict[Term, float]:
     """Return what generating one token takes, after ``context_tokens``.
 
     Raises:
@@ -67,7 +68,7 @@ def decode_quantities(model: LanguageModel, context_tokens: float, cache_type: s
         * min(context_tokens, layers.window or context_tokens)
         for layers in model.attention
     )
-    found["cache",] = cache * _cache_bits(cache_type) / 8e9
+    found["cache",] = cache * CACHE_BYTES / 1e9
     found["kernel",] = kernels(model)
     found["constant",] = 1.0
     for layers in model.recurrent:
@@ -126,20 +127,14 @@ def prefill_quantities(
     return dict(found)
 
 
-def memory(
-    model: LanguageModel,
-    context_tokens: int,
-    cache_type: str = "f16",
-    runtime: str = "llama.cpp",
-    mapped: bool = False,
-) -> Memory:
+def memory(model: LanguageModel, context_tokens: int, runtime: str = "llama.cpp", mapped: bool = False) -> Memory:
     """Return the memory of a quantised model with room for ``context_tokens``.
 
     llama.cpp holds a tied head twice, as a table and in the layout of its matrix product, unless weights are ``mapped`` from the
     file for all units, as Metal does; it has room for contexts in steps of 256 and for the logits of a whole batch.
 
     Raises:
-        ModelError: The model is not quantised, its context is shorter, or the type of cache is not known.
+        ModelError: The model is not quantised, or its context is shorter.
     """
     _require(model, context_tokens)
     in_llama = runtime.startswith("llama.cpp")
@@ -161,7 +156,7 @@ def memory(
     own = next((size for name, size in _RUNTIME_BYTES.items() if runtime.startswith(name)), 0.0)
     return Memory(
         weights + 4 * model.vector_parameters,
-        cached * _cache_bits(cache_type) / 8 + states,
+        cached * CACHE_BYTES + states,
         float(max(logits, activations) + 4 * batch * model.hidden_size),
         own,
     )
@@ -198,13 +193,6 @@ def _by_type(what: str, matrix: Matrix) -> Term:
 
 def _weight_bytes(matrix: Matrix, copies: float) -> float:
     return matrix.rows * matrix.columns * copies * bits_of(matrix.tensor_type) / 8
-
-
-def _cache_bits(cache_type: str) -> float:
-    try:
-        return _CACHE_BITS[cache_type.lower()]
-    except KeyError:
-        raise ModelError(f"'{cache_type}' is not a type of cache; expected one of {', '.join(_CACHE_BITS)}") from None
 
 
 def _tokens_seen(tokens: int, cached: int, window: int | None) -> float:

@@ -63,9 +63,13 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
         RuntimeFailure: A run failed.
     """
     programs = {"+".join(each): each for each in map(parse_beside, scenarios)}
+    if not opened.cpus:
+        raise MeasurementError(
+            "found a network that is pinned to no CPU of this machine; measure it beside programs on such a CPU"
+        )
     # Of the process that started this one, which is not pinned.
-    others = sorted(os.sched_getaffinity(os.getppid()) - set(opened.cpus)) if opened.cpus else []
-    if not opened.cpus or (not others and any(not each.endswith(SAME) for needed in programs.values() for each in needed)):
+    others = sorted(os.sched_getaffinity(os.getppid()) - set(opened.cpus))
+    if not others and any(not each.endswith(SAME) for needed in programs.values() for each in needed):
         raise MeasurementError("found no CPU beside those of the network; measure on fewer threads, or beside programs on :same")
     log, slowed_ms = RunLog(), dict[str, list[float]]()
     processes: dict[tuple[str, int], int] = {}

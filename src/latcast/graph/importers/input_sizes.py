@@ -47,8 +47,8 @@ class ModelInput:
         """Whether its elements are integers, as tokens are."""
         return "int" in self.dtype
 
-    def open_axes(self, form: int = 0) -> list[int]:
-        return [axis for axis, size in enumerate(self.forms[form]) if not is_known(size)]
+    def open_axes(self) -> list[int]:
+        return [axis for axis, size in enumerate(self.forms[0]) if not is_known(size)]
 
 
 class Reading(Protocol):
