@@ -24,6 +24,7 @@ KNOWN = frozenset(known_operators())
 EXCEPTIONS = {
     "datasets/importers/usc/built.py": "a data set's names of operations",
     "graph/importers/ncnn_layers.py": "numbers of ncnn's layer Eltwise",
+    "graph/importers/ncnn_windows.py": "numbers of activations in ncnn's parameters",
     "graph/importers/tflite_conversion.py": "numbers of activations in TFLite's schema",
     "graph/operators/evaluation.py": "operators that exporters write around shapes",
     "graph/writers/onnx_qdq.py": "operators that ONNX Runtime's quantiser takes",

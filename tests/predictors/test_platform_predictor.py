@@ -184,7 +184,7 @@ class TestTinyNetworks:
         one = slow_to_start.predict(conv_net(channels=64, size=7))
         kernels_ms = one.latency_ms - one.overhead_ms
 
-        assert kernels_ms < 0.05
+        assert kernels_ms < 0.1
         assert one.kernels[0].covered
         assert one.coverage.share < 0.1
         assert kernels_ms / 2 < one.low_ms < 2 * kernels_ms
