@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -362,3 +363,40 @@ def test_predictions_come_in_lines_as_they_are_made_and_are_those_of_the_whole_a
     assert sorted(rows, key=lambda row: (row["latency_ms"], row["platform"])) == whole["predictions"]
     assert others[-1] == {"not_predicted": 0}
     assert (refused.status_code, list(refused.json())) == (422, ["detail"])
+
+
+def test_a_client_that_stops_reading_does_not_keep_its_turn(http: TestClient) -> None:
+    async def turn_is_free_again() -> bool:
+        """Ask and stop reading at the first line; return whether the rest was computed and the place given back."""
+        begun, done = asyncio.Event(), asyncio.Event()
+        scope = {
+            "type": "http", "method": "POST", "path": "/api/predict", "raw_path": b"/api/predict", "scheme": "http",
+            "query_string": b"model=squeezenet1_1", "headers": [(b"accept", b"application/x-ndjson")], "http_version": "1.1",
+            "client": ("192.0.2.9", 1), "server": ("hub", 80), "root_path": "",
+        }  # fmt: skip
+        bodies = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> Any:
+            for body in bodies:
+                return body
+            await done.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                begun.set()
+                await done.wait()
+
+        asked = asyncio.create_task(http.app(scope, receive, send))  # type: ignore[arg-type]
+        await asyncio.wait_for(begun.wait(), 60)
+        turns = http.app.state.site.turns  # type: ignore[attr-defined]
+        for _ in range(600):
+            if not turns._inside.total():
+                break
+            await asyncio.sleep(0.05)
+        free = not turns._inside.total()
+        done.set()
+        await asked
+        return free
+
+    assert asyncio.run(turn_is_free_again())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import time
 from collections.abc import AsyncGenerator
@@ -154,14 +155,30 @@ async def predict(
         await answers.aclose()
         return Response(answer.body, answer.status, headers, media_type="application/json")
 
-    async def bodies() -> AsyncGenerator[bytes, None]:
-        async with aclosing(answers):
-            yield answer.body
-            async for part in answers:
-                if part.status == 200:  # else it was ended by its limits, and has no last line
-                    yield part.body
+    return StreamingResponse(_bodies(answer, answers), 200, headers, media_type=LINES)
 
-    return StreamingResponse(bodies(), 200, headers, media_type=LINES)
+
+async def _bodies(first: ModelAnswer, answers: AsyncGenerator[ModelAnswer, None]) -> AsyncGenerator[bytes, None]:
+    """Give the bodies of an answer as they are made; a client that reads slowly does not hold up the rest, nor keep its turn."""
+    made: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def read() -> None:
+        try:
+            async with aclosing(answers):
+                async for part in answers:
+                    if part.status == 200:  # else it was ended by its limits, and has no last line
+                        made.put_nowait(part.body)
+        finally:
+            made.put_nowait(None)
+
+    reading = asyncio.create_task(read())
+    try:
+        yield first.body
+        while (body := await made.get()) is not None:
+            yield body
+        await reading
+    finally:
+        reading.cancel()
 
 
 async def _predict_from_latencies(site: Site, request: Request, address: str) -> Response:
