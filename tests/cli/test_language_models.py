@@ -79,6 +79,12 @@ def test_choose_picks_the_largest_that_surely_fits(latcast: Latcast) -> None:
     assert not any(each["fits"] for each in found["models"][len(fitting) :])
 
 
+def test_choose_without_a_limit_of_memory_says_that_the_device_may_not_hold_the_pick(latcast: Latcast) -> None:
+    found = latcast("choose", "phi-4-mini:q4_0", "--llm", "--on", "galaxy s23 cpu", "--min-decode", 1)
+
+    assert "--max-memory" in found.err
+
+
 def test_choose_tries_all_models_on_a_device_of_a_file(latcast: Latcast, tmp_path: Path) -> None:
     known, platform = known_prices(), "board/llama.cpp-0.12/cpu6/unstated"
     machine = replace(known.machines["galaxy-s23/llama.cpp-0.12/cpu6/unstated"], platform=platform)

@@ -158,6 +158,8 @@ def choose(
             "models": [each.to_json() for each in listed],
         })  # fmt: skip
         return
+    if limits.max_memory_mb is None:
+        warn("how much memory the device has is not known: models that it cannot hold are left out with --max-memory, such as 6GB")
     fitting = sum(each.fits for each in found)
     if pick is None:
         nearest = found[0]
