@@ -159,7 +159,7 @@ def choose(
         })  # fmt: skip
         return
     if limits.max_memory_mb is None:
-        warn("how much memory the device has is not known: models that it cannot hold are left out with --max-memory, such as 6GB")
+        warn("how much memory the device has is not known: leave out models that it cannot hold with --max-memory 6GB")
     fitting = sum(each.fits for each in found)
     if pick is None:
         nearest = found[0]

@@ -85,6 +85,7 @@ def contended(found: Prediction, beside: str) -> Prediction:
         said = Contended(beside, f"no network was measured beside such programs on the {kind} of {platform}{mend}")
     else:
         count = min(len(factors[each]) for each in programs)
-        basis = f"{count} network{'' if count == 1 else 's'} measured beside such programs on this device; the same factor for every network"
+        measured = f"{count} network{'' if count == 1 else 's'} measured beside such programs on this device"
+        basis = f"{measured}; the same factor for every network"
         said = Contended(beside, basis, *found.slowed_ms(*factor))
     return replace(found, contended=(*found.contended, said))
