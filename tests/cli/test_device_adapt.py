@@ -86,7 +86,10 @@ def test_a_known_runtime_is_transferred_to_another_number_of_threads(latcast: La
     document = found.json
     assert document["platform"].endswith("/cpu2/fp32")
     assert document["pool"] == ["local/onnxruntime-1.31/cpu1/fp32"]
-    assert document["transfer"]["conv"]["similar"][0]["platform"] == "local/onnxruntime-1.31/cpu1/fp32"
+    # Nothing is transferred where a predictor trained on the measurements alone, or the nearest one, is better.
+    similar = [each["similar"] for each in document["transfer"].values() if each["similar"]]
+    assert similar or document["held_out_errors"]
+    assert {each[0]["platform"] for each in similar} <= {"local/onnxruntime-1.31/cpu1/fp32"}
     # As in the table of docs/adapt.md: most kernels are timed inside networks.
     assert document["learn_from"] == "operators"
     alone, inside = (int(found) for found in re.findall(r"(\d+) (?:kernels timed alone|timed inside)", document["trained_on"]))

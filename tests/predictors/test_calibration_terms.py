@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.kernels.types import KERNEL_TYPES, kernel_type
 from latcast.predictors.calibration_terms import (
     CalibrationTerms,
     ShortNetworkCorrection,
@@ -16,6 +17,8 @@ from latcast.predictors.calibration_terms import (
     fit_short_network_correction,
     sums_by_type,
 )
+from latcast.predictors.kernel_predictor import feature_names
+from latcast.predictors.network_terms import size_lengths
 
 CORRECTION = ShortNetworkCorrection(knots_ms=(4.0, 16.0), exponents=(0.5, 0.25), shortest_ms=1.0)
 
@@ -236,3 +239,10 @@ def test_a_device_that_takes_twice_as_long_has_twice_the_latency_everywhere() ->
     assert model.scaled(2.0).kernel_latency_ms(["conv"], np.ones(1)) == pytest.approx(
         2 * model.kernel_latency_ms(["conv"], np.ones(1))
     )
+
+
+@pytest.mark.parametrize("name", KERNEL_TYPES)
+def test_the_sizes_that_distinguish_kernels_are_features_of_their_type(name: str) -> None:
+    kind = kernel_type(name)
+
+    assert set(size_lengths(kind)) <= set(feature_names(kind))

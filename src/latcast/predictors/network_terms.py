@@ -37,10 +37,10 @@ MOST_POINTS = 3000
 
 def size_lengths(kind: KernelType) -> Mapping[str, float]:
     """Return the features that distinguish kernels of a type, and their lengths."""
-    known = feature_names(kind)
-    if "group_in_channels" in known:
+    known = set(feature_names(kind))
+    if known.issuperset(_CONVOLUTION_SIZES):
         return _CONVOLUTION_SIZES
-    if "in_features" in known:
+    if known.issuperset(_LINEAR_SIZES):
         return _LINEAR_SIZES
     return {name: length for name, length in _OTHER_SIZES.items() if name in known}
 
