@@ -1,4 +1,4 @@
-"""What an app's loop adds to a benchmark's latency, each part timed once in every runtime of this machine.
+"""Costs of an app's loop beyond a benchmark's latency, each timed once in every runtime of this machine.
 
 A *bare* run is what benchmarks time: the same inputs in place, one run after another. The loop of an app gives new inputs and
 reads the outputs, waits for the next frame, changes the size of the input, and prepares an image.

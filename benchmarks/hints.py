@@ -1,4 +1,4 @@
-"""What changes of networks really bring on this machine, beside what ``explain`` predicts of them.
+"""Measured gains of changes to networks on this machine, beside those that ``explain`` predicts.
 
 A network and its changed copy run in turn in one process, in one order and the other, so that the machine's state cancels;
 the ratio is the median of the rounds'.

@@ -78,7 +78,7 @@ def lazy_group(sections: Sections) -> type[TyperGroup]:
 
 
 METAVARS = {"float": "NUMBER", "int": "COUNT", "path": "FILE", "str": "TEXT"}
-"""What help calls the value of an option that has no word of its own, by its type."""
+"""Words in help for the values of options, by type, where an option has no word of its own."""
 
 
 def _loaded(name: str, target: str) -> Any:

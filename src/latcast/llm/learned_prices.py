@@ -89,7 +89,8 @@ class LearnedPrices:
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
         """Return how familiar a workload is, by what of it was measured on this platform or its kind.
 
-        Types of weights count from a share of the time on; operators always: one that nobody timed may take most of it.
+        A type of weights counts only where it takes more than a small share of the time. An operator always counts: its time is not
+        known where it was not measured.
         """
         total, prices = sum(seconds.values()), self.prices[phase]
         unseen = [

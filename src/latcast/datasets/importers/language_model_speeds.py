@@ -134,8 +134,11 @@ def why_left_out(table: str, row: Row) -> str:
 
 
 def read_speeds(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
-    """Return the measurements in a folder of tables, duplicates merged, and how many rows were left out for each reason; raises
-    as :func:`read_rows`."""
+    """Return the measurements in a folder of tables, duplicates merged, and how many rows were left out for each reason.
+
+    Raises:
+        DatasetError: None of the tables is there.
+    """
     found, left_out = read_rows(folder)
     steady, unsteady = _steady(merged(found))
     left_out["speeds jump by half from one context to the next"] += unsteady

@@ -116,7 +116,7 @@ class Assembly:
     ) -> None:
         self.name = name
         self.notes: list[str] = []
-        """What was assumed, a sentence each."""
+        """Assumptions made in reading, a sentence each."""
         self.budget = budget or Budget()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
