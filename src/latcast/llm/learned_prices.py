@@ -89,8 +89,8 @@ class LearnedPrices:
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
         """Return how familiar a workload is, by what of it was measured on this platform or its kind.
 
-        A type of weights counts only where it takes more than a small share of the time. An operator always counts: its time is not
-        known where it was not measured.
+        A type of weights counts only where it takes more than a small share of the time. An operator always counts: where it was
+        not measured, its time is not known.
         """
         total, prices = sum(seconds.values()), self.prices[phase]
         unseen = [
