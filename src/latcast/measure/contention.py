@@ -83,7 +83,7 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
                 os.sched_setaffinity(processes[kind, place], (cpus[-1 - place % len(cpus)],))
                 yield processes[kind, place]
 
-        everything = ("", *scenarios)
+        everything = ("", *programs)
         for index in range(ROUNDS):
             found_ms = {}
             # In another order each time: what ran before leaves caches and clocks in its own state.
@@ -95,7 +95,7 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
                 )
             log.runs_ms += found_ms[""]
             log.rounds += [index] * len(found_ms[""])
-            for scenario in scenarios:
+            for scenario in programs:
                 slowed_ms.setdefault(scenario, []).append(fmean(found_ms[scenario]) / fmean(found_ms[""]))
     return log, {scenario: median(found) for scenario, found in slowed_ms.items()}
 
