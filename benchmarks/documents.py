@@ -57,8 +57,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 PICTURE = ROOT / "docs" / "images" / "measured.png"
 
-PICTURED = ("local/openvino-2026.4/cpu1/fp32", "local/onnxruntime-1.31/cpu1/fp32", "local/litert-2.3/cpu1/fp32")
-"""Platforms that the picture shows."""
+PICTURED = "local/onnxruntime-1.31/cpu1/fp32"
+"""The platform whose first profile the picture shows."""
+
+PICTURED_GROUPS = (
+    "profiled CPU, one thread, fp32", "shipped phones, GPU, fp16", "shipped phones, CPU, fp32", "shipped phones, CPU, int8",
+    "CPUs that others measured", "GPUs that others measured", "NPUs that others measured",
+)  # fmt: skip
+"""Kinds of devices whose mean errors the picture shows."""
 
 TWO_THREADS, OPENVINO_INT8 = "local/onnxruntime-1.31/cpu2/fp32", "local/openvino-2026.4/cpu1/int8"
 """Platforms of this machine whose figures stand among the limits."""
@@ -117,7 +123,7 @@ def _mean_reported(profiles: Sequence[Row]) -> dict[str, float]:
 
 
 def _figures_by_group() -> list[dict[str, Any]]:
-    """Return the figures of lineages that nothing was learned from: on this machine, shipped phones, and new devices.
+    """Return the figures of lineages that nothing was learned from: on a profiled CPU, shipped phones, and new devices.
 
     ``group`` says what a row is of, ``platforms`` how many platforms it holds.
     """
@@ -126,19 +132,19 @@ def _figures_by_group() -> list[dict[str, Any]]:
         mean = _mean_reported(seeds)
         target = target_cell(mean["label_error"] + outsiders.above_label_error(platform), mean["mape"])
         _, _, unit, precision = platform.split("/")
-        group = f"this machine, {'one thread' if unit == 'cpu1' else 'two threads'}, {precision}"
+        group = f"profiled CPU, {'one thread' if unit == 'cpu1' else 'two threads'}, {precision}"
         rows.append({**mean, "group": group, "coverage": mean["interval_coverage"], "target": target})
     for found in kept_parts("outsiders_third").values():
         part, platform = found["all"], found["platform"]
         target = target_cell(part["label_error"] + outsiders.above_label_error(platform), part["mape"])
-        group = f"this machine, one thread, fp32, {part['networks']} other designs"
+        group = f"profiled CPU, one thread, fp32, {part['networks']} other designs"
         rows.append({**part, "group": group, "coverage": part["interval_coverage"], "target": target})
     for row in phones.summary():
         of_lineage = {name: row[f"lineage_{name}"] for name in MEANS if f"lineage_{name}" in row}
         target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"])
         _, unit, precision = row["group"].split()
         rows.append({
-            **of_lineage, "group": f"phones, {unit.upper()}, {precision}", "platforms": row["platforms"],
+            **of_lineage, "group": f"shipped phones, {unit.upper()}, {precision}", "platforms": row["platforms"],
             "coverage": of_lineage["interval_coverage"], "target": target,
         })  # fmt: skip
     for row in kept("pool")["rows"]:
@@ -152,29 +158,41 @@ def _figures_by_group() -> list[dict[str, Any]]:
     return [{"platforms": 1, "target": "none", **row} for row in rows]
 
 
-def _label_error(row: Mapping[str, Any]) -> str:
-    return f"{row['label_error']:.1f}" if "label_error" in row else "not known"
-
-
-def means_table() -> str:
-    """Return the means over platforms of the figures of lineages that nothing was learned from, a line for each group."""
+def _means() -> dict[str, Row]:
+    """Return the means over platforms of the figures of lineages that nothing was learned from, by group."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in _figures_by_group():
         groups.setdefault(row["group"], []).append(row)
-    rows = []
+    found: dict[str, Row] = {}
     for group, parts in groups.items():
         counts = [part["platforms"] for part in parts]
         names = [name for name in ("label_error", "mape", "within_10", "coverage") if all(name in part for part in parts)]
         means = {name: float(np.average([part[name] for part in parts], weights=counts)) for name in names}
         targets = [part["target"] for part in parts if part["target"] != "none"]
         missed = f"{sum('missed' in each for each in targets)} of {len(targets)}" if targets else "none set"
-        rows.append({**means, "label_error": _label_error(means), "what": group, "platforms": sum(counts), "missed": missed})
+        label_error = f"{means['label_error']:.1f}" if "label_error" in means else "not known"
+        found[group] = {**means, "what": group, "platforms": sum(counts), "label": label_error, "missed": missed}
+    return found
+
+
+def means_table() -> str:
+    """Return :func:`_means`, a line for each group."""
     return table(
-        rows,
+        list(_means().values()),
         {
-            "what is predicted": "{what}", "platforms": "{platforms}", "label error %": "{label_error}",
-            "unseen lineages: MAPE %": "{mape:.1f}", "±10 %": "{within_10:.0f}", "in the 90 % interval %": "{coverage:.0f}",
-            "targets missed": "{missed}",
+            "what is predicted": "{what}", "platforms": "{platforms}", "label error %": "{label}", "MAPE %": "{mape:.1f}",
+            "±10 %": "{within_10:.0f}", "in the 90 % interval %": "{coverage:.0f}", "targets missed": "{missed}",
+        },
+    )  # fmt: skip
+
+
+def short_means_table() -> str:
+    """Return the figures of :func:`means_table` that a newcomer decides by."""
+    return table(
+        list(_means().values()),
+        {
+            "what is predicted": "{what}", "mean error %": "{mape:.1f}", "networks within ±10 %, in %": "{within_10:.0f}",
+            "inside the 90 % interval, in %": "{coverage:.0f}",
         },
     )  # fmt: skip
 
@@ -226,6 +244,7 @@ def _list_by_kind(missed: Sequence[str]) -> str:
 
 MADE: Mapping[str, Callable[[], str]] = {
     "means": means_table,
+    "short-means": short_means_table,
     "platforms": platforms_table,
     "runtimes": runtimes_table,
     "devices": devices.devices_table,
@@ -346,39 +365,43 @@ def with_output(text: str, folder: Path) -> str:
 
 
 def draw(path: Path = PICTURE) -> Path:
-    """Draw predicted against measured latencies of the reported networks by each profile, with 90 % intervals."""
-    from matplotlib.ticker import FormatStrFormatter
-
+    """Draw predictions of networks of one profile with the latencies measured later, beside mean errors by kind of device."""
     from latcast import drawing
 
-    profiles = _profiles()
-    shown = {
-        name: [
-            row for document in profiles[name] for row in document["per_network"] if outsiders.half_of(row["model"]) == "reported"
-        ]
-        for name in PICTURED
-    }
-    rows = [row for each in shown.values() for row in each]
-    ends = np.array([min(row["low_ms"] for row in rows) / 1.3, max(row["high_ms"] for row in rows) * 1.3])
-    figure = drawing.new_figure(9.0, 3.5)
-    panels = figure.subplots(1, len(PICTURED), sharex=True, sharey=True)
-    for place, (axes, name) in enumerate(zip(panels, PICTURED, strict=True)):
-        measured, predicted, low, high = (
-            np.array([row[key] for row in shown[name]]) for key in ("measured_ms", "latency_ms", "low_ms", "high_ms")
-        )
-        axes.fill_between(ends, ends * 0.9, ends * 1.1, color="grey", alpha=drawing.PALE, linewidth=0, label="±10 %")
-        axes.plot(ends, ends, color="grey", linewidth=0.8)
-        axes.errorbar(
-            measured, predicted, yerr=(predicted - low, high - predicted), fmt="o", markersize=3, elinewidth=0.8,
-            color=drawing.COLOURS[place], label="network, 90 % interval",
-        )  # fmt: skip
-        axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-        axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        drawing.plain(axes, "measured, ms", "predicted, ms" if place == 0 else "")
-        mean = _mean_reported(profiles[name])
-        title = f"{name.split('/')[1]}: MAPE {mean['mape']:.1f} %,\nlabel error {mean['label_error']:.1f} %"
-        axes.set_title(title, fontsize="small")
-        axes.legend(fontsize="x-small", frameon=False, loc="upper left")
+    profile = _profiles()[PICTURED][0]
+    reported = sorted(
+        (row for row in profile["per_network"] if outsiders.half_of(row["model"]) == "reported"),
+        key=lambda row: row["measured_ms"],
+    )
+    rows = reported[1::3]
+    places = np.arange(len(rows))
+    predicted, low, high, measured = (
+        np.array([row[key] for row in rows]) for key in ("latency_ms", "low_ms", "high_ms", "measured_ms")
+    )
+    figure = drawing.new_figure(10.0, 3.6)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    left.barh(places, predicted, height=0.6, color=drawing.COLOURS[0], alpha=0.55, label="predicted")
+    left.errorbar(
+        predicted, places, xerr=(predicted - low, high - predicted), fmt="none", elinewidth=1.5, capsize=3,
+        ecolor=drawing.COLOURS[0], label="90 % interval",
+    )  # fmt: skip
+    left.plot(measured, places, "D", color=drawing.COLOURS[1], markersize=5, label="measured")
+    left.set_yticks(places, [row["model"].removeprefix("timm/") for row in rows])
+    drawing.plain(left, "milliseconds, on one CPU core under ONNX Runtime", "")
+    left.set_title("Networks of unknown designs, on a profiled CPU", fontsize="medium", loc="left")
+    left.legend(fontsize="small", frameon=False, loc="lower right")
+
+    groups = _means()
+    errors = [groups[group]["mape"] for group in PICTURED_GROUPS]
+    places = np.arange(len(errors))[::-1]
+    bars = right.barh(places, errors, height=0.6, color=drawing.COLOURS[5], alpha=0.7)
+    right.bar_label(bars, [f"{error:.0f} %" for error in errors], fontsize="small", padding=3)
+    right.set_yticks(places, PICTURED_GROUPS)
+    right.margins(x=0.12)
+    drawing.plain(right, "mean error, %", "")
+    right.set_title("Error on unseen kinds of networks", fontsize="medium", loc="left")
+    for axes in (left, right):
+        axes.grid(visible=False, axis="y")
+        axes.grid(axis="x", linewidth=0.4, alpha=0.6)
     path.parent.mkdir(parents=True, exist_ok=True)
     return drawing.write(figure, path, dots_per_inch=130)

@@ -43,6 +43,7 @@ def test_no_table_by_hand_has_a_column_of_figures(path: Path) -> None:
 FIGURE = re.compile(r"\d[\d.,]*(?:\s+(?:to|and|or)\s+\d[\d.,]*)?\s(?:%|ms\b|[µn]s\b|times\b|points\b|GB/s)|\b\d[\d.]*x(?=\s|$)")
 SETTINGS = ("90 % interval", "90 % of networks", "90 % of the networks", "±5 %", "±10 %")
 TYPED = {
+    "README.md": ("±25 %",),
     "docs/accuracy.md": (
         "at most 2 points", "85 to 95 %", "85 % of the networks", "at most 2 %", "above 2 %", "(98 %)",
         "Below 3 % of the error", "7.4 %", "7.7 %",
@@ -88,7 +89,7 @@ def test_the_readme_is_short_and_shows_networks_that_its_platforms_did_not_learn
     rows = re.findall(r"^(?:pass +|FAIL +)?(timm/\S+) +(\S+/\S+/\S+/\S+) ", text, re.MULTILINE)
 
     assert len(text.split()) < 1500
-    assert len(rows) == 9
+    assert len(rows) == 7
     for network, platform in rows:
         assert model(network).key not in load(platform).card[TRAINING_KEYS]
 
