@@ -21,6 +21,7 @@ from latcast.measure.labels import label_error_of_halves
 from latcast.measure.record import loading_ms
 from latcast.measure.settings import START_PLAN
 from latcast.predictors.bundle import load_bundle
+from latcast.predictors.prediction import Conditions
 from latcast.predictors.starts import SHIPPED, StartModel
 from latcast.reading import read_csv
 from latcast.records import Measurement, Reference
@@ -81,7 +82,7 @@ def judge_machine(bench: Bench) -> dict[str, Any]:
         known = by_network(learned.measurements(platform=platform, role="start", keys=steady))
     predictor = load_bundle(profiled["bundle"])
     references = [found[0].reference for found in samples.values()]
-    predictions = predictor.predict_many([build(reference) for reference in references], start=True)
+    predictions = predictor.predict_many([build(reference) for reference in references], conditions=Conditions(start=True))
     starts = [found.start for found in predictions if found.start is not None]
     steady_ms = np.array([found.latency_ms for found in predictions])
     known_steady_ms = np.array([steady[key] for key in known])

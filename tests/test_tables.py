@@ -17,6 +17,7 @@ from latcast.tables import MOST_SHOWN_ROWS
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
 
 NOT_RESULTS = {
+    "Conditions": "asked for, no result",
     "FusionRules": "rules, a file of their own",
     "Graph": "a network",
     "MeasurePlan": "asked for, no result",

@@ -24,7 +24,7 @@ from latcast.predictors.bundle_index import (
     resolve_platform,
 )
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Prediction
+from latcast.predictors.prediction import STEADY, Conditions, Prediction
 from latcast.predictors.workload import Workload
 from latcast.records import UNIT_KINDS, Platform, Unit
 from latcast.registry import is_pattern, matched
@@ -266,13 +266,13 @@ def _listed(on: On | Sequence[On]) -> Sequence[On]:
 
 @overload
 def predict(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
-    model: Model, on: On, *, breakdown: bool = True, start: bool = False, **options: Unpack[ModelKeywords]
+    model: Model, on: On, *, breakdown: bool = True, conditions: Conditions = STEADY, **options: Unpack[ModelKeywords]
 ) -> Prediction: ...
 
 
 @overload
 def predict(
-    model: Model, on: Sequence[On], *, breakdown: bool = True, start: bool = False, **options: Unpack[ModelKeywords]
+    model: Model, on: Sequence[On], *, breakdown: bool = True, conditions: Conditions = STEADY, **options: Unpack[ModelKeywords]
 ) -> list[Prediction]: ...
 
 
@@ -284,7 +284,7 @@ def predict(
     strict: bool = False,
     trust: bool = False,
     breakdown: bool = True,
-    start: bool = False,
+    conditions: Conditions = STEADY,
     example_inputs: object = None,
     signature: str = "",
     values: Values | None = None,
@@ -298,7 +298,7 @@ def predict(
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         breakdown: Whether to list the kernels.
-        start: Whether to add the start: loading, and the first inference.
+        conditions: Further latencies that are asked for: of the start, after minutes of running, beside other programs.
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
         signature: Which signature of a ``.tflite`` file is meant; its main network by default.
         values: Input name to its value, where it decides branches, rounds of loops or sizes: a number, a list or an array.
@@ -321,7 +321,7 @@ def predict(
     """
     platforms = [_found(each) for each in _listed(on)]
     graph = read_model(model, ModelOptions(shapes, strict, trust, example_inputs, signature, values))
-    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown, start=start)]
+    found = [predictions[0] for predictions in _predictions([graph], platforms, breakdown=breakdown, conditions=conditions)]
     return found[0] if is_one(on) else found
 
 
@@ -330,7 +330,7 @@ def predict_many(
     on: On | Sequence[On],
     *,
     breakdown: bool = False,
-    start: bool = False,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> list[Prediction]:
     """Predict many networks, which is faster than one by one; of several platforms one after the other.
@@ -339,7 +339,7 @@ def predict_many(
         models: Each as :func:`predict` takes it.
         on: As :func:`predict` takes it.
         breakdown: Whether to list the kernels of each.
-        start: Whether to add the start of each.
+        conditions: See :func:`predict`.
         shapes, strict, trust, example_inputs, values: See :func:`predict`; the same for all.
 
     Raises:
@@ -354,11 +354,19 @@ def predict_many(
     """
     platforms = [_found(each) for each in _listed(on)]
     graphs = read_models(models, ModelOptions(**options))
-    return [found for predictions in _predictions(graphs, platforms, breakdown=breakdown, start=start) for found in predictions]
+    return [
+        found
+        for predictions in _predictions(graphs, platforms, breakdown=breakdown, conditions=conditions)
+        for found in predictions
+    ]
 
 
 def _predictions(
-    graphs: Sequence[Graph], platforms: Iterable[Path | PooledPlatform | PlatformPredictor], *, breakdown: bool, start: bool
+    graphs: Sequence[Graph],
+    platforms: Iterable[Path | PooledPlatform | PlatformPredictor],
+    *,
+    breakdown: bool,
+    conditions: Conditions,
 ) -> Iterator[list[Prediction]]:
     """Predict on each platform; those with the same rules share a workload, and none is in memory longer than needed."""
     workloads: list[Workload] = []
@@ -368,7 +376,7 @@ def _predictions(
         if workload is None:
             workload = Workload(graphs, predictor.rules)
             workloads.append(workload)
-        yield predictor.predict_many(workload, breakdown=breakdown, start=start)
+        yield predictor.predict_many(workload, breakdown=breakdown, conditions=conditions)
 
 
 @overload

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from latcast.predictors.contention import keep_factors
+from latcast.records import Platform
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
 
@@ -32,6 +34,20 @@ def test_the_table_has_a_row_for_each_platform_and_a_breakdown_by_kernel_type(la
     assert row.split()[0] == PLATFORM
     assert (title, types.split()[:2]) == (PLATFORM, ["kernel", "type"])
     assert "conv" in [line.split()[0] for line in kernels]
+
+
+def test_both_networks_are_shown_under_the_conditions_asked_for(latcast: Latcast, model_file: Path) -> None:
+    keep_factors(Platform.parse(PLATFORM), {"memory": 1.5})
+    command = ["compare", model_file, "alexnet", "--on", PLATFORM, "--beside", "memory"]
+
+    [pair] = latcast(*command, "--json").json["pairs"]
+    shown = latcast(*command).out.splitlines()
+
+    for side in "ab":
+        [beside] = pair[f"{side}_contended"]
+        assert beside["latency_ms"] == pytest.approx(1.5 * pair[f"{side}_ms"])
+    assert [line.split()[0] for line in shown if line.split()[1:2] == [PLATFORM]] == [str(model_file), "alexnet"]
+    assert shown[-1].startswith("beside others: 1 network measured")
 
 
 def test_a_diff_shows_kernels_that_went_and_came(latcast: Latcast, model_file: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.predictors.contention import factor_of, keep_factors, parse_beside
-from latcast.predictors.prediction import Coverage, Grade, Prediction
+from latcast.predictors.contention import factor_of, keep_factors
+from latcast.predictors.prediction import PROGRAMS, Coverage, Grade, Prediction, parse_beside, parse_scenarios
 from latcast.records import Platform
 
 HERE = Prediction("m", "local/onnxruntime-1.31/cpu1/fp32", 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, ""))
@@ -57,6 +57,11 @@ def test_nothing_is_said_beside_programs_that_were_not_measured() -> None:
     assert here.latency_ms is phone.latency_ms is None
     assert "latcast measure MODEL --beside compute" in here.basis
     assert "latcast measure" not in phone.basis
+
+
+def test_commas_separate_scenarios_and_all_is_each_program_by_itself() -> None:
+    assert parse_scenarios("memory, compute + compute:same") == ("memory", "compute+compute:same")
+    assert parse_scenarios("all") == PROGRAMS
 
 
 def test_an_unknown_program_is_refused_with_those_there_are() -> None:

@@ -115,7 +115,9 @@ def test_only_platforms_of_the_kind_that_was_measured_have_a_shipped_model() -> 
 
 def test_predictions_carry_the_start_that_was_asked_for() -> None:
     known, unknown = latcast.predict(
-        "squeezenet1_1", on=["pixel4/tflite-2.10/1large/int8", "pixel4/tflite-2.10/gpu/fp16"], start=True
+        "squeezenet1_1",
+        on=["pixel4/tflite-2.10/1large/int8", "pixel4/tflite-2.10/gpu/fp16"],
+        conditions=latcast.Conditions(start=True),
     )
 
     assert known.start is not None

@@ -13,6 +13,9 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.forecast import load, predict
 from latcast.predictors.bundle_index import resolve_platform
+from latcast.predictors.contention import keep_factors
+from latcast.predictors.prediction import Conditions
+from latcast.records import Platform
 from latcast.report.check import CheckReport, Tier, check, read_budget
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
@@ -214,3 +217,39 @@ def test_a_model_that_cannot_be_checked_takes_no_other_with_it_and_stands_in_eve
     assert [line.partition(" ")[0] for line in found.to_github().splitlines()] == ["::notice", "::error", "::error"]
     with pytest.raises(LatcastError, match=r"broken\.onnx"):
         check(broken, tiers)
+
+
+@pytest.fixture
+def contended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> float:
+    """The steady latency, where a program on another core makes runs half as long again and nothing else was measured."""
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
+    keep_factors(Platform.parse(PHONE), {"memory": 1.5})
+    return predict("resnet18", PHONE).latency_ms
+
+
+def test_a_limit_holds_under_each_condition_that_is_asked_for(contended: float) -> None:
+    asked = Conditions(minutes=30, beside=("memory",))
+
+    found = check("resnet18", on=PHONE, max_ms=1.2 * contended, conditions=asked)
+
+    hot, beside = found.checks
+    assert (hot.condition, beside.condition) == ("after 30 min", "beside memory")
+    assert beside.value == pytest.approx(1.5 * contended)
+    assert not beside.passed
+    assert check("resnet18", on=PHONE, max_ms=1.8 * contended, conditions=Conditions(beside=("memory",))).passed
+    assert check("resnet18", on=PHONE, max_ms=1.2 * contended).passed
+    names = [case.get("name") for case in ElementTree.fromstring(found.to_junit())]
+    assert names == [f"latency after 30 min on {PHONE}", f"latency beside memory on {PHONE}"]
+
+
+@pytest.mark.usefixtures("contended")
+@pytest.mark.parametrize("asked", [Conditions(start=True), Conditions(beside=("compute",)), Conditions(minutes=30, fps=10)])
+def test_a_latency_that_is_not_known_is_not_checked(asked: Conditions) -> None:
+    with pytest.raises(LatcastError, match="is not known"):
+        check("resnet18", on=PHONE, max_ms=100, conditions=asked)
+
+
+def test_conditions_are_of_a_latency() -> None:
+    for limits in ({"max_memory_mb": 100.0}, {"against": "resnet18"}):
+        with pytest.raises(LatcastError, match="conditions without a limit of latency"):
+            check("resnet18", on=PHONE, conditions=Conditions(minutes=30), **limits)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels.memory import Memory
-from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
+from latcast.predictors.prediction import Conditions, Coverage, Grade, KernelLatency, Prediction
 from latcast.report.explain import Explanation, Hint, explain
 from latcast.report.html import connections, icicle, rendered, report
 from latcast.spaces.catalogue import build, model
@@ -125,6 +125,15 @@ def test_a_report_shows_platforms_hints_and_kernels() -> None:
             assert hint.text.replace("->", "→") in text
     assert text.count("<tr><td>") == sum(len(each.prediction.kernels) for each in found)
     assert text.count("(90 %)") == 4  # of each platform in the summary and at its own place
+
+
+def test_a_report_shows_latencies_under_the_conditions_asked_for(tmp_path: Path) -> None:
+    file = report("squeezenet1_1", PHONE, tmp_path / "report.html", conditions=Conditions(minutes=30, beside=("memory",)))
+
+    text = file.read_text(encoding="utf-8")
+    assert re.search(r"after 30 min: [0-9.]+ \([0-9.]+ to [0-9.]+\)", text)
+    assert "beside memory: not known" in text
+    assert "beside others: no network was measured beside such programs" in text
 
 
 def test_the_fastest_platform_is_first_and_the_axis_has_numbers() -> None:

@@ -31,7 +31,9 @@ def check(
     max_memory: options.MaxMemory = "",
     prompt: options.PromptTokens = 512,
     generate: options.GeneratedTokens = 128,
-    start: Annotated[bool, Option("--start", help="Let --max-ms limit the time until the first answer.")] = False,
+    start: options.Start = False,
+    sustain: options.Sustain = "",
+    beside: options.Beside = "",
     fail_above: Annotated[
         float | None,
         Option(
@@ -54,6 +56,8 @@ def check(
     """Check whether models keep to limits or a budget file, or grow against a base; exit code 3 where one does not.
 
     Of several models, those that cannot be checked are a line each, the others are checked, and the exit code is 1.
+
+    With --start, limits are of the time until the first answer, with --sustain and --beside of the latency then.
 
     A budget is exceeded where the prediction is above it, a growth where that is twice as likely as not. With --fail-above 95
     only what is surely above fails, with --fail-above 5 only what is surely below passes.
@@ -86,13 +90,11 @@ def check(
         raise typer.BadParameter("the budget names its platforms; --on goes with limits and --against")
     if not budget and not on:
         raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
-    if start and max_ms is None:
-        raise typer.BadParameter("--start goes with --max-ms")
     percentage = _percentage(max_growth)
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
-        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above, start=start,
-        **options.reading(shape, value, signature, trust=trust),
+        min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
+        conditions=options.conditions(start, sustain, beside), **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

@@ -9,6 +9,8 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
+from latcast.cli.predict import print_predictions
+from latcast.predictors.prediction import STEADY
 
 if TYPE_CHECKING:
     from latcast.report.compare import Comparison
@@ -27,6 +29,9 @@ def compare(
     prompt: options.PromptTokens = 512,
     generate: options.GeneratedTokens = 128,
     diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
+    start: options.Start = False,
+    sustain: options.Sustain = "",
+    beside: options.Beside = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -52,13 +57,18 @@ def compare(
         return
     from latcast.report.compare import compare as compared
 
-    found = compared(a, b, options.platforms_in(on), **options.reading(shape, value, signature, strict=strict, trust=trust))
+    conditions = options.conditions(start, sustain, beside)
+    reading = options.reading(shape, value, signature, strict=strict, trust=trust)
+    found = compared(a, b, options.platforms_in(on), conditions=conditions, **reading)
     if as_json:
         print_json({"pairs": [each.to_json() for each in found]})
     elif diff:
         print("\n\n".join(each.diff() for each in found))
     else:
         _print_comparisons(found, breakdown=breakdown)
+        if conditions != STEADY:
+            print()
+            print_predictions(list(dict.fromkeys(each for pair in found for each in pair.predictions)))
 
 
 def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:

@@ -14,7 +14,6 @@ from latcast.cli import options
 from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
-from latcast.predictors.prediction import PROGRAMS
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
@@ -59,21 +58,9 @@ def command(
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
     prompt: options.PromptTokens = 128,
     generate: options.GeneratedTokens = 32,
-    start: Annotated[
-        bool, Option("--start", help="Also time loading and the first inference, in a fresh process for each sample.")
-    ] = False,
-    sustain: Annotated[
-        str, Option("--sustain", metavar="MINUTES", help="Run for so long without a pause, such as 10m.", show_default=False)
-    ] = "",
-    beside: Annotated[
-        str,
-        Option(
-            "--beside",
-            metavar="PROGRAM,...",
-            help=f"Time it beside other programs: {', '.join(PROGRAMS)}; all is each of them, + joins several.",
-            show_default=False,
-        ),
-    ] = "",
+    start: options.Start = False,
+    sustain: options.Sustain = "",
+    beside: options.Beside = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Measure the real latency, here or on a device: as on a quiet host, with the raw figure beside it.
@@ -178,8 +165,7 @@ def _beside(models: list[str], settings: WorkerSettings, beside: str, *, as_json
     """Time each model alone and beside other programs, keep the factors for predictions on this device, and show them."""
     from latcast.measure.single import measure_beside
 
-    scenarios = ",".join(PROGRAMS) if beside == "all" else beside
-    found = for_each(models, lambda model: measure_beside(model, settings, scenarios, **reading))
+    found = for_each(models, lambda model: measure_beside(model, settings, beside, **reading))
     if as_json:
         documents = [
             {"model": model, "platform": alone.platform, "alone_ms": alone.latency_ms, "factors": factors}

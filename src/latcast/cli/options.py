@@ -14,6 +14,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
+from latcast.predictors.prediction import PROGRAMS, Conditions, parse_scenarios
 from latcast.records import PRECISIONS, Unit
 
 if TYPE_CHECKING:
@@ -197,6 +198,21 @@ LibraryPath = Annotated[
         "--library-path",
         help="Folder with another version of the runtime's library, as pip install --no-deps --target FOLDER puts it there.",
         metavar="FOLDER",
+    ),
+]
+Start = Annotated[bool, Option("--start", help="Loading and the first inference too.")]
+Sustain = Annotated[
+    str,
+    Option("--sustain", metavar="MINUTES", help="The latency after so long of running, such as 30m.", show_default=False),
+]
+Fps = Annotated[float | None, Option("--fps", help="With --sustain: inferences a second. [default: without a pause]", min=1e-3)]
+Beside = Annotated[
+    str,
+    Option(
+        "--beside",
+        metavar="PROGRAM,...",
+        help=f"The latency beside other programs: {', '.join(PROGRAMS)}; all is each of them, + joins several.",
+        show_default=False,
     ),
 ]
 On = Annotated[
@@ -492,6 +508,14 @@ def _asked(likely: str, units: list[str]) -> str:
         found = str(typer.prompt(f"Unit of the latencies ({', '.join(units)})", default=likely, err=True)).strip()
         if found in units:
             return found
+
+
+def conditions(start: bool, sustain: str, beside: str, fps: float | None = None) -> Conditions:
+    """Return the conditions that options ask for."""
+    if fps is not None and not sustain:
+        raise typer.BadParameter("--fps goes with --sustain")
+    minutes = parse_minutes(sustain, "--sustain") if sustain else None
+    return Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ())
 
 
 def parse_minutes(text: str, option: str) -> float:

@@ -11,7 +11,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.prediction import PROGRAMS, Contended, KernelLatency, Prediction, Start, Sustained
+from latcast.predictors.prediction import STEADY, UNTIL_ANSWER, KernelLatency, Prediction, bounded_text
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction
@@ -35,21 +35,10 @@ def predict(
         ),
     ] = "",
     verbose: options.Verbose = False,
-    start: Annotated[bool, Option("--start", help="Also show loading and the first inference.")] = False,
-    sustain: Annotated[
-        str, Option("--sustain", metavar="MINUTES", help="Also show the latency after so long, such as 30m.", show_default=False)
-    ] = "",
-    fps: Annotated[
-        float | None, Option("--fps", help="With --sustain: inferences a second. [default: without a pause]", min=1e-3)
-    ] = None,
-    beside: Annotated[
-        str,
-        Option(
-            "--beside",
-            metavar="PROGRAM,...",
-            help=f"Also show the latency beside other programs: {', '.join(PROGRAMS)}, or + joins several.",
-        ),
-    ] = "",
+    start: options.Start = False,
+    sustain: options.Sustain = "",
+    fps: options.Fps = None,
+    beside: options.Beside = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
     prompt: options.PromptTokens = 512,
@@ -91,22 +80,16 @@ def predict(
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
+    conditions = options.conditions(start, sustain, beside, fps)
     if scheduler:
-        if start:
-            raise typer.BadParameter("--start is predicted here; leave --scheduler out")
+        if conditions != STEADY:
+            raise typer.BadParameter("--start, --sustain and --beside are predicted here; leave --scheduler out")
         from latcast.predictors.on_workers import predict_on_workers
 
         for platform in platforms:
             predictions += predict_on_workers(load(platform), graphs, scheduler, breakdown=listed)
     else:
-        predictions += predict_many(graphs, platforms, breakdown=listed, start=start)
-    minutes = options.parse_minutes(sustain, "--sustain") if sustain else None
-    if fps is not None and minutes is None:
-        raise typer.BadParameter("--fps goes with --sustain")
-    if minutes is not None:
-        predictions = [found.after(minutes, fps=fps) for found in predictions]
-    for programs in beside.split(",") if beside else ():
-        predictions = [found.beside(programs) for found in predictions]
+        predictions += predict_many(graphs, platforms, breakdown=listed, conditions=conditions)
     if as_json:
         documents = [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]
         print_json({"predictions": [*documents, *(found.to_json() for found in spoken)]})
@@ -167,50 +150,24 @@ def _named(predictions: Sequence[Prediction]) -> str:
 def print_predictions(predictions: list[Prediction]) -> None:
     """Print a line for each, with its start where that was asked for."""
     heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
-    started = [found.start for found in predictions if found.start is not None]
+    further = [name for name in predictions[0].under_conditions() if name != UNTIL_ANSWER]
     print_table(
         "",
         (
-            "model", "platform", *(("load ms", "first ms") if started else ()), "latency ms", heading,
-            *(f"after {found.sustained.minutes:g} min ms" for found in predictions[:1] if found.sustained),
-            *(f"beside {each.beside} ms" for found in predictions[:1] for each in found.contended), "grade",
+            "model", "platform", *(("load ms", "first ms") if predictions[0].start else ()), "latency ms", heading,
+            *(f"{name} ms" for name in further), "grade",
         ),
         [
             (
-                found.model, found.platform, *(() if found.start is None else _start_cells(found.start)),
-                milliseconds(found.latency_ms), interval,
-                *(_with_interval(each) for each in (found.sustained, *found.contended) if each), found.grade.in_words(),
+                found.model, found.platform, *(map(bounded_text, found.start.parts_ms()) if found.start else ()),
+                milliseconds(found.latency_ms), interval, *(bounded_text(found.under_conditions()[name]) for name in further),
+                found.grade.in_words(),
             )
             for found, interval in zip(predictions, intervals, strict=True)
         ],
     )  # fmt: skip
-    for basis in dict.fromkeys(start.basis for start in started):
-        print(f"start: {basis}")
-    for basis in dict.fromkeys(found.sustained.basis for found in predictions if found.sustained is not None):
-        print(f"after minutes: {basis}")
-    for basis in dict.fromkeys(each.basis for found in predictions for each in found.contended):
-        print(f"beside others: {basis}")
-
-
-def _with_interval(found: Sustained | Contended) -> str:
-    if found.low_ms is None or found.high_ms is None:
-        return "not known"
-    bounds = f"{milliseconds(found.low_ms)} to {milliseconds(found.high_ms)}"
-    return bounds if found.latency_ms is None else f"{milliseconds(found.latency_ms)} ({bounds})"
-
-
-def _start_cells(start: Start) -> tuple[str, str]:
-    """Return loading and the first inference with their 90 % intervals."""
-
-    def cell(value_ms: float | None, low_ms: float | None, high_ms: float | None) -> str:
-        if value_ms is None or low_ms is None or high_ms is None:
-            return "not known"
-        return f"{milliseconds(value_ms)} ({milliseconds(low_ms)} to {milliseconds(high_ms)})"
-
-    return (
-        cell(start.load_ms, start.load_low_ms, start.load_high_ms),
-        cell(start.first_ms, start.first_low_ms, start.first_high_ms),
-    )
+    for line in dict.fromkeys(line for found in predictions for line in found.condition_bases()):
+        print(line)
 
 
 LARGE_MODULE, MOST_MODULES = 0.2, 24

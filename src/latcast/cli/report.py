@@ -27,6 +27,10 @@ def report(
     shape: options.Shape = None,
     signature: options.Signature = "",
     value: options.InputValue = None,
+    start: options.Start = False,
+    sustain: options.Sustain = "",
+    fps: options.Fps = None,
+    beside: options.Beside = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -47,7 +51,9 @@ def report(
     check_reportable()
     if overlay is not None:
         check_overlay(overlay, model)
-    found = explain(model, options.platforms_in(on), **options.reading(shape, value, signature, strict=strict, trust=trust))
+    conditions = options.conditions(start, sustain, beside, fps)
+    reading = options.reading(shape, value, signature, strict=strict, trust=trust)
+    found = explain(model, options.platforms_in(on), conditions=conditions, **reading)
     write_report(found, output)
     if overlay is not None:
         write_overlay(found[0].prediction, found[0].graph, overlay, model)

@@ -19,8 +19,8 @@ from latcast.measure.remote import open_measurer
 from latcast.measure.settings import NETWORK_PLAN, START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised, round_medians
 from latcast.networks import Model, ModelOptions, Shapes, Values, read_model, resolve_model
-from latcast.predictors.contention import keep_factors, parse_beside
-from latcast.predictors.prediction import PROGRAMS
+from latcast.predictors.contention import keep_factors
+from latcast.predictors.prediction import EACH_PROGRAM, parse_scenarios
 from latcast.predictors.sustained import LEAST_RISE, Curve, fit_curve
 from latcast.records import Measurement, Platform, Reference
 
@@ -154,7 +154,7 @@ def measure_start(
 def measure_beside(
     model: Model,
     runtime: str | WorkerSettings = "onnxruntime",
-    beside: str = ",".join(PROGRAMS),
+    beside: str = EACH_PROGRAM,
     *,
     shapes: Shapes | None = None,
     values: Values | None = None,
@@ -164,8 +164,7 @@ def measure_beside(
 
     Args:
         model, runtime, shapes, values, signature: As for :func:`measure`.
-        beside: Scenarios, separated by commas: each a program of :data:`latcast.predictors.prediction.PROGRAMS`, or several
-            joined by ``+``; by default each program.
+        beside: Programs, as :func:`latcast.predictors.prediction.parse_scenarios` reads them; by default each by itself.
 
     Returns:
         The runs alone, and how many times as long a run takes, by scenario.
@@ -174,9 +173,7 @@ def measure_beside(
         MeasurementError: It could not be loaded or run, or there is no CPU for the programs.
         LatcastError: What :func:`measure` raises, or there is no such program.
     """
-    for scenario in beside.split(","):
-        parse_beside(scenario)
-    plan = MeasurePlan(beside=beside)
+    plan = MeasurePlan(beside=",".join(parse_scenarios(beside)))
     found = measure(model, runtime, plan, shapes=shapes, values=values, role="beside", signature=signature)
     if not found.ok:
         raise MeasurementError(f"{model} could not be measured: {found.error}")

@@ -13,12 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from latcast.errors import LatcastError
 from latcast.predictors.own_device import found_out, keep_found
-from latcast.predictors.prediction import PROGRAMS, Contended, Prediction
+from latcast.predictors.prediction import PROGRAMS, SAME, Contended, Prediction, parse_beside
 from latcast.records import Platform, Unit
-
-SAME = ":same"
 
 FILE = "contention.json"
 
@@ -30,15 +27,6 @@ TAIL = 0.05
 
 MOST_KEPT = 100
 """Factors that are kept of each program, the latest."""
-
-
-def parse_beside(text: str) -> tuple[str, ...]:
-    """Return programs such as ``memory`` or ``compute+compute:same``; raise a LatcastError for others."""
-    programs = tuple(each.strip() for each in text.split("+"))
-    unknown = [each for each in programs if each not in PROGRAMS]
-    if unknown:
-        raise LatcastError(f"found the program '{unknown[0]}', expected one of {', '.join(PROGRAMS)}, or several joined by +")
-    return programs
 
 
 def shared_out(programs: Sequence[str]) -> int:
@@ -58,7 +46,7 @@ def factor_of(factors: Mapping[str, Sequence[float]], programs: Sequence[str]) -
 
     Args:
         factors: What networks were slowed by, by program, as :func:`keep_factors` keeps them.
-        programs: From :func:`parse_beside`.
+        programs: From :func:`latcast.predictors.prediction.parse_beside`.
     """
     if not all(factors.get(each) for each in programs):
         return None

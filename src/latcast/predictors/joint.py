@@ -20,7 +20,7 @@ from latcast.predictors.intervals import LEVEL
 from latcast.predictors.kernel_predictor import feature_matrix
 from latcast.predictors.network_terms import size_lengths
 from latcast.predictors.platform_predictor import Estimates, PlatformPredictor
-from latcast.predictors.prediction import Prediction
+from latcast.predictors.prediction import STEADY, Conditions, Prediction
 from latcast.predictors.regressors.gaussian_process import SizeCovariance
 
 QUANTILES = 100
@@ -152,13 +152,13 @@ def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
 
 
 def predict_pair(
-    predictor: PlatformPredictor, a: Graph, b: Graph, *, breakdown: bool = False
+    predictor: PlatformPredictor, a: Graph, b: Graph, *, breakdown: bool = False, conditions: Conditions = STEADY
 ) -> tuple[Prediction, Prediction, JointLatency]:
     """Predict two networks on one platform, each and together; equal networks differ by exactly 0.
 
     Each is predicted by itself: in one product of matrices, equal rows may differ in the last digit.
     """
-    [of_a], [of_b] = (predictor.predict_many([graph], breakdown=breakdown) for graph in (a, b))
+    [of_a], [of_b] = (predictor.predict_many([graph], breakdown=breakdown, conditions=conditions) for graph in (a, b))
     return of_a, of_b, joint_of(of_a, of_b, float(error_correlation(predictor, [a, b])[0, 1]))
 
 

@@ -21,7 +21,7 @@ from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import LARGE_SHARE, card_warnings, graded
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
-from latcast.predictors.prediction import Coverage, Grade, KernelLatency, Prediction
+from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, KernelLatency, Prediction
 from latcast.predictors.workload import Workload
 from latcast.records import Platform, milliseconds
 
@@ -321,7 +321,7 @@ class PlatformPredictor:
         models: Iterable[Model] | Workload,
         *,
         breakdown: bool = False,
-        start: bool = False,
+        conditions: Conditions = STEADY,
         **options: Unpack[ModelKeywords],
     ) -> list[Prediction]:
         """Predict many networks; kernels they share are estimated once.
@@ -329,7 +329,7 @@ class PlatformPredictor:
         Args:
             models: The networks; a workload shares work between platforms with the same rules.
             breakdown: Whether to list the kernels of each.
-            start: Whether to add loading and the first inference.
+            conditions: Further latencies that are asked for.
             shapes, strict, trust, example_inputs, values: As of :func:`latcast.predict`, the same for all.
 
         Raises:
@@ -413,11 +413,7 @@ class PlatformPredictor:
                     fallback=None if parts is None else parts.summary(),
                 )
             )
-        if start:
-            from latcast.predictors.starts import with_starts
-
-            return with_starts(self, workload, predictions)
-        return predictions
+        return conditions.added_to(predictions, self, workload)
 
     def _warnings(self, workload: Workload, index: int, busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
         """Return what the user should know, and which small parts of the latency are unlike what was learned from."""

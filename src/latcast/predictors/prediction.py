@@ -6,11 +6,15 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
-from latcast.kernels.partitioning import Fallback
 from latcast.records import Rows, Tabular, milliseconds, plain_fields
+
+if TYPE_CHECKING:
+    from latcast.kernels.partitioning import Fallback
+    from latcast.predictors.platform_predictor import PlatformPredictor
+    from latcast.predictors.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,19 @@ class Grade:
         return f"{self}: {self.why}" if self.rough else str(self)
 
 
+Bounded = tuple[float | None, float | None, float | None]
+"""A latency and the bounds of its interval; None is what is not known."""
+
+
+def bounded_text(bounded: Bounded) -> str:
+    """Return a latency with its bounds, in milliseconds, the bounds alone, or that it is not known."""
+    latency_ms, low_ms, high_ms = bounded
+    if low_ms is None or high_ms is None:
+        return "not known"
+    bounds = f"{milliseconds(low_ms)} to {milliseconds(high_ms)}"
+    return bounds if latency_ms is None else f"{milliseconds(latency_ms)} ({bounds})"
+
+
 @dataclass(frozen=True)
 class Start:
     """The start of a network, in milliseconds, each with its 90 % interval; None is what is not known.
@@ -122,9 +139,13 @@ class Start:
     first_low_ms: float | None = None
     first_high_ms: float | None = None
 
+    def parts_ms(self) -> tuple[Bounded, Bounded]:
+        """Return loading and the first inference, each with its bounds."""
+        return (self.load_ms, self.load_low_ms, self.load_high_ms), (self.first_ms, self.first_low_ms, self.first_high_ms)
+
     def until_answer_ms(self) -> tuple[float, float, float] | None:
         """Return the time from loading to the first answer, with its bounds; None where a part is not known."""
-        load, first = (self.load_ms, self.load_low_ms, self.load_high_ms), (self.first_ms, self.first_low_ms, self.first_high_ms)
+        load, first = self.parts_ms()
         if None in load or None in first:
             return None
         (load_ms, *load_bounds), (first_ms, *first_bounds) = cast("tuple[tuple[float, ...], ...]", (load, first))
@@ -157,6 +178,26 @@ class Sustained:
 PROGRAMS = ("compute", "memory", "compute:same", "memory:same")
 """Other programs: one that computes in its caches or one that streams through memory, on another core or on the same."""
 
+SAME = ":same"
+
+EACH_PROGRAM = "all"
+
+
+def parse_beside(text: str) -> tuple[str, ...]:
+    """Return programs such as ``memory`` or ``compute+compute:same``; raise a LatcastError for others."""
+    programs = tuple(each.strip() for each in text.split("+"))
+    unknown = [each for each in programs if each not in PROGRAMS]
+    if unknown:
+        raise LatcastError(f"found the program '{unknown[0]}', expected one of {', '.join(PROGRAMS)}, or several joined by +")
+    return programs
+
+
+def parse_scenarios(text: str) -> tuple[str, ...]:
+    """Return what stands between commas, each for :func:`parse_beside`; ``all`` stands for each program by itself."""
+    if text.strip() == EACH_PROGRAM:
+        return PROGRAMS
+    return tuple("+".join(parse_beside(each)) for each in text.split(","))
+
 
 @dataclass(frozen=True)
 class Contended:
@@ -173,6 +214,54 @@ class Contended:
     latency_ms: float | None = None
     low_ms: float | None = None
     high_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The latencies that are asked for besides the steady one: of a warmed-up network on a cool, idle device.
+
+    Attributes:
+        start: Whether loading and the first inference are.
+        minutes: After so many minutes of running; None for no such latency.
+        fps: Inferences a second meanwhile; None without a pause.
+        beside: Beside other programs: each as :meth:`latcast.Prediction.beside` takes them.
+
+    Example:
+        >>> import latcast
+        >>> asked = latcast.Conditions(minutes=30, beside=("memory",))
+        >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16", conditions=asked)
+        >>> list(found.under_conditions())
+        ['after 30 min', 'beside memory']
+    """
+
+    start: bool = False
+    minutes: float | None = None
+    fps: float | None = None
+    beside: tuple[str, ...] = ()
+
+    def added_to(self, found: Sequence[Prediction], predictor: PlatformPredictor, workload: Workload) -> list[Prediction]:
+        """Return a platform's predictions of the networks of a workload, with the latencies asked for.
+
+        Raises:
+            LatcastError: There is no such program.
+        """
+        if self.start:
+            from latcast.predictors.starts import with_starts
+
+            found = with_starts(predictor, workload, found)
+        if self.minutes is not None:
+            found = [each.after(self.minutes, fps=self.fps) for each in found]
+        for programs in self.beside:
+            found = [each.beside(programs) for each in found]
+        return list(found)
+
+
+STEADY = Conditions()
+"""None of them."""
+
+
+UNTIL_ANSWER = "until the first answer"
+"""Name of loading and the first inference together."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,7 +282,7 @@ class Prediction(Tabular):
         fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
             known.
         notes: Which small parts lie outside the training data or its range, a sentence each.
-        start: Loading and the first inference, where they were asked for (``start=True``).
+        start: Loading and the first inference, where they were asked for.
         sustained: The latency after minutes of running, where it was asked for.
         contended: The latencies beside other programs that were asked for.
 
@@ -296,6 +385,21 @@ class Prediction(Tabular):
 
         return contended(self, programs)
 
+    def under_conditions(self) -> dict[str, Bounded]:
+        """Return the further latencies that were asked for with their bounds, by name, such as "after 30 min"."""
+        found: dict[str, Bounded] = {}
+        if self.start is not None:
+            found[UNTIL_ANSWER] = self.start.until_answer_ms() or (None, None, None)
+        if self.sustained is not None:
+            hot = self.sustained
+            found[f"after {hot.minutes:g} min"] = (hot.latency_ms, hot.low_ms, hot.high_ms)
+        return found | {f"beside {each.beside}": (each.latency_ms, each.low_ms, each.high_ms) for each in self.contended}
+
+    def condition_bases(self) -> list[str]:
+        """Return on what the further latencies rest, or why they are not known, a line each."""
+        parts = [("start", self.start), ("after minutes", self.sustained), *(("beside others", each) for each in self.contended)]
+        return [f"{name}: {part.basis}" for name, part in parts if part is not None]
+
     def slowed_ms(self, factor: float, low: float, high: float) -> tuple[float, float, float]:
         """Return the latency times a factor that has an interval of its own, with the bounds of both together."""
         below, above = (
@@ -397,13 +501,19 @@ class Prediction(Tabular):
         }
         if self.fallback is not None:
             data["delegate"] = self.fallback.to_json()
+        data |= self.conditions_json()
+        if breakdown:
+            data["overhead_ms"] = self.overhead_ms
+            data["kernels"] = [kernel.to_json() for kernel in self.kernels]
+        return data
+
+    def conditions_json(self) -> dict[str, Any]:
+        """Return the part of the JSON form that is of further latencies."""
+        data: dict[str, Any] = {}
         if self.start is not None:
             data |= {("start_basis" if name == "basis" else name): value for name, value in asdict(self.start).items()}
         if self.sustained is not None:
             data["sustained"] = asdict(self.sustained)
         if self.contended:
             data["contended"] = [asdict(each) for each in self.contended]
-        if breakdown:
-            data["overhead_ms"] = self.overhead_ms
-            data["kernels"] = [kernel.to_json() for kernel in self.kernels]
         return data

@@ -21,7 +21,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Grade, Prediction
+from latcast.predictors.prediction import STEADY, Bounded, Conditions, Grade, Prediction
 from latcast.reading import read_toml
 from latcast.records import Reference, Rows, Tabular, milliseconds, plain_fields, signed
 from latcast.version import VERSION
@@ -35,7 +35,7 @@ MOST_LIKELY = 50.0
 LIKELY_GROWN = 65.0
 """Percent, for growth: found are growths of twice the limit, not those that keep to it."""
 
-LATENCY, GROWTH, MEMORY, START = "latency", "growth", "memory", "start"
+LATENCY, GROWTH, MEMORY = "latency", "growth", "memory"
 
 MEGABYTE = 1e6
 
@@ -69,16 +69,16 @@ class Check:
     Attributes:
         model, platform: What was checked.
         tier: Of the budget; "" without a budget file.
-        kind: What is limited: "latency" (milliseconds), "start" (milliseconds until the first answer), "growth" (percent of the
-            base) or "memory" (megabytes).
+        kind: What is limited: "latency" (milliseconds), "growth" (percent of the base) or "memory" (megabytes).
         limit, value: Of the kind; the value is predicted.
         probability: That the limit is exceeded, from 0 to 1; memory is taken for certain.
-        latency_ms, low_ms, high_ms: The prediction, of the latency or of the start, with its interval.
+        latency_ms, low_ms, high_ms: The prediction with its interval.
         level: Percent of latencies that should lie in the interval; None without calibration.
         passed: Whether the check is passed.
         grade: The error to expect of the latency.
         base, base_ms: What growth is measured against.
         growth_low_percent, growth_high_percent: Interval of the growth.
+        condition: Of the latency, such as "after 30 min" or "until the first answer"; empty where it is the steady one.
     """
 
     model: str
@@ -98,6 +98,12 @@ class Check:
     base_ms: float | None = None
     growth_low_percent: float | None = None
     growth_high_percent: float | None = None
+    condition: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return what is checked where, in a few words."""
+        return " ".join(filter(None, [self.kind, self.condition, "on", self.platform]))
 
     def sentence(self) -> str:
         """Say in words what was found."""
@@ -115,8 +121,8 @@ class Check:
                 f"{milliseconds(self.latency_ms)} ms, {verdict} the limit of {self.limit:+g} %, {likely}"
             )
         interval = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
-        until = "until the first answer " if self.kind == START else ""
-        return f"{until}{milliseconds(self.latency_ms)} ms ({interval}), {verdict} the limit of {self.limit:.4g} ms, {likely}"
+        found = f"{self.condition} {milliseconds(self.latency_ms)} ms ({interval})".lstrip()
+        return f"{found}, {verdict} the limit of {self.limit:.4g} ms, {likely}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,7 +196,7 @@ class CheckReport(Tabular):
         counts = {"tests": len(self.checks) + len(self.refused), "failures": failed, "errors": len(self.refused)}
         suite = ElementTree.Element("testsuite", {"name": "latcast", **{name: str(count) for name, count in counts.items()}})
         for each in self.checks:
-            name = " ".join(filter(None, [each.kind, "on", each.platform, f"({each.tier})" if each.tier else ""]))
+            name = f"{each.title} ({each.tier})" if each.tier else each.title
             case = ElementTree.SubElement(suite, "testcase", classname=_xml(each.model), name=_xml(name))
             if each.passed:
                 ElementTree.SubElement(case, "system-out").text = _xml(each.sentence())
@@ -204,10 +210,7 @@ class CheckReport(Tabular):
 
     def to_github(self) -> str:
         """Commands that GitHub Actions shows as annotations of the model's file: errors, and a notice for what passed."""
-        found = [
-            ("notice" if each.passed else "error", each.model, f"{each.kind} on {each.platform}", each.sentence())
-            for each in self.checks
-        ]
+        found = [("notice" if each.passed else "error", each.model, each.title, each.sentence()) for each in self.checks]
         found += [("error", model, "could not check", reason) for model, reason in self.refused.items()]
         return "\n".join(
             f"::{kind} file={_escaped(model, ':,')},title={_escaped(f'latcast {title}', ':,')}::{_escaped(text)}"
@@ -276,7 +279,7 @@ def check(
     max_memory_mb: float | None = None,
     max_growth: float = 5.0,
     fail_above: float | None = None,
-    start: bool = False,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> CheckReport:
     """Check models against limits, a budget, or a base that they may not outgrow.
@@ -294,7 +297,8 @@ def check(
         max_memory_mb: Megabytes of 1,000,000 bytes that weights and activations may take.
         max_growth: Percent of the base's latency.
         fail_above: Percent; 50 for limits and 65 for growth where None.
-        start: Whether the limit is of the time until the first answer: loading and the first inference.
+        conditions: Under which limits of latency hold, each by itself: until the first answer (loading and the first inference),
+            after minutes of running, beside other programs.
         shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
 
     Raises:
@@ -314,8 +318,8 @@ def check(
         limits["max_ms"] = min(1e3 / min_fps, limits.get("max_ms", inf))
     if bool(limits) + (budget is not None) + (against is not None) != 1:
         raise LatcastError("expected limits, a budget or a base to check against, and one of these alone")
-    if start and max_ms is None:
-        raise LatcastError("found no limit for the start; expected max_ms")
+    if conditions != STEADY and (against is not None or (limits and "max_ms" not in limits)):
+        raise LatcastError("found conditions without a limit of latency; expected max_ms, min_fps or a budget")
     if limits:
         if not is_one(on) and not on:
             raise LatcastError("limits need platforms that they hold on")
@@ -363,25 +367,25 @@ def check(
             [predictor] = load_all([name])
             used.append(predictor)
             names.append(name)
-            checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above, start=start)]
+            checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above, conditions)]
     return _report(checks, used, names, fail_above, refused)
 
 
-def _of_tier(graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, *, start: bool) -> Iterable[Check]:
-    [found] = predictor.predict_many([graph], start=start)
-    if found.start is not None:
-        answer_ms = found.start.until_answer_ms()
-        if answer_ms is None:
-            raise LatcastError(
-                f"how long loading takes on {predictor.platform} is not known; check the latency alone, without start"
+def _of_tier(
+    graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, conditions: Conditions
+) -> Iterable[Check]:
+    [found] = predictor.predict_many([graph], conditions=conditions)
+    steady: dict[str, Bounded] = {"": (found.latency_ms, found.low_ms, found.high_ms)}
+    for condition, (latency_ms, low_ms, high_ms) in (found.under_conditions() or steady).items():
+        if latency_ms is None or low_ms is None or high_ms is None:
+            why = "; ".join(found.condition_bases())
+            raise LatcastError(f"the latency of {found.model} {condition} is not known ({why}); check the steady latency")
+        if tier.max_ms is not None:
+            limited = replace(found, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
+            over = probability_above(limited, tier.max_ms)
+            yield _check(
+                limited, tier.name, LATENCY, tier.max_ms, latency_ms, over, passed=100 * over <= fail_above, condition=condition
             )
-        latency_ms, low_ms, high_ms = answer_ms
-        found = replace(found, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
-    if tier.max_ms is not None:
-        over = probability_above(found, tier.max_ms)
-        yield _check(
-            found, tier.name, START if start else LATENCY, tier.max_ms, found.latency_ms, over, passed=100 * over <= fail_above
-        )
     if tier.max_memory_mb is not None:
         memory_mb = memory_of(graph, predictor.rules, predictor.platform.precision).total_bytes / MEGABYTE
         over = float(memory_mb > tier.max_memory_mb)

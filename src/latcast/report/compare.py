@@ -15,7 +15,7 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Grade
+from latcast.predictors.prediction import STEADY, Conditions, Grade, Prediction
 from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.alignment import KernelChange, align, diff_lines
 
@@ -61,6 +61,7 @@ class Comparison(Tabular):
         level: Percent of differences that should lie in the interval; None without calibration.
         a_grade, b_grade: The errors to expect of the latencies.
         kernels: Of A and B, aligned; what they do not add up to is overhead.
+        predictions: Of A and of B, with the further latencies that were asked for.
     """
 
     a: str
@@ -77,6 +78,7 @@ class Comparison(Tabular):
     a_grade: Grade
     b_grade: Grade
     kernels: tuple[KernelChange, ...] = field(hash=False)
+    predictions: tuple[Prediction, Prediction] = field(hash=False)
 
     def _rows(self) -> Rows:
         return [{name: value for name, value in each.to_json().items() if name != "configuration"} for each in self.kernels]
@@ -164,7 +166,12 @@ class Comparison(Tabular):
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that scripts rely on; the probability is from 0 to 1."""
         return {
-            **{each.name: getattr(self, each.name) for each in fields(self)},
+            **{each.name: getattr(self, each.name) for each in fields(self) if each.name != "predictions"},
+            **{
+                f"{side}_{name}": value
+                for side, found in zip("ab", self.predictions, strict=True)
+                for name, value in found.conditions_json().items()
+            },
             "a_grade": asdict(self.a_grade),
             "b_grade": asdict(self.b_grade),
             "kernels": [each.to_json() for each in self.kernels],
@@ -177,6 +184,8 @@ def compare(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
     a: Model,
     b: Model,
     on: On,
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> Comparison: ...
 
@@ -186,6 +195,8 @@ def compare(
     a: Model,
     b: Model | None = None,
     on: Sequence[On] = (),
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> list[Comparison]: ...
 
@@ -194,6 +205,8 @@ def compare(
     a: Model,
     b: Model | None = None,
     on: On | Sequence[On] = (),
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> Comparison | list[Comparison]:
     """Compare two networks on a platform, or one network on several platforms.
@@ -202,6 +215,7 @@ def compare(
         a, b: As :func:`latcast.predict` takes them; without ``b``, ``a`` is compared with itself on other platforms.
         on: A platform, or a list of them; without ``b`` at least two, the first of which the others are compared with. Precisions
             and threads are platforms, too.
+        conditions: Further latencies that are asked for, of each network; their differences have no interval.
         shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`, the same for both networks.
 
     Returns:
@@ -227,20 +241,22 @@ def compare(
     if b is None:
         if len(predictors) < 2:
             raise LatcastError(f"one network on {len(predictors)} platforms, expected two at least; or give a second network")
-        return [_compared(first, predictors[0], second, other) for other in predictors[1:]]
-    found = [_compared(first, predictor, second, predictor) for predictor in predictors]
+        return [_compared(first, predictors[0], second, other, conditions) for other in predictors[1:]]
+    found = [_compared(first, predictor, second, predictor, conditions) for predictor in predictors]
     return found[0] if is_one(on) else found
 
 
-def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor) -> Comparison:
+def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor, conditions: Conditions) -> Comparison:
     if on is b_on:
-        of_a, of_b, joint = predict_pair(on, a, b, breakdown=True)
+        of_a, of_b, joint = predict_pair(on, a, b, breakdown=True, conditions=conditions)
     else:
-        [of_a], [of_b] = on.predict_many([a], breakdown=True), b_on.predict_many([b], breakdown=True)
+        [of_a], [of_b] = (
+            where.predict_many([graph], breakdown=True, conditions=conditions) for where, graph in ((on, a), (b_on, b))
+        )
         joint = JointPlatforms((of_a, of_b)).pair(0, 1)
     level = of_a.level if of_b.level is not None else None
     return Comparison(
         of_a.model, of_b.model, of_a.platform, of_b.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,
         *joint.difference_ms(), None if level is None else joint.faster_probability(), level, of_a.grade, of_b.grade,
-        align(of_a.kernels, of_b.kernels),
+        align(of_a.kernels, of_b.kernels), (of_a, of_b),
     )  # fmt: skip

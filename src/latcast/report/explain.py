@@ -15,7 +15,7 @@ from latcast.kernels.memory import Memory, memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import KernelLatency, Prediction
+from latcast.predictors.prediction import STEADY, Conditions, KernelLatency, Prediction
 from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.sweep import Resizing
 
@@ -148,6 +148,8 @@ class Explanation(Tabular):
 def explain(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
     model: Model,
     on: On,
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> Explanation: ...
 
@@ -156,6 +158,8 @@ def explain(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
 def explain(
     model: Model,
     on: Sequence[On],
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> list[Explanation]: ...
 
@@ -163,6 +167,8 @@ def explain(
 def explain(
     model: Model,
     on: On | Sequence[On],
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> Explanation | list[Explanation]:
     """Explain why a network takes as long as it does, and which changes would make it faster.
@@ -174,6 +180,7 @@ def explain(
     Args:
         model, shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
         on: A platform, or a list of them.
+        conditions: Further latencies that are asked for.
 
     Returns:
         An explanation; a list of them, one a platform, where ``on`` is a list.
@@ -198,19 +205,26 @@ def explain(
     def resized(smaller: Shapes) -> Graph:
         return resize({**(wanted.shapes or {}), **smaller})
 
-    found = [explain_graph(graph, predictor, resized=resized) for predictor in predictors]
+    found = [explain_graph(graph, predictor, resized=resized, conditions=conditions) for predictor in predictors]
     return found[0] if is_one(on) else found
 
 
-def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callable[[Shapes], Graph] | None = None) -> Explanation:
+def explain_graph(
+    graph: Graph,
+    predictor: PlatformPredictor,
+    *,
+    resized: Callable[[Shapes], Graph] | None = None,
+    conditions: Conditions = STEADY,
+) -> Explanation:
     """Explain the latency of a graph on one platform; see :func:`explain`.
 
     Args:
         graph: The network.
         predictor: Of the platform.
         resized: Gives the network for inputs of other shapes; that of the graph where None.
+        conditions: Further latencies that are asked for.
     """
-    [base] = predictor.predict_many([graph], breakdown=True)
+    [base] = predictor.predict_many([graph], breakdown=True, conditions=conditions)
     memory = memory_of(graph, predictor.rules, predictor.platform.precision)
     if base.grade.rough:
         return Explanation(base, (), 0, graph, memory, rough=f"the prediction is {base.grade.in_words()}")

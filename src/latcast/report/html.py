@@ -14,7 +14,7 @@ from latcast.extras import require
 from latcast.forecast import On
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
-from latcast.predictors.prediction import Prediction
+from latcast.predictors.prediction import STEADY, Conditions, Prediction, bounded_text
 from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
 from latcast.version import VERSION
@@ -35,6 +35,8 @@ def report(
     model: Model,
     on: On | Sequence[On],
     path: str | os.PathLike[str],
+    *,
+    conditions: Conditions = STEADY,
     **options: Unpack[ModelKeywords],
 ) -> Path:
     """Write a report on a network: where its time goes on platforms, how sure that is, and what would make it faster.
@@ -43,6 +45,7 @@ def report(
         model, shapes, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
         on: A platform, or a list of them.
         path: The HTML file.
+        conditions: Further latencies that are asked for.
 
     Returns:
         The file.
@@ -58,7 +61,7 @@ def report(
         'report.html'
     """
     check_reportable()
-    found = explain(model, on, **options)
+    found = explain(model, on, conditions=conditions, **options)
     return write_report([found] if isinstance(found, Explanation) else found, path)
 
 
@@ -257,6 +260,7 @@ def _platform(explanation: Explanation, axis: LogAxis) -> dict[str, Any]:
         "id": found.platform,
         "found": found,
         "memory": explanation.memory_line(),
+        "conditions": [f"{name}: {bounded_text(bounded)}" for name, bounded in found.under_conditions().items()],
         "kind": "uncalibrated" if found.level is None else f"{found.level:g} %",
         "bar": [axis.x(value) for value in (found.low_ms, found.latency_ms, found.high_ms)],
         "limits": [(name, by_limit[name], 100 * by_limit[name] / whole_ms) for name in LIMITS if name in by_limit],
