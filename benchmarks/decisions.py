@@ -41,7 +41,7 @@ from latcast.predictors.joint_platforms import (
     shared_parts,
 )
 from latcast.records import Platform
-from latcast.training.fitting import cross_predict
+from latcast.training.fitting import Trainer
 from latcast.training.samples import lineages_of
 
 KNOWN, NEW, SHIPPED = "known device", "new device", "shipped phones"
@@ -285,7 +285,7 @@ def phone_forecasts(store: Path, names: Sequence[str] = PHONES) -> Iterator[Fore
     for name in names:
         platform = Platform.parse(name)
         data = measured(store, platform)
-        unseen = cross_predict(data, platform, platform_rules(platform), learn_from=source_of(data))
+        unseen = Trainer(platform, platform_rules(platform), source_of(data)).held_out(data)
         latency_ms = np.array([sample.latency_ms for sample in data.networks])
         bounds = unseen_bounds_ms(latency_ms, unseen, lineages_of(data.networks))
         if bounds is None:

@@ -28,7 +28,7 @@ from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, HeldOut, Inter
 from latcast.predictors.joint import SHARED, SharedErrors, joint_of, shared_parts
 from latcast.predictors.prediction import Coverage, Grade, Prediction
 from latcast.records import Platform
-from latcast.training.fitting import cross_predict, fit_predictor
+from latcast.training.fitting import Trainer
 from papers.harness import ResultFolder, files_digest, source_digest
 
 FEWEST = 6
@@ -110,8 +110,8 @@ def platform_errors(path: Path, every: int) -> Iterator[PhoneErrors]:
         if found is None:
             platform = Platform.parse(name)
             rules, data = platform_rules(platform), measured(path, platform)
-            unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
-            whole = fit_predictor(data, platform, rules, learn_from=source_of(data))
+            trainer = Trainer(platform, rules, source_of(data))
+            unseen, whole = trainer.held_out(data), trainer.fit(data)
             parts = shared_parts(whole.estimate([sample.kernels for sample in data.networks]), whole.network.constant_ms)
             found = PhoneErrors(
                 name, [str(sample.reference.name) for sample in data.networks], [sample.lineage for sample in data.networks],

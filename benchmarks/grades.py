@@ -31,7 +31,7 @@ from latcast.predictors.intervals import (
 )
 from latcast.predictors.prediction import Grade
 from latcast.records import Platform
-from latcast.training.fitting import cross_predict
+from latcast.training.fitting import Trainer
 from latcast.training.from_store import CalibrationNetworks
 
 MOST_OFF = 0.25
@@ -122,15 +122,12 @@ def phone_trials(path: Path, every: int) -> Iterator[Trial]:
     for name in (*cpus[every // 2 :: every], *gpus[:: max(every // 3, 1)]):
         say(name)
         platform = Platform.parse(name)
-        rules, data = platform_rules(platform), learned_from(path, platform)
+        data = learned_from(path, platform)
         source = source_of(data)
-
-        def predicted(groups: Sequence[str]) -> HeldOut:
-            return cross_predict(data, platform, rules, learn_from=source, groups=groups)  # noqa: B023 - called at once
-
-        unseen = predicted([sample.lineage for sample in data.networks])
+        trainer = Trainer(platform, platform_rules(platform), source)
+        unseen = trainer.held_out(data)
         growth = NETWORKS_OUTSIDE_GROWTH if source == "networks" or unit_kind(platform.unit) == "gpu" else OUTSIDE_GROWTH
-        relatives = predicted([sample.reference.key for sample in data.networks]) if source == "networks" else None
+        relatives = trainer.held_out(data, [sample.reference.key for sample in data.networks]) if source == "networks" else None
         judged = CalibrationNetworks.of(data.networks, unseen, outside_growth=growth, with_relatives=relatives)
         assert judged.bounds_ms is not None
         chip = chip_of(platform.device, "", unit_kind(platform.unit))

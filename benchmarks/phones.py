@@ -31,7 +31,7 @@ from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, scan_bundles
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
-from latcast.training.fitting import cross_predict
+from latcast.training.fitting import Trainer
 from latcast.training.from_store import AT_RANDOM, judged_at_random, trained_with_card
 from latcast.training.samples import TrainingData, collect
 
@@ -127,11 +127,11 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
     rules = platform_rules(platform)
     data = learned_from(path, platform)
     learn_from = source_of(data)
-    predictor = trained_with_card(data, platform, rules, learn_from=learn_from)
+    predictor = trained_with_card(Trainer(platform, rules, learn_from), data)
     at_random = predictor.card.get("random_networks")
     if not at_random:
         keys = [sample.reference.key for sample in data.networks]
-        predicted = cross_predict(data, platform, predictor.rules, learn_from=learn_from, groups=keys)
+        predicted = Trainer(platform, predictor.rules, learn_from).held_out(data, keys)
         at_random = judged_at_random(predictor, data.networks, predicted)
     beside = transformer_platform(platform)
     learns = any(sample.reference.space == TRANSFORMERS for sample in data.networks)

@@ -22,7 +22,7 @@ from latcast.measure.statistics import probe_settings, renormalised
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Measurement, Platform
 from latcast.spaces import build
-from latcast.training.fitting import fit_predictor
+from latcast.training.fitting import Trainer
 from latcast.training.samples import NetworkSample, TrainingData, collect, restrict
 from papers.harness import measuring_seconds
 from papers.nn_meter.paper import FAMILY_TITLES
@@ -175,9 +175,7 @@ def train_without(benchmark: MeasuredBenchmark, family: str, training: Training)
     if source == ALONE:
         rest, source = replace(rest, networks=(), profiled=()), "kernels"
     try:
-        return fit_predictor(
-            rest, benchmark.platform, benchmark.rules, learn_from=source, model=training.model, seed=training.seed
-        )
+        return Trainer(benchmark.platform, benchmark.rules, source, training.model, training.seed).fit(rest)
     except TrainingError as problem:
         raise TrainingError(f"without {family}: {problem}") from problem
 

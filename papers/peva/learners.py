@@ -21,7 +21,7 @@ from latcast.predictors.regressors import fit_regressor
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.lineages import lineage_of
-from latcast.training.fitting import fit_predictor
+from latcast.training.fitting import Trainer
 from latcast.training.samples import NetworkSample, TrainingData, collect
 from papers.peva.operations import fit_operations, grouped
 from papers.peva.paper import MODEL_TITLES, MODELS
@@ -60,7 +60,7 @@ def train_on_networks(
     samples = [
         NetworkSample(each.reference, kernels_of(each.reference, rules), float(each.latency_ms or 0.0)) for each in measured
     ]
-    return fit_predictor(TrainingData(networks=tuple(samples)), platform, rules, learn_from="networks", seed=seed)
+    return Trainer(platform, rules, "networks", seed=seed).fit(TrainingData(networks=tuple(samples)))
 
 
 def train_on_operations(
@@ -70,7 +70,7 @@ def train_on_operations(
     rules = platform_rules(platform)
     of = published.of_platform(platform)
     data = collect([of[name] for name in names], rules, graph_of)
-    return fit_predictor(data, platform, rules, learn_from="operators", seed=seed)
+    return Trainer(platform, rules, seed=seed).fit(data)
 
 
 def latency_ms_by_type(published: PublishedNetworks, platform: Platform, names: Sequence[str]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from latcast.predictors.metrics import judge
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
 from latcast.training.demonstration import CHECK_PLAN, CHECKED_NETWORKS
-from latcast.training.fitting import fit_predictor
+from latcast.training.fitting import Trainer
 from latcast.training.from_store import collect_stored
 from latcast.training.profiling import OPERATOR_PLAN, Stage
 from latcast.training.samples import NetworkSample, restrict
@@ -106,7 +106,7 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched)
         part = restrict(data, keep)
         for title, learn_from, kind in LEARNERS:
             watch(Stage(f"learning from {size} synthetic networks", place / len(sizes)))
-            predictor = fit_predictor(part, platform, rules, learn_from=learn_from, model=kind, seed=SEED)
+            predictor = Trainer(platform, rules, learn_from, kind, SEED).fit(part)
             found = judge(predictor.estimate([sample.kernels for sample in tested]).latency_ms, actual_ms)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"

@@ -15,7 +15,7 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import term_values
 from latcast.records import Platform
 from latcast.spaces import build
-from latcast.training.fitting import cross_predict
+from latcast.training.fitting import Trainer
 from latcast.training.samples import NetworkSample, TrainingData
 from tests.devices.made_up_devices import networks
 from tests.predictors.made_up_platform import TRUTH
@@ -49,7 +49,7 @@ def test_networks_held_out_together_are_predicted_without_their_latencies(data: 
         )
         groups = None if held_out == "lineages" else keys
         part = replace(data, networks=tuple(samples))
-        return cross_predict(part, PHONE, platform_rules(PHONE), learn_from=source_of(data), groups=groups).latency_ms
+        return Trainer(PHONE, platform_rules(PHONE), source_of(data)).held_out(part, groups).latency_ms
 
     usual, other = predicted(1.0), predicted(3.0)
 

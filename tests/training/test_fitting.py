@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, model
-from latcast.training.fitting import LEARN_FROM, cross_predict, fit_predictor, kernel_term_names
+from latcast.training.fitting import LEARN_FROM, Trainer, kernel_term_names
 from latcast.training.from_store import trained_with_card
 from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, lineages_of, restrict
 from tests.predictors.made_up_platform import RULES, TRUTH
@@ -67,7 +66,7 @@ class TestEachSource:
         held_out = [sample for sample in data.networks if sample.family == "googlenet"]
         rest = restrict(data, lambda sample: sample.family != "googlenet")
 
-        predictor = fit_predictor(rest, PLATFORM, RULES, learn_from=learn_from, model="analytical")
+        predictor = Trainer(PLATFORM, RULES, learn_from, "analytical").fit(rest)
 
         assert errors(predictor.estimate([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
@@ -78,7 +77,7 @@ class TestEachSource:
             replace(each, latency_ms=each.latency_ms * (1.5 if each.kernel.kernel_type == "concat" else 1.0))
             for each in data.profiled
         )
-        fit = partial(fit_predictor, platform=PLATFORM, rules=RULES, model="analytical")
+        fit = Trainer(PLATFORM, RULES, model="analytical").fit
 
         free, scaled = (fit(replace(data, profiled=longer, scaled=each)).network.weights["concat"] for each in (False, True))
 
@@ -87,7 +86,7 @@ class TestEachSource:
 
     @pytest.mark.parametrize("learn_from", LEARN_FROM)
     def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, learn_from: str) -> None:
-        predictor = fit_predictor(data, PLATFORM, RULES, learn_from=learn_from, model="analytical")
+        predictor = Trainer(PLATFORM, RULES, learn_from, "analytical").fit(data)
 
         functions = {
             kernel.configuration[2] for each in data.networks for kernel in each.kernels if kernel.kernel_type == "activation"
@@ -101,7 +100,7 @@ class TestEachSource:
         few = restrict(data, lambda sample: sample.family in ("googlenet", "densenet", "resnet"))
         few = replace(few, isolated=few.isolated[:300])
 
-        first, second = (fit_predictor(few, PLATFORM, RULES, learn_from=learn_from, seed=7) for _ in range(2))
+        first, second = (Trainer(PLATFORM, RULES, learn_from, seed=7).fit(few) for _ in range(2))
 
         kernels = [sample.kernels for sample in data.networks]
         assert first.estimate(kernels).latency_ms.tolist() == second.estimate(kernels).latency_ms.tolist()
@@ -115,7 +114,7 @@ class TestEachSource:
             networks=tuple(replace(s, latency_ms=factor[s.reference.key] * sums[s.reference.key]) for s in data.networks),
         )
 
-        predictor = fit_predictor(shorter, PLATFORM, RULES, learn_from="operators")
+        predictor = Trainer(PLATFORM, RULES).fit(shorter)
 
         shortest, longest = min(sums.values()), max(sums.values())
         found = predictor.network.short_networks.factor(np.array([shortest, longest]))
@@ -124,7 +123,7 @@ class TestEachSource:
 
     def test_what_cannot_be_learned_from_is_named_with_those_there_are(self, data: TrainingData) -> None:
         with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
-            fit_predictor(data, PLATFORM, RULES, learn_from="guess")
+            Trainer(PLATFORM, RULES, "guess").fit(data)
 
     @pytest.mark.parametrize(
         ("learn_from", "needed"),
@@ -134,7 +133,7 @@ class TestEachSource:
         few = TrainingData(data.isolated[:9], data.profiled[:9], data.networks[:9])
 
         with pytest.raises(TrainingError, match=rf"at least 10 {needed} of {PLATFORM}, found 9; measure more"):
-            fit_predictor(few, PLATFORM, RULES, learn_from=learn_from)
+            Trainer(PLATFORM, RULES, learn_from).fit(few)
 
 
 class TestCrossPrediction:
@@ -153,10 +152,7 @@ class TestCrossPrediction:
             profiled=tuple(replace(one, latency_ms=3 * one.latency_ms) if one.network in keys else one for one in data.profiled),
         )
 
-        clean, dirty = (
-            cross_predict(each, PLATFORM, RULES, learn_from=learn_from, model="analytical").latency_ms
-            for each in (data, poisoned)
-        )
+        clean, dirty = (Trainer(PLATFORM, RULES, learn_from, "analytical").held_out(each).latency_ms for each in (data, poisoned))
 
         assert 0 < own.sum() < len(own)
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
@@ -167,17 +163,14 @@ class TestCrossPrediction:
         few = replace(
             data, profiled=tuple(replace(one, latency_ms=one.latency_ms * rng.uniform(0.7, 1.4)) for one in data.profiled[::5])
         )
-        plain, tuned = (
-            cross_predict(few, PLATFORM, RULES, learn_from="operators", model="lasso", tune=tune).latency_ms
-            for tune in (False, True)
-        )
-        card = trained_with_card(few, PLATFORM, RULES, learn_from="operators", model="lasso", tune=True).card
+        plain, tuned = (Trainer(PLATFORM, RULES, model="lasso", tune=tune).held_out(few).latency_ms for tune in (False, True))
+        card = trained_with_card(Trainer(PLATFORM, RULES, model="lasso", tune=True), few).card
 
         assert np.abs(tuned / plain - 1).max() > 0.001
         assert card["mape"] == pytest.approx(100 * errors(tuned, few.networks).mean())
 
     def test_every_network_is_predicted(self, data: TrainingData) -> None:
-        predicted = cross_predict(data, PLATFORM, RULES, learn_from="operators", model="analytical").latency_ms
+        predicted = Trainer(PLATFORM, RULES, model="analytical").held_out(data).latency_ms
 
         assert errors(predicted, data.networks).max() < 0.02
 
@@ -191,7 +184,7 @@ class TestIntervals:
             truth = OVERHEAD_MS + sum(true_ms(kernel) for kernel in kernels if not kernel.free)
             samples.append(NetworkSample(reference, kernels, truth * float(np.exp(rng.normal(0, 0.1)))))
 
-        predictor = trained_with_card(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, learn_from="networks")
+        predictor = trained_with_card(Trainer(PLATFORM, RULES, "networks"), TrainingData(networks=tuple(samples[:80])))
         estimates = predictor.estimate([sample.kernels for sample in samples[80:]])
         low, high = predictor.bounds_ms(estimates)
 
@@ -206,10 +199,10 @@ class TestIntervals:
         factor = {"densenet": 2.0}
         networks = tuple(replace(one, latency_ms=factor.get(one.family, 1.0) * one.latency_ms) for one in data.networks)
         given = replace(data, networks=networks)
-        held_out = cross_predict(given, PLATFORM, RULES, learn_from="networks", model="analytical")
+        held_out = Trainer(PLATFORM, RULES, "networks", "analytical").held_out(given)
         actual, lineages = np.array([one.latency_ms for one in networks]), lineages_of(networks)
 
-        predictor = trained_with_card(given, PLATFORM, RULES, learn_from="networks", model="analytical")
+        predictor = trained_with_card(Trainer(PLATFORM, RULES, "networks", "analytical"), given)
 
         unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
         assert held_out.outside_share.max() > 0.2
@@ -220,7 +213,7 @@ class TestIntervals:
         assert predictor.card["interval_coverage"] == pytest.approx(100 * np.mean((low <= actual) & (actual <= high)))
 
     def test_networks_teach_an_interval_that_grows_with_how_unlike_kernels_are(self, data: TrainingData, tmp_path: Path) -> None:
-        predictor = trained_with_card(data, PLATFORM, RULES, learn_from="networks")
+        predictor = trained_with_card(Trainer(PLATFORM, RULES, "networks"), data)
 
         assert predictor.interval.novelty == VARIANCE
         assert predictor.estimate([one.kernels for one in data.networks]).outside_share == pytest.approx(0, abs=1e-3)
@@ -243,16 +236,16 @@ class TestIntervals:
             )
             for index, sample in enumerate(data.networks)
         )
-        alone = fit_predictor(data, PLATFORM, RULES, model="analytical")
+        alone = Trainer(PLATFORM, RULES, model="analytical").fit(data)
 
-        beside = fit_predictor(replace(data, networks=(*data.networks, *segments)), PLATFORM, RULES, model="analytical")
+        beside = Trainer(PLATFORM, RULES, model="analytical").fit(replace(data, networks=(*data.networks, *segments)))
 
         assert beside.network == alone.network
 
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])
 
-        assert trained_with_card(few, PLATFORM, RULES, learn_from="operators", model="analytical").interval.networks == 0
+        assert trained_with_card(Trainer(PLATFORM, RULES, model="analytical"), few).interval.networks == 0
 
 
 PHONE = Platform.parse("pixel4/tflite-2.10/gpu/fp16")

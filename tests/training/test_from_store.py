@@ -14,11 +14,13 @@ from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
+from latcast.training.fitting import Trainer
 from latcast.training.from_store import _describe_samples, rules_of_host, trained_with_card
 from latcast.training.samples import KernelObservation, NetworkSample, TrainingData
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 RULES = load_rules("onnxruntime")
+TRAINER = Trainer(PLATFORM, RULES, "networks")
 
 
 def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> None:
@@ -28,7 +30,7 @@ def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> Non
         for index, reference in enumerate(references)
     )
 
-    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, learn_from="networks")
+    predictor = trained_with_card(TRAINER, TrainingData(networks=networks))
 
     assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
     assert "mape" not in predictor.card
@@ -56,8 +58,7 @@ GROUPED = "1x1 + 1x1 + grouped"
 def test_a_lineage_is_judged_by_what_was_learned_without_it() -> None:
     """Ten and thirty times as long as the other lineages say: predicted is a tenth or so, and exactly a third of that part."""
     tenth, thirtieth = (
-        trained_with_card(networks_of_three_lineages(times), PLATFORM, RULES, learn_from="networks").card["lineages"][GROUPED]
-        for times in (10.0, 30.0)
+        trained_with_card(TRAINER, networks_of_three_lineages(times)).card["lineages"][GROUPED] for times in (10.0, 30.0)
     )
 
     assert tenth["networks"] == thirtieth["networks"] == 6
@@ -68,7 +69,7 @@ def test_a_lineage_is_judged_by_what_was_learned_without_it() -> None:
 def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
     data = networks_of_three_lineages()
 
-    predictor = trained_with_card(data, PLATFORM, RULES, learn_from="networks")
+    predictor = trained_with_card(TRAINER, data)
 
     assert predictor.card[TRAINING_KEYS] == sorted(sample.reference.key for sample in data.networks)
     assert predictor.card[TRAINING_LINEAGES] == sorted({sample.lineage for sample in data.networks})

@@ -21,7 +21,7 @@ from latcast.spaces.catalogue import build, model
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference
 from latcast.spaces.kernel_zoo import collect_zoo
 from latcast.spaces.training_mix import published_networks
-from latcast.training.fitting import fit_predictor
+from latcast.training.fitting import Trainer
 from latcast.training.from_store import collect_stored
 from latcast.training.kernel_rounds import KernelRounds, measure_rounds
 from latcast.training.samples import known_kernels
@@ -268,7 +268,7 @@ def test_kernels_timed_alone_leave_no_kernel_of_real_networks_without_a_predicto
     rounds = KernelRounds(rules, zoo, 400)
     measure_rounds(rounds, store, MadeUpCampaign(store), clock(1))
 
-    predictor = fit_predictor(collect_stored(store, PLATFORM, rules), PLATFORM, rules, learn_from="kernels", model="analytical")
+    predictor = Trainer(PLATFORM, rules, "kernels", "analytical").fit(collect_stored(store, PLATFORM, rules))
 
     names = ("mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "googlenet", "vgg16", "deit_tiny_16", "efficientnet_b0")
     predictions = [predictor.predict(build(model(name))) for name in names]

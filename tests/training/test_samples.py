@@ -20,7 +20,6 @@ from latcast.training.samples import (
     ProfileOverheads,
     TrainingData,
     attribute_executed,
-    by_platform,
     collect,
     kernel_samples,
     profile_overheads,
@@ -339,11 +338,6 @@ class TestCollecting:
         rest = restrict(TrainingData(isolated=alone, networks=(kept, refused)), lambda sample: sample is kept)
 
         assert [each.kernel.configuration for each in rest.isolated] == [(8,), (16,), (64,)]
-
-    def test_measurements_are_grouped_by_platform(self) -> None:
-        first, second = measured(NETWORK), Measurement("pixel4/tflite-2.10/gpu/fp16", NETWORK)
-
-        assert by_platform([first, second, first]) == {PLATFORM: [first, first], second.platform: [second]}
 
 
 class TestProfilerOverhead:

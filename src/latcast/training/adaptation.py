@@ -25,8 +25,9 @@ from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
+from latcast.spaces.kernel_zoo import kernel_zoo
 from latcast.training.adaptation_rounds import AccuracyTarget, AdaptationRounds
-from latcast.training.fitting import cross_predict, fit_calibration
+from latcast.training.fitting import Trainer, fit_calibration
 from latcast.training.from_store import (
     OWN_MEASUREMENTS,
     CalibrationNetworks,
@@ -125,7 +126,6 @@ def adapt(
     """
     require("adapting predictors", *LEARNING)
     from latcast.fusion.detected_rules import chosen_rules
-    from latcast.spaces.kernel_zoo import kernel_zoo
 
     start = time.monotonic() if start is None else start
     rules = chosen_rules(rules, settings)
@@ -257,11 +257,12 @@ def transferred_predictor(
     predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
+    trainer = Trainer(platform, rules, card["learn_from"], seed=seed)
     held_out = held_out_by_kernels(predictor, data.networks, seed)
     tried = {ADAPTED: held_out}
     row_of = {sample.reference.key: row for row, sample in enumerate(everything.networks)}
     with suppress(TrainingError):
-        by_training = cross_predict(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        by_training = trainer.held_out(everything)
         tried[TRAINED] = by_training[np.array([row_of[sample.reference.key] for sample in data.networks])]
     nearest = rounds.nearest_predictor
     if nearest is not None:
@@ -273,7 +274,7 @@ def transferred_predictor(
     card["held_out_errors"] = errors
     card["trained_on"] += f"; {best}, of " + ", ".join(f"{way} {error:.1f} %" for way, error in errors.items()) + " held out"
     if best == TRAINED:
-        trained = trained_with_card(everything, platform, rules, learn_from=card["learn_from"], seed=seed)
+        trained = trained_with_card(trainer, everything)
         return trained.with_card({**card, **trained.card, "trained_on": card["trained_on"], "transfer": {}})
     if best == NEAREST and nearest is not None:
         predictor = replace(nearest, network=fit_calibration(nearest, data.networks, seed))

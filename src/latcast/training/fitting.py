@@ -8,7 +8,6 @@ its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
@@ -88,90 +87,6 @@ def chosen_model(learn_from: str, model: str | None = None) -> str:
     return model
 
 
-def fit_predictor(
-    data: TrainingData,
-    platform: Platform,
-    rules: FusionRules,
-    *,
-    learn_from: str = "operators",
-    model: str | None = None,
-    seed: int = 0,
-    tune: bool = False,
-) -> PlatformPredictor:
-    """Train a predictor, without an interval (:func:`latcast.training.from_store.trained_with_card` calibrates one).
-
-    Args:
-        data: Samples of the platform.
-        platform: What it will predict for.
-        rules: Fusion rules the samples were collected under.
-        learn_from: One of :data:`LEARN_FROM`.
-        model: How a kernel type is modelled, see :func:`chosen_model`.
-        seed: For every random choice.
-        tune: Whether to choose hyper-parameters by cross-validation.
-
-    Raises:
-        TrainingError: Nothing known to learn from, a model that it does not teach, or too few measurements.
-        MissingExtraError: A package of the extra ``local`` is not installed.
-    """
-    require("training", "lightgbm", "scipy")
-    if learn_from == "networks":
-        return _fit_from_networks(data.networks, platform, rules, chosen_model(learn_from, model))
-    return _from_observations(platform, rules, learn_from, model, seed, tune).fit(data)
-
-
-def fit_once(
-    data: TrainingData, platform: Platform, rules: FusionRules, *, model: str | None = None, seed: int = 0
-) -> PlatformPredictor:
-    """Train each kernel type once on profiled operators, a quarter of the work of :func:`fit_predictor`: its
-    short-network correction is what those networks show that its kernels were timed in, too weak a one.
-
-    Raises:
-        TrainingError: Too few operators were timed.
-    """
-    how = _from_observations(platform, rules, "operators", model, seed, False)
-    predictor, table = how.kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
-    return how.calibrated(predictor, data, *_sums(predictor, table), None)
-
-
-def fit_with_held_out(
-    data: TrainingData,
-    platform: Platform,
-    rules: FusionRules,
-    *,
-    learn_from: str = "operators",
-    model: str | None = None,
-    seed: int = 0,
-    tune: bool = False,
-    groups: Sequence[str],
-) -> tuple[PlatformPredictor, HeldOut | None]:
-    """Return a predictor as :func:`fit_predictor` trains it, and its networks as :func:`cross_predict` predicts them.
-
-    Both at once take less time than one after the other. None in place of the second where the networks are too few.
-    """
-    few = len(data.networks) < FEWEST_TO_HOLD_OUT
-    fit = partial(fit_predictor, data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
-    if few or learn_from == "networks":
-        predictor, held_out = fit(), None
-        if not few:
-            # Enough to train on all, perhaps, but not on all but a part.
-            with suppress(TrainingError):
-                held_out = cross_predict(
-                    data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups
-                )
-        return predictor, held_out
-    try:
-        return _from_observations(platform, rules, learn_from, model, seed, tune).fit_with_held_out(data, groups, FOLDS)
-    except TrainingError:
-        return fit(), None
-
-
-def _from_observations(
-    platform: Platform, rules: FusionRules, learn_from: str, model: str | None, seed: int, tune: bool
-) -> _FromObservations:
-    require("training", "lightgbm", "scipy")
-    return _FromObservations(platform, rules, learn_from, chosen_model(learn_from, model), seed, tune)
-
-
 @dataclass(frozen=True)
 class _Part:
     """Kernel predictors that did not see some of the networks.
@@ -188,31 +103,99 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _FromObservations:
-    """How predictors are trained from timed kernels.
+class Trainer:
+    """How predictors of a platform are trained; none has an interval (:func:`latcast.training.from_store.trained_with_card`).
+
+    Every method raises a TrainingError where there are too few measurements, nothing known to learn from, or a model that it does
+    not teach, and a MissingExtraError where a package of the extra ``local`` is not installed.
 
     Attributes:
-        platform, rules, learn_from, model, seed, tune: As of :func:`fit_predictor`.
+        platform: What they predict for.
+        rules: Fusion rules the samples were collected under.
+        learn_from: One of :data:`LEARN_FROM`.
+        model: How a kernel type is modelled, see :func:`chosen_model`.
+        seed: For every random choice.
+        tune: Whether to choose hyper-parameters by cross-validation.
     """
 
     platform: Platform
     rules: FusionRules
-    learn_from: str
-    model: str
-    seed: int
-    tune: bool
+    learn_from: str = "operators"
+    model: str | None = None
+    seed: int = 0
+    tune: bool = False
+
+    def fit(self, data: TrainingData) -> PlatformPredictor:
+        """Return a predictor trained on all samples."""
+        if self.learn_from == "networks":
+            return self._fit_from_networks(data.networks)
+        predictor, table = self._kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
+        sums, names = _sums(predictor, table)
+        unseen = None
+        if self._corrects(data):
+            unseen = sums.copy()
+            for part in self._parts(data, [sample.lineage for sample in data.networks], CORRECTION_FOLDS):
+                unseen[part.rows] = _sums(part.predictor, table)[0][part.rows]
+        return self._calibrated(predictor, data, sums, names, unseen)
+
+    def fit_once(self, data: TrainingData) -> PlatformPredictor:
+        """Train each kernel type once on timed kernels, a quarter of the work of :meth:`fit`.
+
+        Its short-network correction is what those networks show that its kernels were timed in, too weak a one.
+        """
+        predictor, table = self._kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
+        return self._calibrated(predictor, data, *_sums(predictor, table), None)
+
+    def held_out(self, data: TrainingData, groups: Sequence[str] | None = None) -> HeldOut:
+        """Predict each training network, in order, by a predictor that saw nothing of its fold.
+
+        Args:
+            data: With the networks.
+            groups: What is held out together, (networks,); the lineages where None.
+        """
+        groups = [sample.lineage for sample in data.networks] if groups is None else groups
+        if self.learn_from != "networks":
+            return self._held_out(data, groups)[0]
+        fold = group_folds(groups, FOLDS, self.seed)
+        found = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
+        for part in np.unique(fold):
+            rows = np.flatnonzero(fold == part)
+            estimates = self.fit(_without_part(data, fold, part)).estimate([data.networks[row].kernels for row in rows])
+            found.latency_ms[rows], found.outside_share[rows] = estimates.latency_ms, estimates.outside_share
+        return found
+
+    def fit_with_held_out(self, data: TrainingData, groups: Sequence[str]) -> tuple[PlatformPredictor, HeldOut | None]:
+        """Return what :meth:`fit` and :meth:`held_out` do; None in place of the second where the networks are too few.
+
+        Both at once take less time: a part's kernel predictors also serve the short-network correction of the predictor.
+        """
+        if len(data.networks) < FEWEST_TO_HOLD_OUT:
+            return self.fit(data), None
+        # There may be enough to train on all, but not on all but a part.
+        try:
+            if self.learn_from == "networks":
+                return self.fit(data), self.held_out(data, groups)
+            predictor = self._kernels(data)
+            held_out, unseen = self._held_out(data, groups)
+        except TrainingError:
+            return self.fit(data), None
+        sums, names = _sums(predictor, KernelTable.of([sample.kernels for sample in data.networks]))
+        return self._calibrated(predictor, data, sums, names, unseen if self._corrects(data) else None), held_out
 
     @property
-    def correct(self) -> bool:
-        """Return whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
+    def _corrects_short_networks(self) -> bool:
+        """Whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
         return unit_kind(self.platform.unit) != "gpu"
 
-    def kernels(self, data: TrainingData) -> PlatformPredictor:
-        """Return a predictor without calibration terms.
+    def _corrects(self, data: TrainingData) -> bool:
+        """Return whether the short-network correction is learned from predictors that did not see the networks."""
+        enough = len(data.networks) >= FEWEST_FOR_CORRECTION
+        return self._corrects_short_networks and self.learn_from == "operators" and enough
 
-        Raises:
-            TrainingError: Too few kernels were timed.
-        """
+    def _kernels(self, data: TrainingData) -> PlatformPredictor:
+        """Return a predictor without calibration terms."""
+        require("training", "lightgbm", "scipy")
+        model = chosen_model(self.learn_from, self.model)
         observations = data.isolated if self.learn_from == "kernels" else data.profiled
         if len(observations) < FEWEST_KERNELS:
             needed = "isolated kernels" if self.learn_from == "kernels" else "profiled operators"
@@ -225,7 +208,7 @@ class _FromObservations:
         analytical = fit_from_kernels(timed, terms=kernel_term_names(self.platform))
         kernels = {
             name: fit_kernel_predictor(
-                name, found.configurations, found.latency_ms, analytical, model=self.model, seed=self.seed, tune=self.tune
+                name, found.configurations, found.latency_ms, analytical, model=model, seed=self.seed, tune=self.tune
             )
             for name, found in samples.items()
             # Operators of no type have nothing in common that a regressor could learn.
@@ -233,15 +216,14 @@ class _FromObservations:
         }
         return PlatformPredictor(self.platform, self.rules, analytical, kernels)
 
-    def parts(self, data: TrainingData, groups: Sequence[str], count: int) -> Iterator[_Part]:
+    def _parts(self, data: TrainingData, groups: Sequence[str], count: int) -> Iterator[_Part]:
         """Return, for each fold, predictors that saw none of its networks; groups, (networks,), stay whole."""
         fold = group_folds(groups, count, self.seed)
         for part in np.unique(fold):
-            kept = {sample.reference.key for sample, each in zip(data.networks, fold, strict=True) if each != part}
-            rest = restrict(data, lambda sample, kept=kept: sample.reference.key in kept)  # type: ignore[misc]
-            yield _Part(np.flatnonzero(fold == part), rest, self.kernels(rest))
+            rest = _without_part(data, fold, part)
+            yield _Part(np.flatnonzero(fold == part), rest, self._kernels(rest))
 
-    def calibrated(
+    def _calibrated(
         self, predictor: PlatformPredictor, data: TrainingData, sums: np.ndarray, names: Sequence[str], unseen: np.ndarray | None
     ) -> PlatformPredictor:
         """Return the predictor with calibration terms added.
@@ -251,7 +233,7 @@ class _FromObservations:
         Segments of networks teach what kernels take, and do not change the overhead of networks.
 
         Args:
-            predictor: From :meth:`kernels`.
+            predictor: From :meth:`_kernels`.
             data: With the networks.
             sums: (networks, types + 1) from :func:`latcast.predictors.calibration_terms.sums_by_type`, by the predictor.
             names: The types.
@@ -267,7 +249,7 @@ class _FromObservations:
         scaled = self.learn_from == "operators" and data.scaled
         strengths = STRENGTHS_OF_SCALED if scaled else STRENGTHS
         fit = partial(fit_calibration_terms, sums, names, latency_ms, lineages, seed=self.seed, strengths=strengths)
-        terms = fit(correction=None if self.correct else ShortNetworkCorrection())
+        terms = fit(correction=None if self._corrects_short_networks else ShortNetworkCorrection())
         if unseen is not None:
             unseen_ms = terms.long_network_ms(unseen, names)
             correction = confirmed_short_network_correction(unseen_ms, latency_ms, lineages, seed=self.seed)
@@ -278,40 +260,14 @@ class _FromObservations:
                 terms = fit(correction=correction)
         return replace(predictor, network=terms)
 
-    def corrects(self, data: TrainingData) -> bool:
-        """Return whether the short-network correction is learned from predictors that did not see the networks."""
-        return self.correct and self.learn_from == "operators" and len(data.networks) >= FEWEST_FOR_CORRECTION
-
-    def fit(self, data: TrainingData) -> PlatformPredictor:
-        """Return a predictor trained on all networks."""
-        predictor, table = self.kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
-        sums, names = _sums(predictor, table)
-        unseen = None
-        if self.corrects(data):
-            unseen = sums.copy()
-            for part in self.parts(data, [sample.lineage for sample in data.networks], CORRECTION_FOLDS):
-                unseen[part.rows] = _sums(part.predictor, table)[0][part.rows]
-        return self.calibrated(predictor, data, sums, names, unseen)
-
-    def fit_with_held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[PlatformPredictor, HeldOut]:
-        """Return a predictor of all, and each network predicted by one that saw nothing of its part.
-
-        Each part is trained on once: what :meth:`held_out` finds also serves the short-network correction of the predictor.
-        """
-        table = KernelTable.of([sample.kernels for sample in data.networks])
-        predictor = self.kernels(data)
-        sums, names = _sums(predictor, table)
-        held_out, unseen = self.held_out(data, groups, count)
-        return self.calibrated(predictor, data, sums, names, unseen if self.corrects(data) else None), held_out
-
-    def held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[HeldOut, np.ndarray]:
+    def _held_out(self, data: TrainingData, groups: Sequence[str]) -> tuple[HeldOut, np.ndarray]:
         """Predict each network, and its sums by type, by predictors that saw nothing of its fold.
 
         The kernel predictors of a part serve the prediction of its networks, and, as they did not see these, the short-network
         correction of all others.
         """
         table = KernelTable.of([sample.kernels for sample in data.networks])
-        parts = list(self.parts(data, groups, count))
+        parts = list(self._parts(data, groups, FOLDS))
         by_part = [_sums(part.predictor, table) for part in parts]
         unseen = np.empty((len(data.networks), len(table.configurations) + 1))
         for part, (own, _) in zip(parts, by_part, strict=True):
@@ -319,11 +275,39 @@ class _FromObservations:
         held_out = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
         for part, (own, names) in zip(parts, by_part, strict=True):
             seen = np.setdiff1d(np.arange(len(data.networks)), part.rows)
-            blind = unseen[seen] if self.corrects(part.seen) else None
-            trained = self.calibrated(part.predictor, part.seen, own[seen], names, blind)
+            blind = unseen[seen] if self._corrects(part.seen) else None
+            trained = self._calibrated(part.predictor, part.seen, own[seen], names, blind)
             found = trained.estimate([data.networks[row].kernels for row in part.rows])
             held_out.latency_ms[part.rows], held_out.outside_share[part.rows] = found.latency_ms, found.outside_share
         return held_out, unseen
+
+    def _fit_from_networks(self, networks: Sequence[NetworkSample]) -> PlatformPredictor:
+        require("training", "lightgbm", "scipy")
+        if len(networks) < 10:
+            raise TrainingError(
+                f"learning from networks needs at least 10 measured networks of {self.platform}, found {len(networks)}; "
+                "measure more (latcast profile)"
+            )
+        latency_ms = np.array([sample.latency_ms for sample in networks])
+        if chosen_model(self.learn_from, self.model) == ANALYTICAL_GP:
+            terms = NetworkTerms.of([sample.kernels for sample in networks], network_term_names(self.platform))
+            parts = predictor_parts(fit_whole_networks(terms, latency_ms, self.platform), terms)
+            return PlatformPredictor(self.platform, self.rules, *parts, interval=Interval(novelty=VARIANCE))
+        table = KernelTable.of([sample.kernels for sample in networks])
+        design, names = network_design(table.configurations)
+        analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
+        kernels = {
+            name: KernelPredictor(name, ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0, seen=Seen.of(name, rows))
+            for name, rows in table.configurations.items()
+            if name != "other"
+        }
+        return PlatformPredictor(self.platform, self.rules, analytical, kernels, CalibrationTerms(constant_ms=overhead_ms))
+
+
+def _without_part(data: TrainingData, fold: np.ndarray, part: int) -> TrainingData:
+    """Return the data without the networks of a part, and what was measured inside them; fold, (networks,), numbers the parts."""
+    kept = {sample.reference.key for sample, each in zip(data.networks, fold, strict=True) if each != part}
+    return restrict(data, lambda sample: sample.reference.key in kept)
 
 
 def _sums(predictor: PlatformPredictor, table: KernelTable) -> tuple[np.ndarray, list[str]]:
@@ -347,58 +331,3 @@ def fit_calibration(predictor: PlatformPredictor, networks: Sequence[NetworkSamp
     sums, names = _sums(predictor, KernelTable.of([sample.kernels for sample in networks]))
     latency_ms = np.array([sample.latency_ms for sample in networks])
     return fit_calibration_terms(sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed)
-
-
-def _fit_from_networks(
-    networks: Sequence[NetworkSample], platform: Platform, rules: FusionRules, model: str
-) -> PlatformPredictor:
-    if len(networks) < 10:
-        raise TrainingError(
-            f"learning from networks needs at least 10 measured networks of {platform}, found {len(networks)}; "
-            "measure more (latcast profile)"
-        )
-    latency_ms = np.array([sample.latency_ms for sample in networks])
-    if model == ANALYTICAL_GP:
-        terms = NetworkTerms.of([sample.kernels for sample in networks], network_term_names(platform))
-        parts = predictor_parts(fit_whole_networks(terms, latency_ms, platform), terms)
-        return PlatformPredictor(platform, rules, *parts, interval=Interval(novelty=VARIANCE))
-    table = KernelTable.of([sample.kernels for sample in networks])
-    design, names = network_design(table.configurations)
-    analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
-    kernels = {
-        name: KernelPredictor(name, ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0, seen=Seen.of(name, rows))
-        for name, rows in table.configurations.items()
-        if name != "other"
-    }
-    return PlatformPredictor(platform, rules, analytical, kernels, CalibrationTerms(constant_ms=overhead_ms))
-
-
-def cross_predict(
-    data: TrainingData,
-    platform: Platform,
-    rules: FusionRules,
-    *,
-    learn_from: str,
-    model: str | None = None,
-    seed: int = 0,
-    tune: bool = False,
-    groups: Sequence[str] | None = None,
-) -> HeldOut:
-    """Predict each training network, in order, by a predictor that saw nothing of its fold.
-
-    Args:
-        groups: What is held out together, (networks,); the lineages where None.
-    """
-    groups = [sample.lineage for sample in data.networks] if groups is None else groups
-    if learn_from != "networks":
-        return _from_observations(platform, rules, learn_from, model, seed, tune).held_out(data, groups, FOLDS)[0]
-    fold = group_folds(groups, FOLDS, seed)
-    fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
-    predicted = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
-    for part in np.unique(fold):
-        rows = np.flatnonzero(fold == part)
-        rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
-        trained = fit_predictor(rest, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
-        estimates = trained.estimate([data.networks[row].kernels for row in rows])
-        predicted.latency_ms[rows], predicted.outside_share[rows] = estimates.latency_ms, estimates.outside_share
-    return predicted

@@ -35,7 +35,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
 from latcast.spaces.lineages import SPACES_OF_NAMES
-from latcast.training.fitting import chosen_model, cross_predict, fit_with_held_out
+from latcast.training.fitting import Trainer, chosen_model
 from latcast.training.samples import NetworkSample, TrainingData, calibration_networks, collect, lineages_of, restrict
 from latcast.training.starts import learned_starts
 
@@ -127,10 +127,8 @@ def train(
     if unknown:
         known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
-    predictor = trained_with_card(
-        wanted, chosen, known_rules,
-        learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment,
-    )  # fmt: skip
+    trainer = Trainer(chosen, known_rules, learn_from, model, seed, tune)
+    predictor = trained_with_card(trainer, wanted, environment=environment)
     predictor = replace(predictor, start=starts)
     further: dict[str, Any] = {"left_out": list(data.skipped)} if data.skipped else {}
     if licence is not None:
@@ -171,29 +169,18 @@ def environment_of(store: Store, platform: Platform) -> dict[str, Any]:
 
 
 def trained_with_card(
-    data: TrainingData,
-    platform: Platform,
-    rules: FusionRules,
-    *,
-    learn_from: str = "operators",
-    model: str | None = None,
-    seed: int = 0,
-    tune: bool = False,
-    seconds: float | None = None,
-    environment: dict[str, Any] | None = None,
+    trainer: Trainer, data: TrainingData, *, seconds: float | None = None, environment: dict[str, Any] | None = None
 ) -> PlatformPredictor:
     """Train a predictor whose interval and card come from networks held out by whole lineages.
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
     groups = [sample.lineage for sample in data.networks]
-    predictor, held_out = fit_with_held_out(
-        data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups
-    )
+    predictor, held_out = trainer.fit_with_held_out(data, groups)
     card: dict[str, Any] = {
-        "trained_on": _describe_samples(data, learn_from),
-        "learn_from": learn_from,
-        "model": chosen_model(learn_from, model),
+        "trained_on": _describe_samples(data, trainer.learn_from),
+        "learn_from": trainer.learn_from,
+        "model": chosen_model(trainer.learn_from, trainer.model),
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
         TRAINING_LINEAGES: sorted({sample.lineage for sample in data.networks}),
         "measurements": len(data.networks) + len(data.isolated),
@@ -202,14 +189,11 @@ def trained_with_card(
         "environment": environment or {},
     }
     if held_out is not None:
-        rough = learn_from == "networks" or unit_kind(platform.unit) == "gpu"
+        rough = trainer.learn_from == "networks" or unit_kind(trainer.platform.unit) == "gpu"
         growth = NETWORKS_OUTSIDE_GROWTH if rough else OUTSIDE_GROWTH
         with_relatives = None
         if predictor.interval.novelty == VARIANCE:
-            alone = [sample.reference.key for sample in data.networks]
-            with_relatives = cross_predict(
-                data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
-            )
+            with_relatives = trainer.held_out(data, [sample.reference.key for sample in data.networks])
         judged = CalibrationNetworks.of(data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
         predictor, figures = calibrated(predictor, judged)
         card["lineages"] = judged_by(lambda sample: sample.lineage, judged)
@@ -217,7 +201,7 @@ def trained_with_card(
             card["spaces"] = judged_by(lambda sample: sample.reference.space, judged)
         if with_relatives is not None:
             card["random_networks"] = judged_at_random(predictor, data.networks, with_relatives)
-        held_out_groups = held_out_by(groups, FOLDS, seed)
+        held_out_groups = held_out_by(groups, FOLDS, trainer.seed)
         card |= {**figures.to_json(), "held_out_by": f"{held_out_groups}, within the training networks"}
     return predictor.with_card(card)
 

@@ -15,7 +15,7 @@ from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.settings import START_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.single import measure, settings_of
@@ -24,9 +24,10 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.runtimes import RUNTIMES
 from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.kernel_zoo import kernel_zoo
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
-from latcast.training.fitting import chosen_model, fit_once
+from latcast.training.fitting import Trainer, chosen_model
 from latcast.training.from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.training.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.training.samples import FEWEST_STEADY, STEADY_PROCESSES, TrainingData
@@ -234,7 +235,9 @@ def profile(
         rounds = None
         if learn_from == "kernels":
             watch(Stage("choosing kernels", 0.0))
-            rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
+            count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * measuring_s)
+            zoo = kernel_zoo(rules, seed=seed)
+            rounds = KernelRounds(rules, zoo, count, sampler=sampler, seed=seed, target_error=target_error)
         measuring_s -= min(time.monotonic() - start, measuring_s / 2)
 
         # Graphs and kernels found while judging are kept until the predictor of all is trained.
@@ -249,7 +252,7 @@ def profile(
 
             return stopping.look(
                 lambda: collect_stored(store, platform, rules, build=build_once, known=kernels),
-                lambda data: fit_once(data, platform, rules=rules, model=model, seed=seed),
+                Trainer(platform, rules, model=model, seed=seed).fit_once,
                 spent_s,
                 known,
             )
@@ -275,10 +278,8 @@ def profile(
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
             raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
-        predictor = trained_with_card(
-            data, platform, host_rules, learn_from=learn_from, model=model, seed=seed, seconds=time.monotonic() - start,
-            environment=environment,
-        )  # fmt: skip
+        trainer = Trainer(platform, host_rules, learn_from, model, seed)
+        predictor = trained_with_card(trainer, data, seconds=time.monotonic() - start, environment=environment)
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
         keys = {sample.reference.key for sample in data.networks}
@@ -292,9 +293,9 @@ def measure_for_training(
     store: Store,
     *,
     budget_s: float,
-    learn_from: str = "operators",
-    seed: int = 0,
-    rules: FusionRules | None = None,
+    learn_from: str,
+    seed: int,
+    rules: FusionRules,
     rounds: KernelRounds | None = None,
     calibrate: bool = True,
     learn: Callable[[StoppingRule, Platform, float, int], Outlook | None] | None = None,
@@ -308,8 +309,8 @@ def measure_for_training(
         budget_s: Seconds of measuring.
         learn_from: One of :data:`latcast.training.fitting.LEARN_FROM`.
         seed: Chooses networks and kernels.
-        rules: Fusion rules; the shipped ones of the runtime where None.
-        rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
+        rules: Fusion rules.
+        rounds: Which kernels are measured first; then fewer networks are.
         calibrate: Whether some of the networks are measured in further processes, for the interval.
         learn: Called when the stopping rule is due: looks at what was learned so far. All of the budget is used where None.
         watch: Called at every step.
@@ -317,11 +318,10 @@ def measure_for_training(
     Returns:
         The reports of all campaigns, and the outlook that ended the measuring of networks, None where the budget did.
     """
-    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
     begun = time.monotonic()
     reports: list[CampaignReport] = []
-    if learn_from == "kernels":
-        reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
+    if rounds is not None:
+        reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, rounds, watch)
 
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
@@ -452,37 +452,10 @@ def measure_again(
     return Campaign(store, settings, chosen, processes=STEADY_PROCESSES, budget_s=budget_s, progress=step).run()
 
 
-def rounds_of_kernels(
-    budget_s: float, rules: FusionRules, *, sampler: str = DEFAULT_SAMPLER, seed: int = 0, target_error: float | None = None
-) -> KernelRounds:
-    """Return the rounds in which learning from kernels measures within a budget.
-
-    Args:
-        budget_s: Seconds of measuring, whole networks included.
-        rules: Fusion rules of the runtime.
-        sampler: Name in :data:`latcast.samplers.SAMPLERS`.
-        seed: Of every random choice.
-        target_error: Mean relative error on its test set at which a kernel type gets no more samples.
-    """
-    from latcast.spaces.kernel_zoo import kernel_zoo
-
-    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * budget_s)
-    return KernelRounds(rules, kernel_zoo(rules, seed=seed), count, sampler=sampler, seed=seed, target_error=target_error)
-
-
 def _measure_kernels(
-    settings: WorkerSettings,
-    store: Store,
-    budget_s: float,
-    seed: int,
-    rules: FusionRules,
-    rounds: KernelRounds | None,
-    watch: Callable[[Stage], None],
+    settings: WorkerSettings, store: Store, budget_s: float, rounds: KernelRounds, watch: Callable[[Stage], None]
 ) -> list[CampaignReport]:
     start = time.monotonic()
-    if rounds is None:
-        watch(Stage("choosing kernels", 0.0))
-        rounds = rounds_of_kernels(budget_s / (1 - WHOLE_NETWORKS_SHARE), rules, seed=seed)
 
     def spent() -> float:
         return (time.monotonic() - start) / budget_s

@@ -444,14 +444,6 @@ def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> Train
     return replace(data, isolated=isolated, profiled=profiled, networks=kept)
 
 
-def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measurement]]:
-    """Return the measurements by platform id."""
-    found: dict[str, list[Measurement]] = {}
-    for measurement in measurements:
-        found.setdefault(measurement.platform, []).append(measurement)
-    return found
-
-
 STEADY_PROCESSES = 3
 """A network measured by so many processes has a latency with little chance left in it."""
 

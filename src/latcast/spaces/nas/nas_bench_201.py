@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import ModelError
-from latcast.graph.builder import GraphBuilder, Size, pair
+from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.records import Reference
-from latcast.spaces.families.variants import checked_call, named_by_content, pooled_classifier
+from latcast.spaces.families.variants import named_by_content, pooled_classifier
 from latcast.spaces.named_graphs import shuffled_head
 from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
 
@@ -124,69 +124,6 @@ def add_cell(b: GraphBuilder, x: str, operations: Sequence[str]) -> str:
     return values[3] if 3 in values else b.mul(x, b.constant(0.0, dtype="float32"))
 
 
-def add_reduction(b: GraphBuilder, x: str, channels: int) -> str:
-    """Add the residual block of stride 2 between two stages; its shortcut is an average pooling and a 1x1 convolution."""
-    y = _relu_conv_bn(b, x, channels, 3, stride=2)
-    y = _relu_conv_bn(b, y, channels, 3)
-    return b.add(b.conv(b.average_pool(x, 2), channels, 1), y)
-
-
-def add_stem(b: GraphBuilder, x: str, channels: int) -> str:
-    return b.batch_norm(b.conv(x, channels, 3))
-
-
-def add_classifier(b: GraphBuilder, x: str, classes: int) -> str:
-    return pooled_classifier(b, b.relu(b.batch_norm(x)), classes)
-
-
-def build(
-    cell: str,
-    *,
-    channels: int = CHANNELS,
-    cells: int = CELLS,
-    resolution: Size = RESOLUTION,
-    classes: int = CLASSES,
-    batch: int = 1,
-) -> Graph:
-    """Build the network that repeats a cell of this text, in the size of the published benchmark by default.
-
-    ``channels`` are those of the first of three stages of so many ``cells``; each further stage has twice as many at half the
-    resolution.
-
-    Raises:
-        ModelError: The text is not of a cell.
-    """
-    operations = cell_operations(cell)
-    b = GraphBuilder(NAME)
-    x = add_stem(b, b.input((batch, 3, *pair(resolution))), channels)
-    for stage in range(STAGES):
-        if stage > 0:
-            x = add_reduction(b, x, channels << stage)
-        for _ in range(cells):
-            x = add_cell(b, x, operations)
-    return b.finish(add_classifier(b, x, classes))
-
-
-class CellSpace:
-    """The space of all cells."""
-
-    name = NAME
-
-    def build(self, **parameters: object) -> Graph:
-        """Build the network of these parameters: those of :func:`build`."""
-        return checked_call(self.name, build, parameters)
-
-    def sample(self, count: int, seed: int) -> list[Reference]:
-        """Return different cells; see :class:`latcast.spaces.catalogue.Space`."""
-        numbers = shuffled_head(NAME, range(SIZE), count, seed)
-        return [named_by_content(NAME, {"cell": numbered_cell(number)}) for number in numbers]
-
-
-SPACE = CellSpace()
-
-
-# The same networks as encodings: the operations of a cell's six edges
-
 STEM, CELL, REDUCTION, HEAD = 1, 2, 3, 4
 FIELDS = ("kind", "size", "in_channels", "channels", "edge0", "edge1", "edge2", "edge3", "edge4", "edge5")
 
@@ -213,15 +150,16 @@ def segments(values: Columns) -> np.ndarray:
 
 
 def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
-    """Add a stem, cell, reduction or classifier."""
+    """Add a stem, a cell, the residual block of stride 2 between two stages, or the classifier."""
     kind, _, _, channels, *edges = row
     if kind == STEM:
-        return add_stem(b, x, channels)
+        return b.batch_norm(b.conv(x, channels, 3))
     if kind == CELL:
         return add_cell(b, x, [OPERATIONS[edge] for edge in edges])
     if kind == REDUCTION:
-        return add_reduction(b, x, channels)
-    return add_classifier(b, x, CLASSES)
+        y = _relu_conv_bn(b, _relu_conv_bn(b, x, channels, 3, stride=2), channels, 3)
+        return b.add(b.conv(b.average_pool(x, 2), channels, 1), y)
+    return pooled_classifier(b, b.relu(b.batch_norm(x)), CLASSES)
 
 
 def _from_cell(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,3 +172,25 @@ SUPERNET = Supernet(
     NAME, DIMENSIONS, FIELDS, segments, add_segment, map_shape, dead_edges, from_parameters=_from_cell,
     to_parameters=lambda values: {"cell": cell_text([OPERATIONS[edge] for edge in values["edges"]])},
 )  # fmt: skip
+
+
+class CellSpace:
+    """The space of all cells, of which several may be one network; a cell that changes nothing is drawn as well."""
+
+    name = NAME
+
+    def build(self, **parameters: object) -> Graph:
+        """Build the network that repeats the cell of the text ``cell``, in the size of the published benchmark.
+
+        Raises:
+            ModelError: The text is not of a cell.
+        """
+        return SUPERNET.build(**parameters)
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """Return different cells; see :class:`latcast.spaces.catalogue.Space`."""
+        numbers = shuffled_head(NAME, range(SIZE), count, seed)
+        return [named_by_content(NAME, {"cell": numbered_cell(number)}) for number in numbers]
+
+
+SPACE = CellSpace()
