@@ -550,12 +550,17 @@ def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> 
 
 
 def _table(columns: Columns) -> str:
-    """Return a line for each question and scored data set of known devices, and one for all data sets, new devices and phones."""
+    """Return lines for scored data sets of known devices, all data sets, new devices and phones, and each missed question."""
     rows = [
         row
         for row in (*kept("decisions")["rows"], *kept("decisions_phones"))
         if (row["question"] == ALL and (row["dataset"] == ALL or row["setting"] == SHIPPED))
-        or (row["dataset"] in SCORED and row["setting"] == KNOWN and row["question"] != QUESTIONS[-1])
+        or (
+            row["dataset"] in SCORED
+            and row["setting"] == KNOWN
+            and row["question"] != QUESTIONS[-1]
+            and (row["question"] == ALL or row["right_when_sure"] < 100 * SURE)
+        )
     ]
     about: Columns = {
         "device": lambda row: row["setting"].removesuffix(" device"), "data": "{dataset}", "question": "{question}",
@@ -587,9 +592,15 @@ def ratios_table() -> str:
 
 
 def reliability_table() -> str:
-    """Return how often decisions were right, a line for each range of stated probabilities, a column for each kind of device."""
-    columns: dict[str, list[dict[str, float]]] = kept("decisions")["reliability"]
-    rows = [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
-    first = next(iter(columns))
-    stated: Columns = {"stated %": lambda row: f"{100 * row[first]['from']:.0f} to {100 * row[first]['to']:.0f}"}
-    return table(rows, {**stated, **{name: f"{{{name}[right]:.1f}} of {{{name}[decisions]}}" for name in columns}})
+    """Return how often decisions were right, a line for each range of stated probabilities, known devices beside new ones."""
+    parts: dict[str, list[dict[str, float]]] = kept("decisions")["reliability"]
+    rows = []
+    for bins in zip(*parts.values(), strict=True):
+        row = {"stated": f"{100 * bins[0]['from']:.0f} to {100 * bins[0]['to']:.0f}"}
+        for setting in (KNOWN, NEW):
+            own = [each for name, each in zip(parts, bins, strict=True) if name.startswith(setting)]
+            count = sum(each["decisions"] for each in own)
+            right = sum(each["right"] * each["decisions"] for each in own) / count
+            row[setting] = f"{right:.1f} of {count}"
+        rows.append(row)
+    return table(rows, {"stated %": "{stated}", KNOWN: f"{{{KNOWN}}}", NEW: f"{{{NEW}}}"})

@@ -28,7 +28,7 @@ OF_SUBSTANCE = 0.1
 
 HALF = 0.5
 
-FEWEST_SHOWN = 50
+FEWEST_SHOWN = 100
 """Networks of a lineage that has a line of its own."""
 
 

@@ -236,7 +236,7 @@ def pool_table() -> str:
 
 
 def sources_table() -> str:
-    """Return what the shipped pool holds, by data set."""
+    """Return what the shipped pool holds, by data set; licences without the commits, which cards have."""
     known = shipped_pool()
     if known is None:
         raise LatcastError("no pool is here; write it with: python -m benchmarks pool --ship")
@@ -254,7 +254,7 @@ def sources_table() -> str:
                 "platforms": ", ".join(f"{count} {kind.upper()}" for kind, count in sorted(kinds.items())),
                 "networks": np.median([card["measurements"] for _, card in listed]),
                 "error": f"{np.median(errors):.1f} ({len(errors)})" if errors else "not known",
-                "licence": re.sub(r", commit [^,()]*\)$", ")", str(listed[0][1]["licence"])),
+                "licence": re.sub(r"(?:,| to)?(?: commit)? [0-9a-f]{7,40}\b(?: \([^()]*\))?", "", str(listed[0][1]["licence"])),
             }
         )  # fmt: skip
     return table(

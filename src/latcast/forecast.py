@@ -226,7 +226,7 @@ def _read(found: Path | PooledPlatform, _stamp: float) -> PlatformPredictor:
 
 
 def resolve_platforms(names: Iterable[On], note: Callable[[str], None] | None = None) -> list[On]:
-    """Return the platforms that a user names, each once: patterns stand for the ids that match them.
+    """Return the platforms that a user names, each once: patterns expand to the ids that match them.
 
     Args:
         names: As :func:`platforms_meant` takes them, patterns of ids (with one of ``*?[``), or platforms that were found already.

@@ -193,7 +193,7 @@ __all__ = [
 
 
 def models_listed(models: Iterable[Model]) -> list[Model]:
-    """Return models as given, but for folders: each stands for the model files in it, sorted by name.
+    """Return models as given, each folder replaced by the model files in it, sorted by name.
 
     Raises:
         ModelError: A folder holds no model file.

@@ -317,7 +317,7 @@ def revoke(
 
 
 RecordIds = Annotated[list[str] | None, Argument(metavar="[ID]...", help="See latcast hub quarantine list.")]
-OfPlatform = Annotated[str, Option("--platform", help="Records of this platform; * stands for any characters.")]
+OfPlatform = Annotated[str, Option("--platform", help="Records of this platform; * matches any characters.")]
 OfNetwork = Annotated[str, Option("--network", help="Records of this network, or of those that a pattern names.")]
 OfContributor = Annotated[str, Option("--contributor", help="Records of this contributor.")]
 OfReason = Annotated[str, Option("--reason", help="Records whose reason has these words.")]

@@ -31,7 +31,7 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as problem:  # Typer would print a word of its own, or nothing
+        except KeyboardInterrupt as problem:  # Typer would print another word, or nothing
             raise Interrupted("interrupted") from problem
         except Exception as problem:
             if "--on" in getattr(getattr(problem, "param", None), "opts", ()) and not getattr(problem, "message", "-"):
@@ -78,7 +78,7 @@ def lazy_group(sections: Sections) -> type[TyperGroup]:
 
 
 METAVARS = {"float": "NUMBER", "int": "COUNT", "path": "FILE", "str": "TEXT"}
-"""Words in help for the values of options, by type, where an option has no word of its own."""
+"""Words in help for the values of options, by type; an option's metavar takes precedence."""
 
 
 def _loaded(name: str, target: str) -> Any:

@@ -490,8 +490,8 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
     likely = {platform: "ms" if mismatch is None else mismatch.unit for platform, mismatch in mismatches.items()}
     if len(set(likely.values())) > 1:
         said = ", ".join(f"those of {platform} {unit}" for platform, unit in likely.items())
-        raise DatasetError(f"the latencies in {source} are hardly of one unit ({said}); give each platform in a file of its own")
-    # One of them speaks for all.
+        raise DatasetError(f"the latencies in {source} are hardly of one unit ({said}); give each platform in a separate file")
+    # One platform represents all.
     platform, mismatch = next(((name, found) for name, found in mismatches.items() if found is not None), ("", None))
     if mismatch is None:
         return 1.0

@@ -34,7 +34,7 @@ def sweep(
         Option(
             "--shape",
             metavar="NAME=SIZES",
-            help="Sizes of an input, one of them {FIRST..LAST..STEP} or {1,2,4}; = stands for the size before it.",
+            help="Sizes of an input, one of them {FIRST..LAST..STEP} or {1,2,4}; = repeats the previous size.",
         ),
     ] = None,
     context: Annotated[

@@ -62,7 +62,7 @@ def advise(
     value: options.InputValue = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Work-group sizes worth trying for each convolution, what each of rules I to V says of them, and TFLite's default.
+    """Work-group sizes worth trying for each convolution, which of rules I to V they meet, and TFLite's default.
 
     \b
     Examples:

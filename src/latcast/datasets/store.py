@@ -160,7 +160,7 @@ class Store:
 
         Args:
             platform, role, keys: Only those of this platform id, role, keys of references.
-            space: Only those of this space; one that ends in ``/`` stands for all below it (``"kernel/"``).
+            space: Only those of this space; one that ends in ``/`` includes all below it (``"kernel/"``).
             failed: Whether to include failed ones.
             as_taken: Whether to keep the normalisation of when they were taken. Otherwise all records of a host are normalised
                 with the quiet time known now, so that they compare.

@@ -150,7 +150,7 @@ def executed_truth(case: TestCase, kernels: Mapping[str, Sequence[ExecutedKernel
     2. The number: the kernels of the networks, put into the case's sum in place of their costs, show one saved.
 
     Both must agree, since names can be wrong where an optimiser has moved or split operators. Of patterns the names alone
-    count: operators that stand for their members need not run as these do.
+    count: operators that represent their members need not run as these do.
     """
     together = case.together
     if together.key not in kernels or not all(reference.key in kernels for reference in case.saved.networks):

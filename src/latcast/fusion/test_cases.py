@@ -58,7 +58,7 @@ class Combination:
         return np.sum([coefficient * costs[reference.key] for reference, coefficient in self.terms], axis=0)
 
     def standard_deviation(self, levels: Mapping[str, float], noise: float) -> float:
-        """Return the standard deviation of the sum in one round, if every cost had this relative noise of its own."""
+        """Return the standard deviation of the sum in one round, if every cost had this relative noise, independently."""
         return noise * sum((coefficient * levels[r.key]) ** 2 for r, coefficient in self.terms) ** 0.5
 
 
@@ -192,7 +192,7 @@ def view_time(name: str, setting: ChainSetting) -> Combination:
     """Return the cost of a view; all but identity and dropout come in twos, there and back."""
     network, blocks = setting.network, setting.blocks
     if not operator(name).keeps_shape:
-        # The shape is restored by another view, behind a wall of its own.
+        # The shape is restored by another view, behind another wall.
         return Combination.of(2 * blocks, (1, network(name, WALL)), (-1, network(WALL, WALL)))
     views = 1 if name in ("identity", "dropout") else 2
     return Combination.of(views * blocks, (1, network(name, WALL)), (-1, network(WALL)))
@@ -236,7 +236,7 @@ PATTERNS: Mapping[str, str] = {
 ``squeeze_excite`` and ``scaled_matmul`` are not tested."""
 
 VIEWS = ("reshape", "flatten", "squeeze", "identity", "dropout")
-"""Operators that may cost nothing; ``squeeze`` stands for ``unsqueeze`` too."""
+"""Operators that may cost nothing; ``squeeze`` includes ``unsqueeze``."""
 
 SHRINKING = ("global_average_pool", "reduce_mean", "split", "slice")
 """Operators whose result has fewer elements than their input."""
@@ -256,7 +256,7 @@ def forms(first: str, second: str) -> tuple[str, ...]:
     """Return the forms of tensors on which a pair is tested, the preferred one first; empty where they never meet.
 
     Maps where both work on them. A linear layer multiplies rows; where the next operator adds its bias, it multiplies
-    tokens and has no bias of its own, as exporters write it. A runtime without a batch axis takes tokens for rows.
+    tokens and has no bias, as exporters write it. A runtime without a batch axis takes tokens for rows.
     """
     both = [form for form in (MAP, ROWS, TOKENS) if form in operator(first).forms and form in operator(second).forms]
     if MAP in both:

@@ -28,7 +28,7 @@ class ViewAnswer:
     """The answer to whether an operator costs nothing.
 
     Attributes:
-        operators: The operator classes that it speaks for.
+        operators: The operator classes that it applies to.
         free: Whether they cost nothing; None where that is undecided.
         confidence: Probability of the likelier answer.
         own: Cost of the operator; None where it could not be timed.

@@ -2,7 +2,7 @@
 
 A spelling of an idiom is an expression in ONNX operators, for instance ``Mul(Scale(x, 0.5), Shift(Erf(Scale(x, 0.7071)), 1))``:
 
-- A lower-case name stands for an activation, the same name for the same tensor. Operands of Add and Mul match in either order.
+- A lower-case name is an activation; the same name is the same tensor. Operands of Add and Mul match in either order.
 - ``#`` is a constant or a weight; ``#weight`` is one that the idiom reads.
 - ``Scale(x, c)`` multiplies by a constant or divides by its reciprocal, ``Shift(x, c)`` adds it or subtracts its negative;
   there ``#name`` is a number that the idiom's attributes depend on.

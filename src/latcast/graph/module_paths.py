@@ -53,7 +53,7 @@ def _own_path(graph: Graph, node: Node) -> str | None:
 
 
 def _joined(scopes: Sequence[str]) -> str:
-    """Return ``"layer1.0.conv2"`` for ``("layer1", "layer1.0", "conv2")``: a scope that names its parent stands for both."""
+    """Return ``"layer1.0.conv2"`` for ``("layer1", "layer1.0", "conv2")``: a scope that names its parent replaces both."""
     kept: list[str] = []
     for scope in scopes:
         if kept and scope.startswith(f"{kept[-1]}."):

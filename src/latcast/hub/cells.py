@@ -1,4 +1,4 @@
-"""The latency that stands for a network on a platform: medians in which contributors count alike, not records.
+"""The latency of a network on a platform: a median over contributors, each with the same weight, not over records.
 
 A record is one vote of its contributor. Of what several contributors say of one cell (a network on a platform) the median counts,
 of each the median of its own records. Where contributors whom the administrator trusts say something, all others together count

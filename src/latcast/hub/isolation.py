@@ -1,4 +1,4 @@
-"""Strangers' models, each in a process of its own: forked from one that has everything loaded, limited, and forgotten.
+"""Strangers' models, each in a separate process: forked from one that has everything loaded, limited, and forgotten.
 
 The server starts one process (:func:`main`) that loads the platforms and then forks a child for every model. A child reads the
 file, predicts, writes its answer to a socket and ends; the kernel ends it where it takes too long or too much. Neither the server
@@ -91,7 +91,7 @@ class IsolatedForecasts:
             self.inside -= 1
 
     def ask_now(self, request: ModelRequest, content: IO[bytes]) -> Iterator[ModelAnswer]:
-        """Read and predict a model in a process of its own, and wait for the answer, or for each part of it.
+        """Read and predict a model in a separate process, and wait for the answer, or for each part of it.
 
         Args:
             content: The model's file; it is not read here.

@@ -51,7 +51,7 @@ NAME = "devices"
 """Under which versions are kept."""
 
 LONGEST_BUILD_S = 2.0
-"""For the graph and the kernels of one network: a reference comes from a stranger, and may stand for a graph without end."""
+"""For the graph and the kernels of one network: a reference comes from a stranger, and may build a graph without end."""
 
 LONGEST_BUILDING_S = 30.0
 """For all networks of one fit; the next fit builds those that are left."""

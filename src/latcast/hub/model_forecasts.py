@@ -1,6 +1,6 @@
 """Latencies of a stranger's model on all known platforms, computed in a short-lived process.
 
-It is run by :mod:`latcast.hub.isolation` in a process of its own, with limits, so nothing here has to survive a hostile file.
+It is run by :mod:`latcast.hub.isolation` in a separate process, with limits, so nothing here has to survive a hostile file.
 """
 
 from __future__ import annotations

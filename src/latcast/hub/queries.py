@@ -56,7 +56,7 @@ class OwnLatencies(NamedTuple):
 
 
 class HubReader:
-    """Reads one database; each call is a transaction of its own.
+    """Reads one database; each call is a separate transaction.
 
     Results that are computed from all measurements are kept until the database changes.
 
@@ -100,7 +100,7 @@ class HubReader:
     # Platforms and devices
 
     def cells(self, *, platform: str | None = None, network: str | None = None) -> Cells:
-        """Return the latencies that stand for each network on each platform; of one platform or network where it is named."""
+        """Return the latency of each network on each platform (:mod:`latcast.hub.cells`), or of those that are named."""
 
         def read() -> Cells:
             with self._database._reading() as session:
@@ -374,7 +374,7 @@ class HubReader:
             return [{"id": row.id, **stored_measurement(row).to_json()} for row in session.scalars(query)]
 
     def export(self, *, platform: str | None = None, role: str | None = None) -> Iterator[bytes]:
-        """Yield all records as compressed JSON Lines, in portions; each portion is read in a transaction of its own."""
+        """Yield all records as compressed JSON Lines, in portions; each portion is read in a separate transaction."""
         packer = zlib.compressobj(wbits=31)
         after = ""
         while records := self.measurements(platform=platform, role=role, after=after):

@@ -1,6 +1,6 @@
 """Fitting the cross-device model again as measurements arrive, while the old one serves (Ganesan et al., §I and §V).
 
-A fit runs in a process of its own, so that a large one neither slows answers down nor takes the server along.
+A fit runs in a separate process, so that a large one neither slows answers down nor ends the server when it fails.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = Fal
     """Fit to everything the database believes, keep the version, and serve it; None where there is nothing to fit to.
 
     Args:
-        own_process: Fit in a process of its own, which ends with this one.
+        own_process: Fit in a separate process, which ends with this one.
 
     Raises:
         LatcastError: The fit failed; the old model goes on serving.

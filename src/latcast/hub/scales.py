@@ -1,4 +1,4 @@
-"""What platforms have in common: the latencies that stand for them, and one scale factor for each platform.
+"""What platforms have in common: their latencies, and one scale factor for each platform.
 
 log latency(platform, network) = a(platform) + b(network) + noise. Scales come from what platforms ran in common alone: where two
 groups of platforms ran no common network, the networks of one are not predicted on the platforms of the other.
@@ -32,7 +32,7 @@ RIDGE = 1e-9
 
 @dataclass(frozen=True)
 class Observation:
-    """The latency that stands for a network on a platform.
+    """The latency of a network on a platform, over all contributors.
 
     Attributes:
         latency_ms: The median of its contributors, of each the median of its measurements.

@@ -41,7 +41,7 @@ class ServerSettings:
         reads_per_minute, writes_per_minute: Limits for one address; 0 for none.
         refit: Whether to fit the model as measurements arrive.
         refit_quiet_s: Time without a new upload before that.
-        fit_in_process: Whether a fit runs in a process of its own.
+        fit_in_process: Whether a fit runs in a separate process.
         models_per_minute: Limit of strangers' models for one address; 0 for none.
         preload: Whether to load the platforms when the server starts, rather than for the first model.
         most_platforms: Platforms that come with latcast and that models are predicted on; all where None.

@@ -141,7 +141,7 @@ def snapshot_file(folder: Path, version: str, name: str) -> Path:
     """Return the path of a file of a version.
 
     Raises:
-        HubError: There is none of this name (404).
+        HubError: No snapshot has this name (404).
     """
     path = folder / version / name
     if not _VERSION.fullmatch(version) or name not in FILES or not path.is_file():
@@ -153,7 +153,7 @@ def drop_snapshot(folder: Path, version: str) -> None:
     """Remove a version, where someone asked for measurements to be removed that it holds.
 
     Raises:
-        HubError: There is none of this name.
+        HubError: No snapshot has this name.
     """
     snapshot_file(folder, version, MANIFEST)
     shutil.rmtree(folder / version)

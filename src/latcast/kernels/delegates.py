@@ -283,7 +283,7 @@ CONDITIONS: Mapping[str, Condition] = {
 ``classes``: words of :func:`latcast.kernels.kernel.operator_class`.
 ``constant_inputs``: places of inputs that must be no activations.
 ``devices``, ``precisions``: patterns of the platform's device; its precisions.
-``dtypes``: allowed of all activations; what a quantised file has in eight bits stands for ``float32``.
+``dtypes``: allowed of all activations; what a quantised file has in eight bits counts as ``float32``.
 ``most_activations``, ``most_elements``: number of inputs that are activations; size of an output.
 ``quantised``: whether the file is.
 ``ranks``: least and most dimensions of all activations.

@@ -262,7 +262,7 @@ _UNARY = names_of(operators(Kind.UNARY)) | {"BatchNormalization", "Softmax"}
 _ELEMENTWISE = _UNARY | names_of(operators(Kind.BINARY))
 
 _WRITTEN_OVER = (_UNARY | {"Add", "Sub"}) - {"BatchNormalization"}
-"""Operators that ONNX Runtime lets write over an input, unless it fused them into one of its own."""
+"""Operators that ONNX Runtime lets write over an input, unless it fused them into another operator."""
 
 
 def _overwritten(graph: Graph, nodes: Sequence[Node], planner: str) -> tuple[str, ...]:

@@ -216,7 +216,7 @@ class _Search:
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     """Return the kernels that a runtime with these rules executes, in execution order.
 
-    Every operator of the graph lands in exactly one kernel; reorders, where the rules speak of layouts, compute none.
+    Every operator of the graph is in exactly one kernel; reorders, where the rules have layouts, compute none.
 
     Raises:
         LatcastError: The rules name an idiom that does not exist.
@@ -296,7 +296,7 @@ def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
 
 def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
     """Return an operator's class. Transposes are split by what they do to a layout where the rules call that free, operators of
-    :data:`OF_IMAGES` by their axes where the rules have pairs of their own for them."""
+    :data:`OF_IMAGES` by their axes where the rules have separate pairs for them."""
     name = operator_class(graph, node)
     if node.op_type == "Transpose":
         layout = layout_class(graph, node)
@@ -308,7 +308,7 @@ def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
 
 
 class SingleKernels:
-    """Kernels that are networks of their own, under the fusion rules of one runtime; each is built and searched once."""
+    """Kernels built as networks of one kernel, under the fusion rules of one runtime; each is built and searched once."""
 
     def __init__(self, rules: FusionRules) -> None:
         self.rules = rules

@@ -40,7 +40,7 @@ LIMIT_OF_TERM: Mapping[str, str] = {
 }  # fmt: skip
 
 POOLED = "any"
-"""The class that estimates kernels of no class of their own: fitted on everything."""
+"""The class that estimates kernels without a class: fitted on everything."""
 
 UNLIKE = "other"
 """The class of operators that no type describes. They have nothing in common, so that none of them tells what another takes: they
@@ -171,7 +171,7 @@ class AnalyticalTerms:
         return np.asarray(values * weights)
 
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """Return whether each kernel's class has coefficients of its own."""
+        """Return whether each kernel's class has coefficients."""
         classes = kind.throughput_class(kind.columns(configurations))
         return np.array([any(known in self.coefficients for known in _stand_ins(name)) for name in classes], dtype=bool)
 

@@ -283,7 +283,7 @@ def _refuse_unknown(data: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]:
-    """Read the coefficients by class, one class among them for kernels without a class of their own."""
+    """Read the coefficients by class, one class among them for kernels without a class."""
     if POOLED not in table:
         raise ValueError(f"found no coefficients of the class '{POOLED}'")
     found = {}

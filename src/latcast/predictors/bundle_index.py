@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
 LOCAL = "local"
-"""Device name that stands for the machine at hand."""
+"""Device name of the machine that latcast runs on."""
 
 
 class IndexEntry(NamedTuple):
@@ -35,7 +35,7 @@ class IndexEntry(NamedTuple):
     Attributes:
         platform: Its platform id.
         path: Where it is; of a platform of the pool the pool's file.
-        card: What it says of itself; see :mod:`latcast.predictors.card`.
+        card: Its description; see :mod:`latcast.predictors.card`.
     """
 
     platform: str
@@ -54,7 +54,7 @@ class IndexedBundle:
 
     Attributes:
         path: Where it is.
-        is_current: Whether the platform's name stands for it; otherwise the one that was there before is the better and stays.
+        is_current: Whether the platform's name means it; otherwise the one that was there before is the better and stays.
         before: The card of the one that was there before; None where there was none that can be read.
     """
 
@@ -273,7 +273,7 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
 
     Args:
         platform: A bundle's path; a platform id; or the beginning of one where a single platform begins so
-            (``local/onnxruntime``). ``local/...`` also stands for a bundle that was measured on a machine like this one
+            (``local/onnxruntime``). ``local/...`` also means a bundle that was measured on a machine like this one
             (same CPU model), whatever name its device has. ``hub:https://host/ID`` is a platform of a hub.
 
     Raises:

@@ -2,7 +2,7 @@
 
 A program on the same core gets as much of it as the network, so that beside n of them a run takes n + 1 times as long. Beyond
 that each has one factor, which ``latcast measure --beside`` finds on a device, whatever network and runtime it is:
-``latency * (n + 1) * factor * ...``. Nothing is said of a device where none was measured.
+``latency * (n + 1) * factor * ...``. A device where none was measured has no factors.
 """
 
 from __future__ import annotations

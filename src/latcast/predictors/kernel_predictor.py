@@ -1,4 +1,4 @@
-"""The predictor of one kernel type: an analytical base, of its own platform or of others, and what a regressor learned on top."""
+"""The predictor of one kernel type: an analytical base, of this platform or others, and a regressor for what that leaves."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class TypeSizes:
 
     @cached_property
     def point_of(self) -> np.ndarray:
-        """(kernels,) index of the point that stands for each kernel."""
+        """(kernels,) index of the point that represents each kernel."""
         rounded = self.sizes
         if len(rounded) > MOST_POINTS:
             rounded = np.round(2.0 ** (np.round(4 * np.log2(np.maximum(rounded, 1.0))) / 4))
@@ -79,7 +79,7 @@ class TypeSizes:
 
     @cached_property
     def points(self) -> np.ndarray:
-        """(points, sizes), one of the kernels that each stands for."""
+        """(points, sizes), one of the kernels that each represents."""
         first = np.full(self.point_of.max() + 1, -1)
         first[self.point_of[::-1]] = np.arange(len(self.point_of))[::-1]
         return self.sizes[first]

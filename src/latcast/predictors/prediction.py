@@ -401,7 +401,7 @@ class Prediction(Tabular):
         return [f"{name}: {part.basis}" for name, part in parts if part is not None]
 
     def slowed_ms(self, factor: float, low: float, high: float) -> tuple[float, float, float]:
-        """Return the latency times a factor that has an interval of its own, with the bounds of both together."""
+        """Return the latency times a factor that has an interval, too, with the bounds of both together."""
         below, above = (
             math.hypot(math.log(bound_ms / self.latency_ms), math.log(bound / factor))
             for bound_ms, bound in ((self.low_ms, low), (self.high_ms, high))

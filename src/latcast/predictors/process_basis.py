@@ -31,9 +31,9 @@ SIZE_LENGTHS = np.array([2.0, 2.0, 2.5, 1.0, 1.0])
 @dataclass(frozen=True)
 class ProcessBasis:
     """Attributes:
-    places: (points, places) networks that stand for all.
+    places: (points, places) networks that represent all.
     place_root: (points, points) inverse root of their covariance.
-    group: (points,) group of the kernels that stand for all.
+    group: (points,) group of the kernels that represent all.
     sizes: (points, sizes).
     size_root: (points, points).
     coefficients: (terms,) logarithms by which the shares of kernels are taken.
@@ -48,7 +48,7 @@ class ProcessBasis:
 
     @classmethod
     def of(cls, networks: NetworkFeatures, coefficients: np.ndarray, points: int = 60, kernel_points: int = 60) -> ProcessBasis:
-        """Choose points that stand for networks: each next one is the farthest from those chosen."""
+        """Choose points that represent networks: each next one is the farthest from those chosen."""
         chosen = farthest(networks.place, points)
         places = networks.place[chosen]
         share = kernel_shares(networks, coefficients)

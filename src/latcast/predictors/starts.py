@@ -100,7 +100,7 @@ class StartModel:
     """What is known of starts on a platform.
 
     Attributes:
-        load: None where nobody measured it there.
+        load: None where it was not measured there.
         first: The first inference.
         basis: What it was learned from, for people.
     """

@@ -1,8 +1,8 @@
 """The latency after minutes of running: a device that gets hot lowers its clocks.
 
-A class of devices has two numbers, by how much longer a run takes at last and how fast that comes about:
+A class of devices has two numbers: by how much a latency grows in the end, and how fast:
 ``latency(t) = latency * (1 + rise * (1 - exp(-t / constant)))``. ``sustained.json`` has those of phones' GPUs and NPUs, learned
-from published curves; ``latcast measure --sustain`` keeps one of its own device. Nothing is said of a class without a curve.
+from published curves; ``latcast measure --sustain`` keeps one of the device that it runs on. Other classes are not predicted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which kernels of two networks stand for each other: the same, changed, gone, or new; and that as a text like a diff's."""
+"""Which kernels of two networks correspond: the same, changed, gone, or new; and that as a text like a diff's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ALIGNED = 4_000_000
 
 @dataclass(frozen=True)
 class KernelChange:
-    """A kernel of A and the one of B that stands for it.
+    """A kernel of A and the corresponding one of B.
 
     Attributes:
         change: "same", "changed" (another configuration, or other operators fused), "went" (of A alone) or "came" (of B alone).
@@ -59,7 +59,7 @@ class KernelChange:
 def align(a: Sequence[KernelLatency], b: Sequence[KernelLatency]) -> tuple[KernelChange, ...]:
     """Aligns two networks' kernels, each in execution order, which the result keeps (Needleman and Wunsch).
 
-    Only kernels of one type stand for each other. As many as can are the same; of several choices it is the one with the same
+    Only kernels of one type correspond. As many as can are the same; of several choices it is the one with the same
     names and the closest configurations.
     """
     shorter = min(len(a), len(b))
@@ -87,7 +87,7 @@ def _same(a: KernelLatency, b: KernelLatency) -> bool:
 
 
 def _between(a: Sequence[KernelLatency], b: Sequence[KernelLatency]) -> list[tuple[int, int]]:
-    """Places of kernels that stand for each other between those at the beginning and the end that are the same."""
+    """Places of corresponding kernels between those at the beginning and the end that are the same."""
     if len(a) * len(b) > MOST_ALIGNED:
         return [(place, place) for place, (one, other) in enumerate(zip(a, b, strict=False)) if _likeness(one, other)]
     likeness = [[_likeness(one, other) for other in b] for one in a]
@@ -110,7 +110,7 @@ def _between(a: Sequence[KernelLatency], b: Sequence[KernelLatency]) -> list[tup
 
 
 def _likeness(a: KernelLatency, b: KernelLatency) -> float:
-    """0 for kernels of two types, which do not stand for each other; from 1 to 2 for others, and 3 or more for the same."""
+    """0 for kernels of two types, which do not correspond; from 1 to 2 for others, and 3 or more for the same."""
     if a.kernel_type != b.kernel_type:
         return 0.0
     named = 0.5 * (a.name == b.name)

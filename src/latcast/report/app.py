@@ -25,7 +25,7 @@ NUMPY = "numpy"
 """Where the costs of preparing images lie, whatever the runtime."""
 
 IMAGE_CHANNELS = (1, 3, 4)
-"""Channels of an input that an app makes of an image."""
+"""Channels of an input that an app converts from an image."""
 
 
 @dataclass(frozen=True)

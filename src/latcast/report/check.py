@@ -425,7 +425,7 @@ def _report(
 
 
 def _digest(name: On) -> str | None:
-    """SHA-256 of the files of a bundle; None of a predictor in memory or without a bundle of its own."""
+    """SHA-256 of the files of a bundle; None of a predictor in memory or without a bundle."""
     path = name if isinstance(name, Path | PlatformPredictor | PooledPlatform) else resolve_platform(name)
     if not isinstance(path, Path):
         return None

@@ -1,7 +1,7 @@
 """The runtimes' own benchmark tools on a phone: their files, their command lines, their output.
 
 The user provides a tool; latcast writes the network, calls the tool and reads its output. Where a tool prints single runs, they
-are its latencies; where it prints a median or a mean of a burst, that stands for each run of it.
+are its latencies; where it prints a median or a mean of a burst, each run of it gets that latency.
 """
 
 from __future__ import annotations

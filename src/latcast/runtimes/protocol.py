@@ -79,7 +79,7 @@ class Runtime(Protocol):
 
 @runtime_checkable
 class FileRuntime(Runtime, Protocol):
-    """A runtime that also runs model files as they are, of its own formats."""
+    """A runtime that also runs model files of its formats as they are."""
 
     endings: tuple[str, ...]
     """Suffixes of these files."""

@@ -293,7 +293,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def build(reference: Reference, *, trust: bool = False) -> Graph:
-    """Build the network that a reference stands for; ``file`` is read from its path, ``kernel/TYPE`` is a single kernel.
+    """Build the network of a reference; ``file`` is read from its path, ``kernel/TYPE`` is a single kernel.
 
     Args:
         reference: What to build.

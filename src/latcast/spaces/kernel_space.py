@@ -1,6 +1,6 @@
 """The valid configurations of a kernel type on a runtime, from which samplers draw.
 
-A configuration is valid where a kernel of it, built as a network of its own, is one kernel of the same configuration under
+A configuration is valid where a kernel of it, built as a network, is one kernel of the same configuration under
 the runtime's fusion rules, and where it is no larger than the kernels of networks are.
 """
 
@@ -52,7 +52,7 @@ class KernelSpace:
 
     Raises:
         UnknownNameError: No such kernel type.
-        UnsupportedOperatorError: The type has no parametrisation: ``other`` stands for operators without a form of their own.
+        UnsupportedOperatorError: The type has no parametrisation: ``other`` is for operators without a form.
     """
 
     def __init__(self, type_name: str, rules: FusionRules, singles: SingleKernels | None = None) -> None:

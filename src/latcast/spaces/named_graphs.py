@@ -6,7 +6,7 @@ reads the index and that network. Neither PyTorch nor the package that it was bu
 ``python -m benchmarks.named_networks`` builds the files.
 
 A network's key is its name and its input, as published measurements name them: ``224`` for an image of 224x224, a text otherwise.
-The first of several inputs is the one that a name alone stands for.
+A name alone means the first of several inputs.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class GraphFile:
 
     @cached_property
     def names(self) -> Mapping[str, Input]:
-        """Name to the input that it alone stands for."""
+        """Name to the input that it means alone."""
         found: dict[str, Input] = {}
         for name, given in self._index.rows:
             found.setdefault(name, given)
@@ -234,7 +234,7 @@ def find_named(text: str) -> Reference | None:
 
 
 def all_networks() -> dict[str, NamedGraph]:
-    """Every network by its name with the space, at the input that the name stands for."""
+    """Every network by its name with the space, at the input that the name means."""
     found: dict[str, NamedGraph] = {}
     for space in spaces_with_graphs():
         file = graph_file(space)

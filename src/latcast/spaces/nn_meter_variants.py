@@ -37,7 +37,7 @@ def _drawn_kernel(rng: Random, kernel: int) -> int:
 
 
 def _drawn_ratio(rng: Random, ratio: float) -> float:
-    """Return a drawn ratio; 1, which stands for a layer that is not there, stays."""
+    """Return a drawn ratio; 1, which means that the layer is absent, stays."""
     return ratio if ratio == 1 else round(ratio * rng.uniform(*WIDTH_RANGE), 2)
 
 
@@ -84,7 +84,7 @@ def _as_drawn(rng: Random, parameters: Parameters) -> Parameters:
 
 @dataclass(frozen=True)
 class NnMeterFamily:
-    """The member ``base`` of a family, whose variants are drawn; ``tie`` is what its structure asks of drawn parameters."""
+    """The member ``base`` of a family, whose variants are drawn; ``tie`` makes drawn parameters fit its structure."""
 
     name: str
     base: str

@@ -26,7 +26,7 @@ from latcast.registry import Registry
 NAME = "operator_pairs"
 
 WALL = "wall"
-"""Element of a chain that stands for the network's wall."""
+"""Placeholder of the network's wall in a chain."""
 
 MAP, ROWS, TOKENS = "map", "rows", "tokens"
 """Forms of the tensors: (1, C, H, W), (rows, columns), (1, tokens, columns)."""
@@ -252,7 +252,7 @@ _SHIPPED: Mapping[str, ChainOperator] = {
         _layer_norm,
         members=("reduce_mean", "add", "mul_scalar", "reduce_mean", "add_scalar", "sigmoid", "mul", "bias_add", "bias_add"),
     ),
-    # Flattening and back stands for the two reshapes.
+    # Flattening and back represents the two reshapes.
     "channel_shuffle": ChainOperator(lambda b, x: b.channel_shuffle(x, 2), (MAP,), members=("flatten", "transpose")),
     "unscaled_attention": ChainOperator(
         _attention, two_inputs=True, members=("transpose", "matmul", "softmax", "matmul")

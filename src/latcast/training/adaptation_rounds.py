@@ -30,7 +30,7 @@ from latcast.training.pool import FEWEST, Pool, Similarity, representative_confi
 from latcast.training.residual_transfer import SCRATCH, Transferred, fit_transferred, kernel_source
 
 CONVOLUTIONS = ("conv", "depthwise_conv")
-"""Kernel types that decide a network's latency: they have most samples, and representative kernels of their own."""
+"""Kernel types that decide a network's latency: they have most samples, and representative kernels."""
 
 CONVOLUTION_SAMPLES, OTHER_SAMPLES = 500, 100
 """Samples of the first round at full budget (§6); with a smaller one both shrink alike."""

@@ -198,7 +198,7 @@ def demonstrate(
             watch(Stage("running the predicted networks", share, progress))
 
         failures = Campaign(found, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
-        # The predictor speaks of the quiet state as it was known when it was trained.
+        # The predictor is of the quiet state as it was known when it was trained.
         found.take_quiet_times(known)
         labels = {label.reference.key: label for label in found.labels(platform=predictor.platform.id)}
     networks = tuple(

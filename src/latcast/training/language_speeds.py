@@ -38,7 +38,7 @@ _SEEDS = 3
 """Draws of the measured pairs of a new chip."""
 
 _FEWEST, _FEWEST_NAMES = 30, 5
-"""Held-out predictions, and lineages or chips, from which on a kind of platforms has intervals of its own."""
+"""Held-out predictions, and lineages or chips, from which on a kind of platforms has separate intervals."""
 
 
 @dataclass(frozen=True)

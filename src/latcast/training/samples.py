@@ -325,7 +325,7 @@ def collect(
     add up to its latency, so that the host's state cancels, or on GPUs by one factor for all networks.
 
     Runtimes change layouts at the borders of a segment, where no whole network begins or ends. So the kernels that read its
-    input are left out, and a profiled segment stands for its other kernels.
+    input are left out, and a profiled segment is used for its other kernels.
 
     Args:
         measurements: Of one platform; failed ones and those of networks that cannot be built are skipped and named.

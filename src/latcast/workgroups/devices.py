@@ -62,7 +62,7 @@ class DeviceProfile:
         return SizeLimits(self.max_work_group_size, self.max_x, self.max_y, self.max_z)
 
     def limited(self, limits: SizeLimits) -> DeviceProfile:
-        """Return the device as a kernel with limits of its own sees it."""
+        """Return the device with the limits of a kernel."""
         most = {"max_work_group_size": limits.most_items, "max_x": limits.most_x, "max_y": limits.most_y, "max_z": limits.most_z}
         return replace(self, **most)  # type: ignore[arg-type]
 

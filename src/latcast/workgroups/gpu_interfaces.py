@@ -19,7 +19,7 @@ class KernelSession(Protocol):
 
     @property
     def workload(self) -> Convolution:
-        """The convolution, with the kernel that is really launched: an engine has kernels of its own."""
+        """The convolution, with the kernel that is really launched: an engine has its own kernels."""
 
     @property
     def limits(self) -> SizeLimits:

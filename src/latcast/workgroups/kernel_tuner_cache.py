@@ -1,7 +1,7 @@
 """Sweeps in the cache format of Kernel Tuner (JSON): those of others in, our own out.
 
 A cache holds one kernel on one device with all values of its tunable parameters. ``block_size_x``, ``_y`` and ``_z`` are the
-work-group size; every combination of the others is a variant of the kernel with a sweep of its own. A cache written here has an
+work-group size; every combination of the others is a variant of the kernel with a separate sweep. A cache written here has an
 object ``latcast`` besides, which Kernel Tuner ignores, with what the format has no place for.
 """
 

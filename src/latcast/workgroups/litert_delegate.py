@@ -1,7 +1,7 @@
 """LiteRT's GPU delegate: its own convolutions with one work-group size after another, by way of its program cache.
 
 As in an application the delegate chooses the kernel and how much an item computes, and takes the size from its program cache. It
-has no clock of its own: a latency is one run from outside, without copying the input, with reading the output.
+has no clock: a latency is one run from outside, without copying the input, with reading the output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Timing a kernel with many work-group sizes so that their order means something, even on a noisy machine.
 
-Every round launches each size once, in an order of its own, so that a disturbance meets all sizes equally, and a size's latency
+Every round launches each size once, in a new order, so that a disturbance meets all sizes equally, and a size's latency
 is the least of its rounds. The two halves of the rounds tell how far that can be trusted: see
 :attr:`latcast.workgroups.sweep.SizeSweep.repeatability`.
 """

@@ -101,7 +101,7 @@ def tuning_name(shots: int) -> str:
 def tune_exhaustively(sweep: SizeSweep, shots: int) -> StrategyResult:
     """Tune as TFLite does: time every size that divides the grid, and take the fastest.
 
-    Rounds that went over all sizes are each a trial of their own. Where a size's runs followed each other a tuner, which does
+    Rounds that went over all sizes are each a trial. Where a size's runs followed each other a tuner, which does
     not warm up, sees only the first ones.
     """
     strategy = tuning_name(shots)

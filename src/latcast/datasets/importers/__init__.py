@@ -57,7 +57,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """A network as built here beside what a file of the dataset says of it.
+    """A network as built here beside its description in a file of the dataset.
 
     Attributes:
         flops_ratio: Twice the multiply-accumulates of the graph over the dataset's FLOPs.

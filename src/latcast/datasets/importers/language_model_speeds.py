@@ -26,7 +26,7 @@ Row = Mapping[str, str]
 
 @cache
 def model_name(text: str) -> str:
-    """Return the name that latcast knows a published model by; empty where it is none of those."""
+    """Return latcast's name of a published model; empty where it has none."""
     try:
         return read_language_model(text).name if is_language_model(text) else ""
     except ModelError:

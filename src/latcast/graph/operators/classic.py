@@ -39,7 +39,7 @@ def _reals(view: OperatorView) -> list[Tensor]:
 
 
 def infer_encoded(view: OperatorView) -> list[Tensor]:
-    """Return the shape of the input, of the type of the labels that stand for the others."""
+    """Return the shape of the input, of the type of the labels that replace the others."""
     kinds = {"values_floats": "float32", "values_int64s": "int64", "values_strings": "string"}
     found = next((dtype for name, dtype in kinds.items() if name in view.node.attributes), None)
     return [Tensor(view.shape(), found or ("int64" if view.dtype() == "string" else "string"))]

@@ -193,7 +193,7 @@ def flops_linear_attention(view: OperatorView) -> int:
 def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[str, int]]:
     """Return the index names of each operand and of the result, and the size of each index.
 
-    The dimensions under an ellipsis become indices of their own, named by their place from the right.
+    The dimensions under an ellipsis become separate indices, named by their place from the right.
     """
     equation = view.str_attribute("equation", "").replace(" ", "")
     left, arrow, right = equation.partition("->")

@@ -157,7 +157,7 @@ class Operator:
         boolean: Gives truth values.
         variadic: Takes any number of operands.
         arithmetic: One of the four basic operations, which TFLite ends with an activation.
-        split_by_constant: Has kernel classes of its own for a constant operand (``add_scalar``, ``bias_add``).
+        split_by_constant: Has separate kernel classes for a constant operand (``add_scalar``, ``bias_add``).
         activation: Quantisers leave it real behind a convolution, whose kernel ends with it.
         softens_relu: A soft or leaky form of ReLU, in whose place a ReLU can stand.
         passes: Gives its first input through in inference.

@@ -32,7 +32,7 @@ def cancel_transposes(graph: Graph, *, views: Collection[str] = ()) -> Graph:
 
     Args:
         graph: Any graph.
-        views: Names of the transposes that stand for a layout and that no runtime executes.
+        views: Names of the transposes that only express a layout and that no runtime executes.
     """
     transposes = [node for node in graph.nodes if node.op_type == "Transpose"]
     if not transposes:
@@ -140,7 +140,7 @@ class _Pusher:
         return _Result(graph.renamed({new: old for old, new in inputs.items()}), cost, blame)
 
     def _absorbed(self, name: str) -> str:
-        """Return the channels-first tensor that an input becomes; its old name stands for a view of that."""
+        """Return the channels-first tensor that an input becomes; its old name becomes a view of that."""
         tensor = self.tensors[name]
         if not self.absorb or len(tensor.shape) != 4:
             return name

@@ -240,7 +240,7 @@ def _spatial_zeros(graph: Graph, node: Node) -> tuple[int, ...] | None:
 
 
 def _takes_pads(node: Node) -> bool:
-    """Return whether a node is a convolution over height and width with paddings of its own."""
+    """Return whether a node is a convolution over height and width with explicit paddings."""
     return node.op_type == "Conv" and not node.domain and node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
 
 

@@ -1,4 +1,4 @@
-"""Putting a graph back together after a pass: tensors that stand for others, operators that no output depends on."""
+"""Putting a graph back together after a pass: tensors replaced by others, operators that no output depends on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
     Args:
         graph: The graph that is changed.
         nodes: The nodes that stay, in topological order; they may still read aliases.
-        aliases: Tensor to the tensor it stands for, which may be an alias itself.
+        aliases: Tensor to the tensor that replaces it, which may be an alias itself.
         **changes: Other fields of the new graph.
     """
 

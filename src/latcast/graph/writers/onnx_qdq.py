@@ -25,7 +25,7 @@ _MATRIX_OPERATORS = names_of(operators(Kind.PRODUCT))
 INTEGER_OPERATORS = _MATRIX_OPERATORS | {
     "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Sigmoid", "LeakyRelu",
 }  # fmt: skip
-"""Operators computed on integers, each with an output scale of its own."""
+"""Operators computed on integers, each with its own output scale."""
 
 _MOVERS = names_of(row for row in operators() if row.passes or row.kind in (Kind.VIEW, Kind.MOVEMENT)) - {"Concat"}
 
@@ -42,7 +42,7 @@ class QuantisationStyle:
     Attributes:
         integer_operators: Operators that read integers.
         quantises_outputs: Whether their outputs are quantised too, whatever reads them.
-        quantises_moved: Whether a tensor that was only moved (reshaped, transposed, split) gets a pair of its own.
+        quantises_moved: Whether a tensor that was only moved (reshaped, transposed, split) gets its own pair.
         fused_activations: Operators that follow a convolution without a pair between the two.
         unifies_concatenations: Whether all that is concatenated has one scale.
     """
@@ -98,7 +98,7 @@ def integer_nodes(graph: Graph, style: QuantisationStyle) -> list[Node]:
             return plain and not node.attributes.get("transA", 0)
         if style.quantises_outputs or node.op_type not in ("Add", "Mul"):
             return True
-        # A bias or a factor is fused into what came before; between activations the operator stands for itself.
+        # A bias or a factor is fused into what came before; between activations the operator stays.
         return len(graph.activation_inputs(node)) == 2 and node.name not in gated
 
     return [node for node in graph.nodes if integer(node)]

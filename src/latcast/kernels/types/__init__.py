@@ -27,7 +27,7 @@ def kernel_graph(type_name: str, parameters: Mapping[str, Any]) -> Graph:
 
     Raises:
         UnknownNameError: No such kernel type or field.
-        UnsupportedOperatorError: The type stands for operators that have no form of their own ("other").
+        UnsupportedOperatorError: The type is for operators without a form ("other").
     """
     found = kernel_type(type_name)
     values = dict(zip(found.fields, found.configuration({k: int(v) for k, v in parameters.items()}), strict=True))

@@ -137,7 +137,7 @@ def dense_class(c: Columns) -> np.ndarray:
 
 
 def depthwise_class(c: Columns) -> np.ndarray:
-    """Return classes by filter and stride; several outputs a channel are a class of their own, as generic loops run them."""
+    """Return classes by filter and stride; several outputs a channel are a separate class, as generic loops run them."""
     k = np.maximum(c["kernel_h"], c["kernel_w"])
     strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
     names = np.where(k <= 3, "depthwise 3x3", np.where(k <= 5, "depthwise kxk", "depthwise wide"))

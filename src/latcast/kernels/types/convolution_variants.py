@@ -1,4 +1,4 @@
-"""Convolutions that a backend runs by an algorithm of its own, and two of them as one kernel."""
+"""Convolutions that a backend runs by a special algorithm, and two of them as one kernel."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def build_arithmetic(builder: GraphBuilder, c: Mapping[str, int]) -> str:
         return builder.op(name.removesuffix("_scalar").capitalize(), [x, other])[0]
     if name in ("bias_add", "mul_weight"):
         return builder.op("Add" if name == "bias_add" else "Mul", [x, builder.weight(other_shape)])[0]
-    # Whatever has no code of its own is measured as a maximum, which has none either.
+    # Operators without a code are measured as a maximum, which has none either.
     op_type = "Max" if name == "arithmetic" else name.capitalize()
     return builder.op(op_type, [x, builder.input(other_shape)])[0]
 

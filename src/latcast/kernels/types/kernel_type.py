@@ -127,7 +127,7 @@ VARIANT_SEPARATOR = "."
 _VARIANT = re.compile(r"[a-z0-9_]+")
 
 KERNEL_VARIANTS: dict[str, KernelType] = {}
-"""Variants by their full name: kernels of a type that a backend runs by another algorithm, with a predictor of their own."""
+"""Variants by their full name: kernels of a type that a backend runs by another algorithm, with a separate predictor."""
 
 
 def add_kernel_variant(
@@ -148,7 +148,7 @@ def add_kernel_variant(
         throughput_class: Class of throughput; by default that of the type with the variant behind it, so that two algorithms
             share none.
         features: Further columns for regressors, where they are not those of the type.
-        classes: Of operators that are this variant wherever rules speak of them.
+        classes: Of operators that are this variant wherever rules name them.
     """
 
     def own_class(columns: Columns) -> np.ndarray:

@@ -332,8 +332,7 @@ def other_quantities(c: Columns) -> Quantities:
 
 def build_other(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     raise UnsupportedOperatorError(
-        "a kernel of type 'other' stands for operators without a type of their own and cannot be built alone; "
-        "measure a network that holds it"
+        "a kernel of type 'other' is for operators without a type and cannot be built alone; measure a network that holds it"
     )
 
 

@@ -1,6 +1,6 @@
 """A factor on a kernel's analytical latency that varies smoothly with its sizes: the mean of a Gaussian process.
 
-Where only whole networks were timed no kernel has a latency of its own to train trees on. What can be learned is a function
+Where only whole networks were timed, no kernel has a latency to train trees on. What can be learned is a function
 over kernels whose sums fit the networks (:mod:`latcast.predictors.whole_networks`): it is close for kernels of close sizes,
 and the same for the same sizes.
 """

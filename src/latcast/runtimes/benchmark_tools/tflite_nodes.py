@@ -126,7 +126,7 @@ def _of_whole(
     delegated = [indices for is_delegated, indices in parts if is_delegated]
     if len(whole) != len(delegated):
         raise RuntimeFailure(
-            f"{len(whole)} lines stand for a delegate, and the network has {len(delegated)} parts of which no other line tells"
+            f"{len(whole)} lines are of a delegate, and the network has {len(delegated)} parts of which no other line tells"
         )
     return [
         [_kernel(line, (name for index in indices for name in model.operators[index].nodes))]

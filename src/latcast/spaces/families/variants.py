@@ -48,7 +48,7 @@ def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: st
 
 
 def draw_widths(rng: Random, widths: Any, multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> Any:
-    """Return every width times a multiplier of its own, rounded; of one width, or of a list (of lists)."""
+    """Return every width times its multiplier, rounded; of one width, or of a list (of lists)."""
     return each(widths, lambda width: round_channels(width * rng.uniform(*limits), multiple))
 
 
@@ -184,7 +184,7 @@ def too_few(space: str, found: int, count: int) -> LatcastError:
 
 
 def named_by_content(space: str, parameters: Mapping[str, Any]) -> Reference:
-    """Return the reference of a member without a name of its own."""
+    """Return the reference of a member without a name."""
     unnamed = Reference(space, parameters)
     return replace(unnamed, name=f"{space}-{unnamed.key[:8]}")
 
@@ -243,7 +243,7 @@ class VariantFamily:
 
     Attributes:
         name: The space's name.
-        published: Model name to what its paper says of it.
+        published: Model name to the figures of its paper.
         defaults: Every parameter of the family, with its value in the default member; those of :data:`IMAGE` may be left out.
         network: Adds a member behind an image and returns its outputs; takes a builder, the image, and as keywords
             ``classes`` and the parameters of ``defaults``.

@@ -58,7 +58,7 @@ class MemberKernels:
         return len(self.counts)
 
     def lookup(self, encodings: np.ndarray) -> np.ndarray:
-        """Return the member that each encoding stands for, (1, networks)."""
+        """Return the member of each encoding, (1, networks)."""
         return self.member_of[_numbers(self.supernet, encodings)][None, :]
 
     def segment_table(self, first: int = 0) -> KernelTable:

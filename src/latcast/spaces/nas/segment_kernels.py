@@ -118,7 +118,7 @@ class SegmentKernels:
         return self._table(network, kernel, found.shape[1])
 
     def segment_table(self, first: int = 0) -> KernelTable:
-        """Return the kernels of segments in context, each as a network of its own, from number ``first`` on."""
+        """Return the kernels of segments in context, each as a separate network, from number ``first`` on."""
         listed = self._kernels[first:]
         network = np.repeat(np.arange(len(listed)), [len(kernels) for kernels in listed])
         kernel = np.array([kernel for kernels in listed for kernel in kernels], dtype=np.int64)

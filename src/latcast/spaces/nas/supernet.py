@@ -92,7 +92,7 @@ class Supernet:
 
     @property
     def size(self) -> float:
-        """Number of encodings; several may stand for the same network."""
+        """Number of encodings; several may encode the same network."""
         return float(np.prod(self.choices.astype(np.float64)))
 
     def checked(self, encodings: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from latcast.spaces.parametrisations import tensors, windows
 from latcast.spaces.parametrisations.parametrisation import CODES, Axis, Parametrisation, Span, Values
 
 PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation", {}, group="latcast.parametrisations")
-"""By kernel type. ``other`` stands for operators without a form of their own and has none."""
+"""By kernel type. ``other`` is for operators without a form and has none."""
 
 for _name, _parametrisation in {**windows.PARAMETRISATIONS, **tensors.PARAMETRISATIONS}.items():
     PARAMETRISATIONS.register(_name, _parametrisation)

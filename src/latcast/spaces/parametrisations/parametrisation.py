@@ -26,7 +26,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Span:
-    """A number of channels, or what stands for it: any whole number from ``low`` to ``high``."""
+    """A number of channels, or its equivalent: any whole number from ``low`` to ``high``."""
 
     name: str
     low: int

@@ -1,6 +1,6 @@
 """Windows over maps: convolutions and pooling.
 
-The padding of both sides together stands for the output's size, so that a window keeps its way of padding when its map
+The padding of both sides together is stored in place of the output's size, so that a window keeps its way of padding when its map
 changes. Drawn windows keep the map's size where they are odd, and are not padded where they are even.
 """
 

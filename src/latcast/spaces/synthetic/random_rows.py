@@ -169,7 +169,7 @@ def _pooled(b: _Rows, x: str, rng: Random) -> str:
 
 
 def _joined(b: _Rows, x: str, rng: Random) -> str:
-    """Few of the channels, or of the rows, through a layer of their own, then joined with the others."""
+    """Few of the channels, or of the rows, through a separate layer, then joined with the others."""
     rows, channels = b.extent(x)
     axis, size = (2, channels) if rng.random() < 0.6 else (1, rows)
     few = max(size // rng.choice((2, 4, 8)), 1)

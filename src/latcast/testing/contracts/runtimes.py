@@ -162,7 +162,7 @@ class RuntimeContract:
         if self.hands_outputs_over:
             assert relative_error(session.outputs()[0], reference_outputs(network)[0]) <= self.tolerance
 
-    # What it says of itself
+    # Its description
 
     def test_it_says_its_name_and_precisions(self, runtime: Runtime) -> None:
         assert isinstance(runtime, Runtime)

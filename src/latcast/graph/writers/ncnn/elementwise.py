@@ -218,7 +218,7 @@ def lower_lrn(ctx: Lowering, node: Node) -> None:
 
 @lowers("Softmax", "LogSoftmax")
 def lower_softmax(ctx: Lowering, node: Node) -> None:
-    """Softmax; the logarithm is a layer of its own."""
+    """Softmax; the logarithm is a separate layer."""
     shape = ctx.shape(node.inputs[0])
     axis = ctx.view(node).int_attribute("axis", -1) % len(shape)
     axes = blob_axes(shape, keep=(axis,))

@@ -111,7 +111,7 @@ def with_splits(layers: Iterable[Layer], outputs: Sequence[str]) -> tuple[list[L
         layer.bottoms = [left[blob].pop(0) if blob in left else blob for blob in layer.bottoms]
         result.append(layer)
         for top in layer.tops:
-            # An output gets a name of its own, which an input cannot give up.
+            # A network's output that is an input, too, needs another name.
             if readers.get(top, 0) > 1 or (top in inputs and top in outputs):
                 left[top] = [f"{top}_splitncnn_{index}" for index in range(readers[top])]
                 result.append(Layer("Split", f"splitncnn_{len(left) - 1}", [top], list(left[top])))
