@@ -97,6 +97,9 @@ HELD_OUT: Mapping[str, str] = {
 }
 """Case of holding out to the name of its tested networks in tables."""
 
+FACTS_SHOWN = ("kind of unit", "+ threads", "+ clock", "+ bandwidth", "+ core, family")
+"""Facts of a chip after which the table has a line."""
+
 TARGETS: Mapping[tuple[str, str], tuple[float, float, float]] = {
     ("cpu", DRAWN_NETWORKS): (20, 11, 7), ("gpu", DRAWN_NETWORKS): (30, 18, 8), ("npu", DRAWN_NETWORKS): (35, 20, 15),
     ("cpu", NEW_LINEAGES): (30, 22, 16), ("gpu", NEW_LINEAGES): (30, 22, 16),
@@ -418,7 +421,8 @@ def devices_table() -> str:
             "unit": unit_title(kind), "tested": what, "simple": found[kind, held_out, SHOWN, FLOPS_AND_MEMORY],
             **{str(count): found[kind, held_out, count, FORECAST] for count in counts},
         }
-        for kind in KINDS_OF_ROWS for held_out, what in HELD_OUT.items() if held_out != NEW_NETWORKS
+        for kind in KINDS_OF_ROWS for held_out, what in HELD_OUT.items()
+        if held_out == NEW_LINEAGES or (held_out != NEW_NETWORKS and kind in KINDS)
     ]  # fmt: skip
 
     def figures(row: Row) -> str:
@@ -520,14 +524,20 @@ def by_fact(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) ->
 
 
 def facts_table() -> str:
-    """Return a line for each fact that is added to those before it."""
+    """Return a line for each fact of :data:`FACTS_SHOWN` with those added since the line before."""
     found: dict[str, dict[str, Any]] = {}
     for row in kept("facts"):
         if not row["facts"].startswith("all but"):
             found.setdefault(row["facts"], {"facts": row["facts"]})[row["kind"]] = row
+    rows, added = [], list[str]()
+    for fact, row in found.items():
+        added.append(fact.removeprefix("+ "))
+        if fact in FACTS_SHOWN:
+            rows.append({**row, "facts": ("+ " if rows else "") + ", ".join(added)})
+            added.clear()
     columns = {"facts": "{facts}"}
     for kind in KINDS:
         columns[f"{kind.upper()}: MAPE (median), high/low"] = (
             f"{{{kind}[mape]:.0f}} ({{{kind}[median_mape]:.0f}}), {{{kind}[width]:.0f}}"
         )
-    return table([*found.values()], columns)
+    return table(rows, columns)

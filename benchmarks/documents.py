@@ -295,11 +295,15 @@ MADE: Mapping[str, Callable[[], str]] = {
 
 
 def printed_table(name: str) -> str:
-    """Return a table of results/printed, which was made once and is kept as it was; ``shown`` lists its columns of interest."""
+    """Return a table of results/printed, which was made once and is kept as it was.
+
+    ``shown`` lists its columns of interest, ``shown_rows`` the rows; all are shown without them.
+    """
     document = read_document(RESULTS / f"{name}.json")
     found, by = document["data"], document["command"]
     said = "" if by == NOT_RECORDED else f", made with `{by}`"
-    rows = [[cell.replace("|", "\\|") for cell in row] for row in found["rows"]]
+    listed = [found["rows"][place] for place in found.get("shown_rows", range(len(found["rows"])))]
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in listed]
     note = [found["note"]] if "note" in found else []
     when = f"As of {document['date'][:10]}{said} (commit {document['commit'][:7]})."
     shown = found.get("shown", range(len(found["head"])))

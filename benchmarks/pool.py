@@ -223,7 +223,9 @@ def pool_table() -> str:
     """Return a line for each kind of unit and of tested networks, with transformers and FLOPs and memory beside."""
     found = kept("pool")["rows"]
     of_transformers = {(row["kind"], row["held_out"]): row for row in found if row["networks"] == "transformers"}
-    rows = [row for row in found if row["networks"] == "all"]
+    rows = [
+        row for row in found if row["networks"] == "all" and (row["kind"] != WITHOUT_DRAWN or row["held_out"] == NEW_LINEAGES)
+    ]
     return table(
         [{**row, "transformers": of_transformers.get((row["kind"], row["held_out"]))} for row in rows],
         {
