@@ -129,7 +129,7 @@ def show(
     device: Annotated[str, Argument(metavar="BUNDLE", help="A bundle that device add wrote.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what is known of a device: throughputs with their uncertainty, the nearest platforms, the worth of more networks.
+    """Show a device: throughputs with their uncertainty, the nearest platforms, what more networks would tell.
 
     \b
     Examples:

@@ -45,7 +45,7 @@ Examples:
   latcast hub token list
   latcast hub token revoke 3416250fc5bd
 """)
-quarantine_app = command_group("""Records that are not believed.
+quarantine_app = command_group("""Records that are held back, with reasons.
 
 \b
 Examples:

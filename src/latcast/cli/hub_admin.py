@@ -166,7 +166,7 @@ def audit(
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """List acts by hand: tokens, trust, quarantine, undone uploads; the newest first.
+    """List administrators' acts: tokens, trust, quarantine, undone uploads; the newest first.
 
     \b
     Examples:

@@ -107,7 +107,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _chip_rows(chip: Chip) -> list[tuple[str, str]]:
-    """Print what is known of a chip, a row a part."""
+    """Print the facts of a chip, a row for each part."""
     names = [chip.name] if chip.name.lower() == chip.id else [chip.name, chip.id]
     made = [chip.vendor, str(chip.year or ""), _counted(chip.process_nm, "nm")]
     rows = [

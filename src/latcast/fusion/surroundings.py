@@ -41,7 +41,7 @@ SELF_FUSED_SHARE = 0.5
 """An operator that takes less behind another of its kind than this part of its time between other walls is not a wall."""
 
 HIDDEN_SHARE = 0.25
-"""Part of the shorter operator's time that a change of layout may take without being taken for a fusion."""
+"""Part of the shorter operator's time that a change of layout may take without looking like a fusion."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Surroundings:
         return all(cost < self.kernel / 2 for cost in extra)
 
     def misleads(self, setting: ChainSetting, first: str, second: str) -> bool:
-        """Return whether a change of layout that neighbours share could be taken for a fusion."""
+        """Return whether a change of layout that neighbours share could look like a fusion."""
         intrinsic = min(self.intrinsic_cost(name, setting.form) for name in (first, second))
         return self.hidden_cost(setting, first, second) > HIDDEN_SHARE * intrinsic
 

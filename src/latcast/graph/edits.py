@@ -272,7 +272,7 @@ def _fitted(
     reshaped: Callable[[Node, int, Shape], Node],
     changed: Collection[str],
 ) -> Node:
-    """Return the node with the weights that the channels before it, and those wanted behind it, ask for."""
+    """Return the node with weights that fit the channels before it and those wanted behind it."""
     if node.op_type not in _FITS:
         raise ModelError(f"node '{node.name}' ({node.op_type}) may hold numbers of channels")
     came = tensors[node.inputs[0]].shape

@@ -160,7 +160,7 @@ class HubDatabase(ModeratedStore):
     def _doubts(
         self, session: Session, contributor_id: int, measurements: Sequence[Measurement], model: HubModel | None
     ) -> dict[int, str]:
-        """Return why records are not believed, by index."""
+        """Return the reasons why records are held back, by index."""
         now = datetime.now(timezone.utc)
         reasons = {index: reason for index, item in enumerate(measurements) if (reason := implausibility(item, now))}
         by_platform: dict[str, dict[int, Measurement]] = {}

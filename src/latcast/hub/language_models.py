@@ -21,7 +21,7 @@ SPACE, ROLE = "language_model", "language"
 MOST_TOKENS = 1_000_000
 
 BELIEVED_FACTOR = 4.0
-"""A speed so many times outside the interval that is predicted for its platform is not believed."""
+"""A speed so many times outside the interval that is predicted for its platform is held back."""
 
 
 def speeds_as_measurements(file: Path, device: str) -> list[Measurement]:

@@ -383,7 +383,7 @@ class HubModel:
 
 
 def _platform_without_latencies(name: str) -> KnownPlatform | None:
-    """Return what is known of a platform by its id; None where the kind of its unit is not known."""
+    """Return the covariates of a platform by its id; None where the kind of its unit is not known."""
     platform = Platform.parse(name)
     try:
         kind = kind_of(platform, {})

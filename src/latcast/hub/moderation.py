@@ -70,7 +70,7 @@ class Affected:
 
 
 class ModeratedStore(TokenStore):
-    """A store whose administrator decides what is believed."""
+    """A store whose administrator decides which records count."""
 
     def trust(self, contributor: str, trusted: bool = True) -> None:
         """Trust the measurements of a contributor, or end that.
@@ -203,7 +203,7 @@ class ModeratedStore(TokenStore):
             return len(rows)
 
     def audit(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Return acts by hand, the newest first: number, time, action, subject and details."""
+        """Return administrators' acts, the newest first: number, time, action, subject and details."""
         query = select(*AuditRow.__table__.columns).order_by(AuditRow.number.desc()).limit(limit)
         with self._reading() as session:
             return [dict(row) for row in session.execute(query).mappings()]

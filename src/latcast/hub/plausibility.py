@@ -35,7 +35,7 @@ HOST_FACTOR = 20.0
 """By which normalisation by a probe may change the raw latency."""
 
 OUTLIER_FACTOR = 4.0
-"""A latency so many times outside the interval that the platform's other latencies predict is not believed."""
+"""A latency so many times outside the interval that the platform's other latencies predict is held back."""
 
 MIN_KNOWN = 3
 """Latencies of a platform that a prediction needs before it may be held against another one."""
@@ -93,8 +93,8 @@ def _differ(stated: float, found: float) -> bool:
 def outliers(stated: Mapping[int, Measurement], believed: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
     """Find latencies that cannot be right beside the platform's other ones; returns the reason by index.
 
-    A network is judged by what the hub believes of the platform. Where fewer than :data:`MIN_KNOWN` networks are believed, the
-    upload's own latencies are taken along: each is judged by the others, and the model's robustness decides.
+    A network is judged by the accepted latencies of the platform. Where fewer than :data:`MIN_KNOWN` networks have one, those of
+    the upload are included: each is judged by the others, and the model's robustness decides.
 
     Args:
         stated: Plausible records of networks on one platform from one upload, by index.

@@ -113,7 +113,7 @@ def held_out_error(observations: Sequence[Observation], model: HubModel, seed: i
 
 
 def fit_and_keep(database: HubDatabase, before: HubModel | None = None) -> ModelVersionRow | None:
-    """Fit to everything the database believes and keep the version; None where there is nothing to fit to.
+    """Fit to all measurements of the database and keep the version; None where there is nothing to fit to.
 
     Args:
         before: An earlier model; what rests on the same latencies is taken from it.
@@ -186,7 +186,7 @@ class ServedModel:
 
 
 def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersionRow | None:
-    """Fit to everything the database believes, keep the version, and serve it; None where there is nothing to fit to.
+    """Fit to all measurements of the database, keep the version, and serve it; None where there is nothing to fit to.
 
     Args:
         own_process: Fit in a separate process, which ends with this one.

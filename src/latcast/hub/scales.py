@@ -27,7 +27,7 @@ REWEIGHTINGS = 8
 LEAST_WEIGHT = 1e-3
 
 RIDGE = 1e-9
-"""Decides what the data leave open: one number for each group."""
+"""A weak prior for what the data do not determine: one number for each group."""
 
 
 @dataclass(frozen=True)

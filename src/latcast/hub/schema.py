@@ -85,7 +85,7 @@ class ContributionRow(HubBase):
 
 
 class QuarantineRow(HubBase):
-    """A well-formed record that is not believed, with the reason; the id is the one it would have as a measurement."""
+    """A well-formed record that is held back, with the reason; the id is the one it would have as a measurement."""
 
     __tablename__ = "quarantine"
     __table_args__ = (Index("quarantine_by_platform", "platform_id"),)
@@ -99,11 +99,11 @@ class QuarantineRow(HubBase):
     """When the administrator refused it for good; it stays, so that it cannot come back."""
     record: Mapped[dict[str, Any]] = mapped_column(JSON)
     undone_by: Mapped[int | None] = mapped_column(Integer, index=True)
-    """Number of the entry of :class:`AuditRow` by which it was taken back after it had been believed."""
+    """Number of the entry of :class:`AuditRow` by which it was taken back after it had counted."""
 
 
 class AuditRow(HubBase):
-    """An act by hand on tokens, contributors or measurements."""
+    """An administrator's act on tokens, contributors or measurements."""
 
     __tablename__ = "audit"
 

@@ -80,7 +80,7 @@ def checked_name(name: str, what: str = "a contributor's name") -> str:
 
 
 def record_action(session: Session, action: str, subject: str, **details: Any) -> int:
-    """Write an act by hand into the audit log, in the transaction of the act, and return the number of the entry."""
+    """Write an administrator's act into the audit log, in the transaction of the act, and return the number of the entry."""
     row = AuditRow(at=utc_now(), action=action, subject=subject, details=details)
     session.add(row)
     session.flush()

@@ -56,7 +56,7 @@ class OperatorRule:
     source: str = ""
 
     def of_version(self, version: tuple[int, ...]) -> bool:
-        """Return whether it holds for a version; an unknown one (no numbers) is taken for the latest."""
+        """Return whether it holds for a version; an unknown one (no numbers) counts as the latest."""
         return not version or (version >= self.since and (not self.until or version < self.until))
 
 

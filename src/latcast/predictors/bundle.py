@@ -377,7 +377,7 @@ class _Reader:
         )
 
     def start(self) -> StartModel | None:
-        """Return what is known of starts; None where none was measured."""
+        """Return the predictor of starts; None where none was measured."""
         if "start" not in self.document:
             return None
         from latcast.predictors.starts import StartModel

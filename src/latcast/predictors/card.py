@@ -145,7 +145,7 @@ MOST_WEIGHT, HALF_HELD_OUT = 0.6, 4
 """Largest weight of the error on networks held out beside the interval's width, and the networks held out that give it half."""
 
 ERRATIC_PERCENT = 80.0
-"""Error on kinds of networks not measured from which on no network on the platform is taken for like those measured."""
+"""Error on kinds of networks not measured from which on no network on the platform counts as similar to those measured."""
 
 LEAST_ERROR = 0.5
 """Percent: what repeating a measurement would move."""

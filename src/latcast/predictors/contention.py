@@ -35,7 +35,7 @@ def shared_out(programs: Sequence[str]) -> int:
 
 
 def keep_factors(platform: Platform, found: Mapping[str, float]) -> None:
-    """Add what a network was slowed by, by program, to what is known of a device's unit; its share of the core is taken out."""
+    """Add what a network was slowed by, by program, to the factors of a device's unit; its share of the core is divided out."""
     known = found_out(FILE, platform) or {}
     own = {each: value / shared_out((each,)) for each, value in found.items() if each in PROGRAMS}
     keep_found(FILE, platform, known | {each: [*known.get(each, ()), value][-MOST_KEPT:] for each, value in own.items()})

@@ -159,7 +159,7 @@ def variance_factors(
 
 
 ALIKE = 0.1
-"""Distance of two networks' places over which what is known of one is forgotten for the other."""
+"""Length scale: distance of two networks' places over which their errors become independent."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Two latencies on one platform together: what is known of their difference and of their ratio.
+"""Two latencies on one platform together: the distributions of their difference and of their ratio.
 
 Networks that share kernels share their errors. The error of a network's logarithm is the mean error of its kernels, weighted by
 their shares of its latency; errors of kernels are correlated as far as they are of one type, of close sizes, or the same
@@ -138,7 +138,7 @@ class JointLatency:
 def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
     """Join two predictions whose errors have a correlation.
 
-    The logarithm of each latency is taken for normal on either side of the prediction, with the deviation of that side from the
+    The logarithm of each latency is assumed normal on either side of the prediction, with the deviation of that side from the
     prediction's interval. The interval of a difference is of the predictions' level, of 90 % where they have none.
     """
     normal = NormalDist()

@@ -57,7 +57,7 @@ MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
 
 
 RECALLED = 0.5
-"""How far alike two networks are, from 0 to 1, for one to be taken for the other."""
+"""Similarity of two networks, from 0 to 1, from which on one counts as the other."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class ProcessBasis:
         )
 
     def of_kernels(self, group: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the kernels' part of the basis, (kernels, points), and what it leaves open, (kernels,)."""
+        """Return the kernels' part of the basis, (kernels, points), and the variance outside it, (kernels,)."""
         found = _kernels_alike(group, sizes, self.group, self.sizes) @ self.size_root
         return found, np.clip(1 - (found**2).sum(axis=1), 0, 1)
 

@@ -39,7 +39,7 @@ FIRST_TERMS = ("constant", "kernels", "activations_mb", "latency", "latency_per_
 
 
 LEAST_MMACS = 37.0
-"""Millions of multiply-accumulates of the smallest network that the phones ran: a smaller one is taken for as large."""
+"""Millions of multiply-accumulates of the smallest network that the phones ran: a smaller one counts as this large."""
 
 LEAST_FACTOR = 1e-3
 """Least lower bound as a factor, where a steady latency may be next to nothing."""

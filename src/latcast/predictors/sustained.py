@@ -30,7 +30,7 @@ PHONE_CHIPS = r"Snapdragon (?!X)|Exynos|Kirin|Dimensity|Helio|Tensor G|Apple A\d
 """Beginnings of the names of chips in phones, which are cooled alike: by their case alone."""
 
 LEAST_RISE = 0.05
-"""Smallest rise that is taken for heat: other programs and the host cause less."""
+"""Smallest rise that counts as heat: other programs and the host cause less."""
 
 LAST_SHARE, LEAST_CONSTANT_S = 0.25, 5.0
 """Part of a curve that shows how well its end is met, and the shortest time constant that is looked for."""

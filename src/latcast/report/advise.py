@@ -35,7 +35,7 @@ LEAST_SHARE = 0.05
 """Part of the slower latency that the difference of a kernel type must be to be a reason."""
 
 MOST_ON_CPU = 0.1
-"""Part of a network's operators that may fall back to the CPU for a latency on another unit to be taken for its own."""
+"""Part of a network's operators that may fall back to the CPU for its latency to count as one of that unit."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ SAME_SCALE = frozenset({
     "AVERAGE_POOL_2D", "GATHER", "TILE", "BROADCAST_TO", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "DEPTH_TO_SPACE",
     "SPACE_TO_DEPTH", "CONCATENATION", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN",
 })  # fmt: skip
-"""Operators whose kernels want inputs and outputs in one scale."""
+"""Operators whose kernels need inputs and outputs in one scale."""
 
 FIXED_SCALES: Mapping[str, tuple[float, int]] = {
     "LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "TANH": (1 / 128, 0), "LOG_SOFTMAX": (16 / 256, 127),

@@ -256,7 +256,7 @@ class GraphWriter:
         return self.add("RESHAPE", (index, self.indices(shape, f"{name}/shape")), shape, name, nodes=nodes, kind=kind)
 
     def transposed(self, index: int, perm: Order, name: str) -> int:
-        """Add a transpose that belongs to no node: two neighbours want different layouts."""
+        """Add a transpose that is no node's: two neighbours need different layouts."""
         tensor = self.model.tensors[index]
         shape = physical_shape(tensor.shape, perm)
         return self.add("TRANSPOSE", (index, self.indices(perm, f"{name}/perm")), shape, name, nodes=(), kind=tensor.type)
