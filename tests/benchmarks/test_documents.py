@@ -122,6 +122,12 @@ def test_every_page_stands_in_the_navigation() -> None:
         assert path.relative_to(documents.ROOT / "docs").as_posix() in listed
 
 
+@pytest.mark.parametrize("path", SHOWN)
+def test_no_line_begins_with_a_figure(path: Path) -> None:
+    # A comment at its beginning ends a paragraph.
+    assert re.findall(r"^ *<!-- figure.*", path.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
 def test_every_printed_table_is_shown() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in documents.all_documents())
 
