@@ -35,7 +35,7 @@ def advise(
 ) -> None:
     """Say which platform of a device is fastest for a model: precision, unit, threads, runtime, and how sure that is.
 
-    A decision that is not sure is called unknown. Below each decision stands what makes the difference.
+    A decision that is not sure is called unknown. Below each decision are the kernel types that make the difference.
 
     \b
     Examples:

@@ -18,8 +18,10 @@ FORMATS = ("table", "markdown", "junit", "github", "json")
 def check(
     models: options.Models,
     budget: Annotated[Path | None, Option("--budget", help="Tiers of devices with limits, a TOML file.")] = None,
-    against: Annotated[str, Option("--against", metavar="BASE", help="A model that the others may not outgrow.")] = "",
-    max_growth: Annotated[str, Option("--max-growth", metavar="PERCENT", help="By how much they may.")] = "5%",
+    against: Annotated[str, Option("--against", metavar="BASE", help="The base model, to compare with.")] = "",
+    max_growth: Annotated[
+        str, Option("--max-growth", metavar="PERCENT", help="By how much a model may be slower than it.")
+    ] = "5%",
     on: Annotated[str, Option("--on", metavar="PLATFORM,...", help="Platforms for limits and --against.")] = "",
     max_ms: Annotated[float | None, Option("--max-ms", help="Milliseconds that a model may take.", min=1e-6)] = None,
     min_fps: Annotated[float | None, Option("--min-fps", help="Inferences a second that it must reach.", min=1e-6)] = None,

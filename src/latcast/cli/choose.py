@@ -55,7 +55,7 @@ def choose(
     max_memory_mb: Annotated[
         float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
     ] = None,
-    params: Annotated[str, Option("--params", help="Learned values that it may have, such as 10M.", metavar="COUNT")] = "",
+    params: Annotated[str, Option("--params", help="Parameters that it may have, such as 10M.", metavar="COUNT")] = "",
     accuracy: Annotated[
         Path | None,
         Option("--accuracy", help="Accuracies of your candidates: a CSV file with the header model,accuracy.", metavar="FILE"),
@@ -67,9 +67,9 @@ def choose(
     prompt: options.PromptTokens = 512,
     generate: options.GeneratedTokens = 128,
     certainty: Annotated[
-        float, Option("--certainty", help="Percent of networks marked as fitting that are to fit.", min=1, max=99.9)
+        float, Option("--certainty", help="Probability, in percent, from which on a network fits.", min=1, max=99.9)
     ] = 90.0,
-    everything: Annotated[bool, Option("--all", help="List all candidates, not the ten that tell the most.")] = False,
+    everything: Annotated[bool, Option("--all", help="List all candidates.")] = False,
     plot: Annotated[
         Path | None,
         Option("--plot", help="Draw accuracy against latency to this file (.png), or as bars to the terminal where it is -."),
@@ -79,7 +79,7 @@ def choose(
 ) -> None:
     """Pick the most accurate network that fits a budget, and list those that are accurate for their latency.
 
-    Of networks of which no other is at least as accurate and as fast, the ten most accurate that fit are listed, or the nearest.
+    The list has networks that no other beats in both accuracy and latency: the ten most accurate that fit, or the nearest.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ def compare(
 ) -> None:
     """Say which of two models, or platforms, is faster, by how much, and how sure that is.
 
-    Like networks err alike: the more their kernels are the same, the surer is the difference.
+    Predictions of similar networks err similarly: the more kernels they share, the surer is the difference.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ def adapt(
     ] = None,
     target: Annotated[
         str | None,
-        Option("--target", help='Stop when each type is so accurate: "±10=95": 95 % within ±10 %.'),
+        Option("--target", help='Stop when each kernel type is this accurate: "±10=95": 95 % within ±10 %.'),
     ] = None,
     budget: options.Budget = 5.0,
     rules: options.Rules = None,

@@ -62,7 +62,7 @@ Known = Annotated[
 Count = Annotated[int, Option("--count", "-n", help="How many networks.", min=1)]
 
 
-MaxMb = Annotated[float | None, Option("--max-mb", help="Only networks of at most so many MB in fp32.", min=0.1)]
+MaxMb = Annotated[float | None, Option("--max-mb", help="Only networks of at most this many MB in fp32.", min=0.1)]
 
 
 Llm = Annotated[bool, Option("--llm", help="Of language models: pairs of a model and a quantisation.")]
@@ -86,7 +86,7 @@ def suggest(
     count: Count = 10,
     models: Annotated[
         list[str] | None,
-        Option("--for", metavar="MODEL", help="Networks whose intervals count: files or names. [default: all alike]"),
+        Option("--for", metavar="MODEL", help="Networks whose intervals count: files or names. [default: all]"),
     ] = None,
     method: Method = INFORMATION,
     data: Data = None,

@@ -43,7 +43,9 @@ def detect(
         Option("--profiler/--no-profiler", help="Decide by which kernels take time in the runtime's profiler, if it has one."),
     ] = True,
     check: Annotated[bool, Option("--check/--no-check", help="Score the rules by the kernels that were executed.")] = True,
-    alpha: Annotated[float, Option("--alpha", help="Part of the shorter operator's time to be saved.", min=0.05, max=0.95)] = 0.5,
+    alpha: Annotated[
+        float, Option("--alpha", help="Part of the shorter operator's time that a fusion must save.", min=0.05, max=0.95)
+    ] = 0.5,
     cpus: options.Cpus = "",
     realtime: options.Realtime = None,
     device: options.Device = "local",

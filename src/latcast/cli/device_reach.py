@@ -18,7 +18,7 @@ def prepare(
         list[str] | None, Option("--runtime", "-r", help="To install there; repeatable. [default: onnxruntime]")
     ] = None,
     python: Annotated[
-        str, Option("--python", help="The interpreter there to make it of. [default: python3]", metavar="PATH")
+        str, Option("--python", help="The Python there that the environment uses. [default: python3]", metavar="PATH")
     ] = "",
     carry: Annotated[
         bool, Option("--carry", help="Fetch what it needs here and carry it: for a device without network.")

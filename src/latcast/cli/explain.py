@@ -32,7 +32,7 @@ def explain(
     signature: options.Signature = "",
     value: options.InputValue = None,
     top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,
-    all_hints: Annotated[bool, Option("--all-hints", help="Show the changes too whose gain is not sure or too small.")] = False,
+    all_hints: Annotated[bool, Option("--all-hints", help="Also show changes whose gain is unsure or small.")] = False,
     app: Annotated[bool, Option("--app", help="Show what an app's loop adds to a benchmark's latency.")] = False,
     plot: Annotated[Path | None, Option("--plot", help="Draw what the hints bring to this file (.png).")] = None,
     verbose: options.Verbose = False,
@@ -45,8 +45,7 @@ def explain(
 ) -> None:
     """Where the time of a model goes, what limits its kernels, and which changes would make it faster.
 
-    Every hint is a prediction of the changed model, shown where the difference is larger than what is not known of it. A rough
-    prediction gives none.
+    Every hint is a prediction of the changed model, shown where the change surely saves time. A rough prediction gives none.
 
     \b
     Examples:

@@ -72,16 +72,18 @@ def serve(
     models_per_minute: Annotated[
         int, Option("--models-per-minute", help="Models that one address may have predicted; 0 for no limit.", min=0)
     ] = 30,
-    connections: Annotated[int, Option("--connections", help="That one address may hold at once; 0 for no limit.", min=0)] = 64,
+    connections: Annotated[int, Option("--connections", help="Connections of one address at once; 0 for no limit.", min=0)] = 64,
     proxy: Annotated[
         list[str] | None,
-        Option("--proxy", metavar="ADDRESS", help="Or network of a proxy whose X-Forwarded-For is believed; repeatable."),
+        Option("--proxy", metavar="ADDRESS", help="Address or network of a proxy whose X-Forwarded-For is trusted; repeatable."),
     ] = None,
     access_log: Annotated[
         str, Option("--access-log", metavar="FILE", help="A JSON line for each request; - for standard output.")
     ] = "",
     refit: Annotated[bool, Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
-    snapshots: Annotated[Path | None, Option("--snapshots", help="Folder of those of latcast hub snapshot.")] = None,
+    snapshots: Annotated[
+        Path | None, Option("--snapshots", help="Folder of the versions that latcast hub snapshot wrote.")
+    ] = None,
     workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=MOST_WORKERS)] = 1,
 ) -> None:
     """Serve the hub: upload, query, predictions, pages.

@@ -99,13 +99,13 @@ def uploads(
 
 
 def undo(
-    upload: Annotated[str, Option("--upload", metavar="ID", help="Of an upload, or how it begins.")] = "",
+    upload: Annotated[str, Option("--upload", metavar="ID", help="An upload, by its id or the beginning of it.")] = "",
     token: Annotated[str, Option("--token", metavar="ID", help="All that came with a token.")] = "",
     contributor: Annotated[str, Option("--contributor", metavar="NAME", help="All that a contributor sent.")] = "",
     platform: Annotated[str, Option("--platform", metavar="ID", help="All of a platform.")] = "",
     since: Annotated[str, Option("--since", metavar="TIME", help="Only what came since, as 2026-01-31T12:00:00Z.")] = "",
     until: Annotated[str, Option("--until", metavar="TIME", help="Only what came before.")] = "",
-    erase: Annotated[bool, Option("--erase", help="Remove it for good, as whoever sent it asked for.")] = False,
+    erase: Annotated[bool, Option("--erase", help="Delete it for good, as its sender asked.")] = False,
     reason: Annotated[str, Option("--reason", help="For the audit log.")] = "",
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be taken back.")] = False,
     yes: Yes = False,
@@ -146,7 +146,7 @@ def redo(
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Make what an undo took back measurements again.
+    """Restore what an undo took back.
 
     \b
     Examples:
@@ -241,7 +241,7 @@ def _print_rows(rows: Mapping[str, int], where: str, as_json: bool) -> None:
 
 
 def refit(database: Database = "", as_json: options.AsJson = False) -> None:
-    """Fit the cross-device model now; servers take it up when they start.
+    """Fit the cross-device model now; servers load it when they start.
 
     \b
     Examples:
@@ -266,7 +266,7 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
 def unlink(
     link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")], database: Database = ""
 ) -> None:
-    """Forget a model that somebody made a link to; the link leads nowhere then.
+    """Delete a model that a user shared by a link.
 
     \b
     Examples:
@@ -279,8 +279,8 @@ def unlink(
 
 
 def assets(
-    package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package, if it lies here already.")] = None,
-    webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,
+    package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package file, if it is here already.")] = None,
+    webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also fetch what runs on GPUs, twice as large.")] = True,
     output: Annotated[Path | None, Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -312,13 +312,13 @@ def snapshot(
     folder: Folder = None,
     licence: Annotated[str, Option("--licence", help="SPDX identifier of what contributors agreed to.")] = "CC-BY-4.0",
     url: Annotated[str, Option("--url", help="Where the hub is, for the citation.")] = "",
-    parquet: Annotated[bool | None, Option("--parquet/--no-parquet", help="Beside JSON Lines; where it is installed.")] = None,
+    parquet: Annotated[bool | None, Option("--parquet/--no-parquet", help="Also write Parquet, where it is installed.")] = None,
     drop: Annotated[str, Option("--drop", metavar="VERSION", help="Remove a version instead.")] = "",
     yes: Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Publish all measurements as a version that stays as it is: JSON Lines, Parquet, licence, citation.
+    """Publish all measurements as a fixed version: JSON Lines, Parquet, licence, citation.
 
     A server offers those of its --snapshots at /api/snapshots.
 

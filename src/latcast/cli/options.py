@@ -128,7 +128,7 @@ Models = Annotated[
     ),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
-Verbose = Annotated[bool, Option("--verbose", help="Say which kernels are unlike those learned from, too.")]
+Verbose = Annotated[bool, Option("--verbose", help="Also say which kernels are unlike those learned from.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 Signature = Annotated[
     str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")
@@ -203,7 +203,7 @@ LibraryPath = Annotated[
 Start = Annotated[bool, Option("--start", help="Loading and the first inference too.")]
 Sustain = Annotated[
     str,
-    Option("--sustain", metavar="MINUTES", help="The latency after so long of running, such as 30m.", show_default=False),
+    Option("--sustain", metavar="MINUTES", help="The latency after running for this long, such as 30m.", show_default=False),
 ]
 Fps = Annotated[float | None, Option("--fps", help="With --sustain: inferences a second. [default: without a pause]", min=1e-3)]
 Beside = Annotated[
@@ -220,8 +220,8 @@ On = Annotated[
     Option(
         "--on",
         metavar="PLATFORM,...",
-        help='A device or chip with what tells its platforms apart ("Pixel 6", "RK3588 NPU"), ids of platforms or beginnings '
-        "of them, patterns in quotes, or bundles, with commas between.",
+        help='Devices or chips by name, with a unit, runtime or precision ("Pixel 6", "RK3588 NPU"), ids of platforms or '
+        "beginnings of them, patterns in quotes, or bundles, with commas between.",
         autocompletion=complete_platforms,
     ),
 ]
@@ -262,7 +262,7 @@ Rules = Annotated[
     str | None,
     Option(
         "--rules",
-        help="Fusion rules by which networks fall into kernels: shipped, detected (what latcast device fusion detect found "
+        help="Fusion rules that divide networks into kernels: shipped, detected (what latcast device fusion detect found "
         "here), or a file. [default: shipped]",
         metavar="shipped|detected|FILE",
     ),

@@ -56,7 +56,7 @@ def list_platforms(
         Option(
             "--find",
             metavar="TEXT",
-            help="A device, chip, core, GPU or NPU by its name: what it is, and what was measured on its like.",
+            help="A device, chip, core, GPU or NPU by its name: what it is, and platforms of it and of similar ones.",
         ),
     ] = None,
     llm: Annotated[bool, Option("--llm", help="List the platforms of language models.")] = False,

@@ -24,7 +24,7 @@ def predict(
     signature: options.Signature = "",
     value: options.InputValue = None,
     breakdown: Annotated[bool, Option("--breakdown", help="Show every kernel.")] = False,
-    top: Annotated[int, Option("--top", help="Show the kernels that take longest: how many.", min=0, metavar="N")] = 0,
+    top: Annotated[int, Option("--top", help="Show this many kernels, the longest first.", min=0, metavar="N")] = 0,
     by: Annotated[
         str,
         Option(

@@ -48,7 +48,7 @@ def command(
     output: options.BundleOutput = None,
     replace: options.Replace = False,
     whole_budget: Annotated[
-        bool, Option("--whole-budget", help="Measure on where the rest of the budget is expected to bring little.")
+        bool, Option("--whole-budget", help="Spend the whole budget, even where the rest is expected to bring little.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

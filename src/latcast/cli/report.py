@@ -20,7 +20,7 @@ def report(
         Path | None,
         Option(
             "--overlay",
-            help="Latencies on the first platform to look at on the graph: .json for Model Explorer, .onnx for Netron.",
+            help="Also write latencies on the first platform onto the graph: .json for Model Explorer, .onnx for Netron.",
             metavar="FILE",
         ),
     ] = None,

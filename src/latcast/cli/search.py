@@ -68,7 +68,7 @@ def command(
         bool,
         Option(
             "--confident/--hopeful",
-            help="Hold the upper bound of the 90 % interval to the limit, or the prediction itself, which picks exceed "
+            help="Keep the upper bound of the 90 % interval within the limit, or only the prediction, which picks exceed "
             "more often than not.",
         ),
     ] = True,

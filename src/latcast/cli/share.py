@@ -31,7 +31,7 @@ def share(
     token: Annotated[
         str, Option("--token", envvar="LATCAST_TOKEN", help="From its administrator; better in LATCAST_TOKEN.")
     ] = "",
-    device: Annotated[str, Option("--device", help="What this machine shall be called, instead of 'local'.")] = "",
+    device: Annotated[str, Option("--device", help="Name of this machine, instead of 'local'.")] = "",
     failed: Annotated[bool, Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
