@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -120,6 +121,23 @@ class TestScheduling:
         with scheduling.realtime():
             assert os.sched_getscheduler(0) == os.SCHED_RR
         assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+    def test_every_thread_of_the_process_has_the_real_time_priority_in_a_round(self) -> None:
+        if not scheduling.realtime_permitted():
+            pytest.skip("this process may not have a real-time priority")
+        done = Event()
+        thread = Thread(target=done.wait)
+        thread.start()
+        assert thread.native_id is not None
+        try:
+            with scheduling.realtime():
+                during = os.sched_getscheduler(thread.native_id)
+            after = os.sched_getscheduler(thread.native_id)
+        finally:
+            done.set()
+            thread.join()
+
+        assert (during, after) == (os.SCHED_RR, os.SCHED_OTHER)
 
     def test_pre_emptions_are_counted_upwards(self) -> None:
         count = scheduling.preemption_counter()

@@ -75,6 +75,28 @@ def test_subjects_are_announced_before_each_thing_done_with_them(conversation: C
     assert stages == ["loading", "running", "running", "closing", "profiling"]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system pins no process")
+@pytest.mark.parametrize("cpus", ["all of its own", "none"])
+def test_networks_on_several_pinned_threads_are_loaded_and_timed_one_by_one(conversation: Conversation, cpus: str) -> None:
+    before = os.sched_getaffinity(0)
+    pinned = sorted(before)[-2:] if cpus == "all of its own" else []
+    try:
+        conversation.ask(request="open", settings={"runtime": "played", "threads": 2, "cpus": pinned})
+        found = conversation.measure(0, 1, plan=MeasurePlan(rounds=2, runs_per_round=2, warmup_runs=0))
+    finally:
+        os.sched_setaffinity(0, before)
+
+    stages = [(answer["number"], answer["stage"]) for answer in conversation.answers if answer["event"] == "started"]
+    if pinned:
+        # The pool of the other one would spin on the CPUs that it needs.
+        assert stages == [(number, stage) for number in (0, 1) for stage in ("loading", "running", "running", "closing")]
+    else:
+        assert [number for number, stage in stages if stage in ("loading", "running")] == [0, 1, 0, 1, 0, 1]
+    # One untimed and two timed runs a round, of 4, 6, 5, 4, 6, 5... and of 1.
+    assert [each.runs_ms for each in found] == [(6.0, 5.0, 6.0, 5.0), (1.0, 1.0, 1.0, 1.0)]
+    assert {each.platform for each in found} == {"local/played-2.5/cpu2/fp32"}
+
+
 def test_a_network_that_takes_no_time_is_a_failure(conversation: Conversation) -> None:
     (found,) = conversation.measure(2)
     assert not found.ok
