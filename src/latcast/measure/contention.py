@@ -15,6 +15,7 @@ from latcast.errors import MeasurementError
 from latcast.measure.opened_runtime import OpenedRuntime
 from latcast.measure.settings import SINGLE_THREADED_LIBRARIES
 from latcast.measure.timing import RunLog, garbage_collection_off
+from latcast.predictors.contention import shared_out
 from latcast.predictors.prediction import SAME, parse_beside
 from latcast.runtimes.protocol import Session
 
@@ -27,7 +28,7 @@ WORK: Mapping[str, str] = {
 ENDED_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 9)\n"
 """Python by which the system kills a program, stopped or not, when the process that started it is gone (PR_SET_PDEATHSIG)."""
 
-ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 100.0
+ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 150.0
 """Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
 
 SETTLE_S = 0.004
@@ -85,23 +86,31 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
 
         everything = ("", *programs)
         for index in range(ROUNDS):
-            found_ms = {}
+            mean_ms = {}
             # In another order each time: what ran before leaves caches and clocks in its own state.
             for place in range(len(everything)):
                 scenario = everything[(place + index * len(everything) // ROUNDS) % len(everything)]
                 needed = programs.get(scenario, ())
-                found_ms[scenario] = _window(
-                    opened, session, [*placed(needed)], shared=any(each.endswith(SAME) for each in needed)
-                )
-            log.runs_ms += found_ms[""]
-            log.rounds += [index] * len(found_ms[""])
+                runs_ms, mean_ms[scenario] = _window(opened, session, [*placed(needed)], shared_out(needed))
+                if not scenario:
+                    log.runs_ms += runs_ms
+                    log.rounds += [index] * len(runs_ms)
             for scenario in programs:
-                slowed_ms.setdefault(scenario, []).append(fmean(found_ms[scenario]) / fmean(found_ms[""]))
+                slowed_ms.setdefault(scenario, []).append(mean_ms[scenario] / mean_ms[""])
     return log, {scenario: median(found) for scenario, found in slowed_ms.items()}
 
 
-def _window(opened: OpenedRuntime, session: Session, processes: Sequence[int], *, shared: bool) -> list[float]:
-    """Return runs back to back while processes run; at an ordinary priority where these are to get their share of the core."""
+def _window(opened: OpenedRuntime, session: Session, processes: Sequence[int], sharing: int) -> tuple[list[float], float]:
+    """Return runs back to back while processes run, and the mean run as it would be with nothing else running.
+
+    A shared core is given out in slices of some milliseconds, also to whatever else the machine runs. So what is counted on one
+    core is the processor time of a run, times the number of those that share it, each of which gets as much.
+
+    Args:
+        opened, session: As for :func:`time_beside`.
+        processes: Ids.
+        sharing: The network and the processes on its core.
+    """
     now_ms = opened.instruments.clock.now_ms
     runs_ms: list[float] = []
     try:
@@ -109,14 +118,17 @@ def _window(opened: OpenedRuntime, session: Session, processes: Sequence[int], *
             os.kill(process, signal.SIGCONT)
         if processes:
             time.sleep(SETTLE_S)
-        with nullcontext() if shared else opened.priority():
+        with opened.priority() if sharing == 1 else nullcontext():
             session.run()
+            used_s = time.process_time()
             start = begun = now_ms()
-            while begun - start < (SHARED_WINDOW_MS if shared else WINDOW_MS) or len(runs_ms) < 2:
+            while begun - start < (WINDOW_MS if sharing == 1 else SHARED_WINDOW_MS) or len(runs_ms) < 2:
                 session.run()
                 runs_ms.append(now_ms() - begun)
                 begun = now_ms()
+            used_s = time.process_time() - used_s
     finally:
         for process in processes:
             os.kill(process, signal.SIGSTOP)
-    return runs_ms
+    # Several threads wait for the one that shares its core, which processor time does not show.
+    return runs_ms, fmean(runs_ms) if len(opened.cpus) > 1 else sharing * 1e3 * used_s / len(runs_ms)

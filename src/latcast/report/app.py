@@ -78,7 +78,7 @@ def app_parts(graph: Graph, found: Prediction) -> tuple[str, list[AppPart]]:
     unit = Unit.parse(platform.unit)
     known = _shipped().get(platform.runtime.partition("-")[0]) if platform.device == "local" and unit.kind == "cpu" else None
     if known is None:
-        return f"not timed on {platform} or its kind; what the same costs on a server's CPU: docs/user_latency.md", [
+        return f"not timed on {platform} or its kind; what the same costs on a server's CPU: docs/app.md", [
             AppPart(name, advice) for name, advice, _ in _parts(graph, found, {}, 1)
         ]
     costs = {name: Cost(**cost) for name, cost in {**known["costs"], **_shipped()[NUMPY]["costs"]}.items()}
