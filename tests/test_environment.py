@@ -129,15 +129,18 @@ class TestScheduling:
         thread = Thread(target=done.wait)
         thread.start()
         assert thread.native_id is not None
+        begun = Thread(target=done.wait)
         try:
             with scheduling.realtime():
-                during = os.sched_getscheduler(thread.native_id)
-            after = os.sched_getscheduler(thread.native_id)
+                begun.start()
+                during = [os.sched_getscheduler(each.native_id or 0) for each in (thread, begun)]
+            after = [os.sched_getscheduler(each.native_id or 0) for each in (thread, begun)]
         finally:
             done.set()
             thread.join()
+            begun.join()
 
-        assert (during, after) == (os.SCHED_RR, os.SCHED_OTHER)
+        assert (during, after) == ([os.SCHED_RR] * 2, [os.SCHED_OTHER] * 2)
 
     def test_pre_emptions_are_counted_upwards(self) -> None:
         count = scheduling.preemption_counter()

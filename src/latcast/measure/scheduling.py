@@ -84,19 +84,19 @@ def realtime_permitted() -> bool:
 def realtime() -> Iterator[None]:
     """Run this process's threads before all ordinary ones until the context ends.
 
-    This takes all existing threads, because runtimes compute in others beside the caller or while it waits. They take turns, so
-    that one which spins cannot keep the thread that it waits for from a CPU for good. For rounds of far less than a second only:
-    nothing else gets these CPUs, and the kernel throttles a thread after a second at a real-time priority.
+    This takes all existing threads, because runtimes compute in others beside the caller or while it waits; those that they start
+    have it too. They take turns, so that one which spins cannot keep the thread that it waits for from a CPU for good. For rounds
+    and starts of far less than a second: nothing else gets these CPUs, and after a second at such a priority the kernel gives
+    others a twentieth of the time.
 
     Raises:
         PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).
     """
-    threads = _threads()
-    _schedule(threads, os.SCHED_RR, REALTIME_PRIORITY)
+    _schedule(_threads(), os.SCHED_RR, REALTIME_PRIORITY)
     try:
         yield
     finally:
-        _schedule(threads, os.SCHED_OTHER, 0)
+        _schedule(_threads(), os.SCHED_OTHER, 0)
 
 
 def _threads() -> list[int]:

@@ -51,10 +51,11 @@ def start_log(opened: OpenedRuntime, file: ModelFile, page_cache: str) -> tuple[
     release_memory()
     probe, now_ms = opened.instruments.probe, opened.instruments.clock.now_ms
     watched = _WatchedFile(file.path, file.name, file.graph, file.shapes, file.values, now_ms=now_ms)
-    before = probe.read_ms() if probe is not None else ()
-    start_ms = now_ms()
-    session = opened.load_file(watched)
-    after = probe.read_ms() if probe is not None else ()
+    with opened.priority():
+        before = probe.read_ms() if probe is not None else ()
+        start_ms = now_ms()
+        session = opened.load_file(watched)
+        after = probe.read_ms() if probe is not None else ()
     session.close()
     loaded_ms, begun_ms, done_ms = watched.marks_ms
     log = RunLog(runs_ms=[done_ms - begun_ms], rounds=[0])
