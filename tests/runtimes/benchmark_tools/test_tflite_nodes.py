@@ -194,7 +194,7 @@ def test_a_gpu_s_kernels_are_matched_by_name(tmp_path: Path) -> None:
     ("rows", "reason"),
     [
         ([("SOFTMAX", "[a]:0", 1.0)], "TFLite ran 'SOFTMAX' (a), for which the network has no operator left"),
-        ([("CONV_2D", "[a]:0", 1.0)], "0 lines stand for a delegate, and the network has 1 parts"),
+        ([("CONV_2D", "[a]:0", 1.0)], "0 lines are of a delegate, and the network has 1 parts"),
         ([("Softmax (NC)", "Delegate/Softmax (NC):0", 1.0)], "LiteRT reports the kernel 'Softmax (NC)' where 'CONV_2D'"),
         ([("Exp (NC)", "Delegate/Exp (NC):999999999999", 1.0)], "XNNPACK's kernels are not numbered as those of the parts"),
         ([("Exp (NC)", "Delegate/Exp (NC):-1", 1.0)], "LiteRT reports the kernel 'none' where 'CONV_2D' was expected"),
