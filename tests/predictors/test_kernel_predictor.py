@@ -112,6 +112,67 @@ def test_a_residual_learns_what_physics_alone_cannot() -> None:
     assert errors[1] < 0.6 * errors[0]
 
 
+def kernels_of(name: str, sizes: Mapping[str, tuple[int, int]], count: int, seed: int = 0) -> np.ndarray:
+    """Random kernels of a type: sizes drawn evenly in logarithms between two ends, the other fields 1, what is fused 0."""
+    rng = np.random.default_rng(seed)
+    fixed = {**dict.fromkeys(kernel_type(name).fields, (1, 1)), **dict.fromkeys((*FUSED_FIELDS, "padded"), (0, 0)), **sizes}
+    drawn = [
+        np.full(count, low) if low == high else np.exp(rng.uniform(np.log(low), np.log(high), count)).round()
+        for low, high in (fixed[field] for field in kernel_type(name).fields)
+    ]
+    return np.stack(drawn, axis=1).astype(np.int64)
+
+
+SIZES: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "linear": {"rows": (1, 200), "in_features": (16, 1024), "out_features": (16, 1024)},
+    "recurrent": {"steps": (1, 200), "in_features": (8, 512), "hidden": (16, 512)},
+}
+
+
+class TestFarOutside:
+    @pytest.mark.parametrize("factor", [4, 16])
+    @pytest.mark.parametrize("name", ["linear", "recurrent"])
+    @pytest.mark.parametrize("model", kernel_models())
+    def test_a_kernel_beyond_the_range_takes_as_much_longer_as_its_arithmetic_and_bytes(
+        self, model: str, name: str, factor: int
+    ) -> None:
+        kind, train = kernel_type(name), kernels_of(name, SIZES[name], 300)
+        analytical = fit_from_kernels({name: (train, term_values(kind, train) @ TRUTH)})
+        fitted = fit_kernel_predictor(name, train, term_values(kind, train) @ TRUTH, analytical, model=model)
+
+        for size in SIZES[name]:
+            asked = np.median(train, axis=0).astype(np.int64)[None]
+            asked[0, kind.fields.index(size)] = factor * train[:, kind.fields.index(size)].max()
+            found, true = fitted.latency_ms(analytical, asked)[0], (term_values(kind, asked) @ TRUTH)[0]
+            assert true / 1.7 < found < 1.7 * true, size
+
+    def test_from_a_factor_of_two_to_one_of_sixteen_what_was_learned_counts_less_and_less(self) -> None:
+        # Steps up to 10; log2 of the factor from 1 to 4 in thirds.
+        train = kernels_of("recurrent", {"steps": (1, 10), "in_features": (64, 64), "hidden": (64, 64)}, 50)
+        predictor = KernelPredictor("recurrent", ANALYTICAL, None, train.min(axis=0), train.max(axis=0), 50)
+        asked = np.repeat(train[:1], 6, axis=0)
+        asked[:, 0] = [10, 20, 40, 80, 160, 640]
+
+        found = predictor.familiarity(asked)
+
+        assert found.extrapolated == pytest.approx([0, 0, 1 / 3, 2 / 3, 1, 1])
+        assert found.covered.tolist() == [True, True, False, False, False, False]
+
+    @pytest.mark.parametrize("model", [ANALYTICAL, ANALYTICAL_GBDT, "gbdt"])
+    def test_images_beyond_the_batches_trained_on_are_convolved_one_after_another(self, model: str) -> None:
+        sizes = {"in_channels": (8, 256), "in_h": (7, 56), "out_channels": (8, 256), "out_h": (7, 56), "kernel_h": (1, 5)}
+        train = kernels_of("conv", sizes, 200)
+        latency_ms = term_values(kernel_type("conv"), train) @ TRUTH
+        analytical = fit_from_kernels({"conv": (train, latency_ms)})
+        fitted = fit_kernel_predictor("conv", train, latency_ms, analytical, model=model)
+        many = train.copy()
+        many[:, 0] = 300
+
+        one_ms, many_ms = (fitted.latency_ms(analytical, rows) for rows in (train, many))
+
+        assert many_ms == pytest.approx(300 * one_ms)
+
+
 def test_a_type_with_few_samples_keeps_its_analytical_terms() -> None:
     rows = linear_kernels(FEW_SAMPLES - 1)
     analytical = fit_from_kernels({"linear": (rows, slow_where_unaligned(rows))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -212,6 +213,22 @@ def test_the_interval_of_kernels_without_a_predictor_is_as_wide_as_types_differ(
     assert one.high_ms >= UNPREDICTED_HIGH * one.latency_ms * 0.999
 
 
+def test_the_interval_widens_with_the_distance_from_what_was_trained_on(predictor: PlatformPredictor) -> None:
+    plain, most = replace(predictor, network=CalibrationTerms()), predictor.kernels["conv"].high.tolist()
+    channels = most[kernel_type("conv").fields.index("out_channels")]
+
+    def widths() -> Iterator[float]:
+        for factor in (1, 4, 8, 16):
+            b = GraphBuilder("wide")
+            one = plain.predict(b.finish(b.conv(b.input((1, 64, 14, 14)), factor * channels, 1)))
+            yield one.high_ms / one.low_ms
+
+    trained, four, eight, sixteen = widths()
+
+    assert trained < four < eight < sixteen
+    assert sixteen >= 0.999 * UNPREDICTED_HIGH / UNPREDICTED_LOW
+
+
 def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:
     """The predictor, with one of activations that was trained on ReLU and on hard-swish."""
     codes = [ACTIVATIONS.index("relu"), ACTIVATIONS.index("hard_swish")]
@@ -268,9 +285,11 @@ class TestWarnings:
         assert warning.startswith("98 % of the latency comes from kernels outside the training data: resize 98 % (no predictor)")
 
     def test_a_quantised_file_on_a_platform_of_real_numbers_is_remarked(self, predictor: PlatformPredictor) -> None:
-        [warning] = predictor.predict(replace(conv_net(), precision="int8")).warnings
+        as_real, as_stored = (predictor.predict(replace(conv_net(), precision=precision)) for precision in ("fp32", "int8"))
 
-        assert warning == "the file is quantised to int8, the platform runs fp32"
+        assert as_stored.warnings == ("the file is quantised to int8, the platform runs fp32",)
+        # It may run in int8: with a quarter of the bytes, at most four times as fast.
+        assert (as_stored.low_ms, as_stored.high_ms) == pytest.approx((as_real.low_ms / 4, as_real.high_ms))
 
     def test_a_weakness_on_the_card_is_repeated_where_the_prediction_is_not_good(self, predictor: PlatformPredictor) -> None:
         weak = predictor.with_card({"warning": "trained on 12 networks"})

@@ -107,6 +107,17 @@ def test_texts_and_sequences_are_fed_and_made_by_onnxruntime(tmp_path: Path) -> 
     session.close()
 
 
+def test_an_output_of_another_rank_than_the_file_states_is_run(tmp_path: Path) -> None:
+    sizes = value("s", ("sizes",), INT64)
+    proto = model([node("Reshape", ["x", "s"], ["y"])], [value("x", (1, 6)), sizes], ["y"], opset=17)
+    proto.graph.output[0].CopyFrom(value("y", (1, "any")))
+    session = runtime("onnxruntime").load_file(ModelFile(save(proto, tmp_path), "ranks", values={"s": [3, 1, 2]}))
+
+    session.run()
+
+    assert outputs(session)[0].shape == (3, 1, 2)
+
+
 def thresholds() -> onnx.ModelProto:
     """A choice of boxes that takes its least overlap, a number from 0 to 1, as an input."""
     nodes = [node("NonMaxSuppression", ["boxes", "scores", "most", "overlap"], ["y"])]

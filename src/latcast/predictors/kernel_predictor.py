@@ -76,11 +76,14 @@ FEW_SAMPLES = 12
 """Below this many samples a type keeps its analytical terms alone."""
 
 RESIDUAL_LIMIT = 20.0
-"""A learned residual may change the analytical latency by at most this factor (the trees cannot extrapolate anyway)."""
+"""A learned residual may change the analytical latency by at most this factor."""
 
 
 FAR = 2.0
 """Factor beyond a size's range from which on a kernel is not covered: stages of networks are a factor of 2 apart."""
+
+FARTHEST = 16.0
+"""The same from which on what was learned of a type says nothing of a kernel."""
 
 FAR_WORK = 4.0
 """The same for FLOPs and for elements moved, which two sizes decide together."""
@@ -129,11 +132,20 @@ class Familiarity:
         covered: Whether similar kernels were in the training data: no size is beyond its range by more than a factor ``FAR``, the
             work is at most ``FAR_WORK`` times that of any of them, and its kinds are among theirs.
         unknown: Whether that is unknown, as the bundle holds the range of its kinds' codes alone.
+        extrapolated: From 0, up to a factor ``FAR`` beyond what was trained on, to 1, from a factor ``FARTHEST`` on, where only
+            arithmetic and bytes tell the latency; a float, (kernels,).
     """
 
     outside: np.ndarray
     covered: np.ndarray
     unknown: np.ndarray
+    extrapolated: np.ndarray
+
+    @classmethod
+    def of_none(cls, count: int) -> Familiarity:
+        """Return that of kernels without a predictor."""
+        every = np.ones(count, dtype=bool)
+        return cls(every, ~every, ~every, every.astype(np.float64))
 
 
 def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -176,15 +188,32 @@ class KernelPredictor:
     fields: tuple[str, ...] | None = None
 
     def latency_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
-        """Return the latency of kernels, (kernels,)."""
-        kind = kernel_type(self.kernel_type)
+        """Return the latency of kernels, (kernels,): beyond the range trained on, it grows as arithmetic and bytes do."""
+        configurations, batches = self._in_trained_batches(configurations)
+        base_ms = self._base_ms(analytical, configurations) * batches
         if self.regressor is None:
-            return self._base_ms(analytical, configurations)
-        features = feature_matrix(kind, configurations, self.features)
+            return base_ms
+        kind = kernel_type(self.kernel_type)
         if self.model in (ANALYTICAL_GBDT, ANALYTICAL_GP, TRANSFERRED):
-            factor = np.clip(self.regressor.predict(features), 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
-            return self._base_ms(analytical, configurations) * factor
-        return self.regressor.predict(features)
+            factor = self.regressor.predict(feature_matrix(kind, configurations, self.features))
+            return base_ms * np.clip(factor, 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
+        # Trees do not grow beyond what they were trained on, and lines and networks grow by chance.
+        sizes = self._told(kind) & [name not in kind.kinds for name in kind.fields]
+        near = np.where(sizes, np.clip(configurations, self.low, self.high), configurations)
+        return self.regressor.predict(feature_matrix(kind, near, self.features)) * base_ms / self._base_ms(analytical, near)
+
+    def _in_trained_batches(self, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """Return kernels with no more images than were trained on, and how many such batches they are, (kernels,).
+
+        Libraries convolve one image after another, with the weights read again.
+        """
+        fields = kernel_type(self.kernel_type).fields
+        if not {"batch", "kernel_w"} <= set(fields):
+            return configurations, 1.0
+        place = fields.index("batch")
+        fewer = configurations.copy()
+        fewer[:, place] = np.minimum(fewer[:, place], max(self.high[place], 1))
+        return fewer, configurations[:, place] / fewer[:, place]
 
     def _base_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
         if self.base is not None:
@@ -197,7 +226,8 @@ class KernelPredictor:
         outside = (configurations < self.low) | (configurations > self.high)
         # Fields that may be zero are counts and flags, for which zero and one are neighbours.
         sizes, low, high = (np.maximum(values, 1) for values in (configurations, self.low, self.high))
-        unlike = (sizes > FAR * high) | (FAR * sizes < low)
+        beyond = np.maximum(sizes / high, low / sizes)
+        unlike = beyond > FAR
         unknown, told = np.zeros(len(configurations), dtype=bool), self._told(kind)
         for place, name in enumerate(kind.fields):
             if name not in kind.kinds or not told[place]:
@@ -207,12 +237,15 @@ class KernelPredictor:
                 outside[:, place] = ~np.isin(codes, self.seen.kinds.get(name, ()))
             else:
                 unknown |= (codes > self.low[place]) & (codes < self.high[place])
-            unlike[:, place] = outside[:, place]
-        strange = np.asarray(unlike[:, told].any(axis=1))
+            unlike[:, place], beyond[:, place] = outside[:, place], 1.0
+        strange, farthest = np.asarray(unlike[:, told].any(axis=1)), beyond[:, told].max(axis=1, initial=1.0)
         if self.seen is not None:
             flops, elements = _work(kind, configurations)
-            strange |= (flops > FAR_WORK * self.seen.most_flops) | (elements > FAR_WORK * self.seen.most_elements)
-        return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown)
+            more = np.maximum(flops / max(self.seen.most_flops, 1.0), elements / max(self.seen.most_elements, 1.0))
+            strange |= more > FAR_WORK
+            farthest = np.maximum(farthest, more * FAR / FAR_WORK)
+        extrapolated = np.clip(np.log(farthest / FAR) / np.log(FARTHEST / FAR), 0.0, 1.0)
+        return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown, extrapolated)
 
     def _told(self, kind: KernelType) -> np.ndarray:
         """Return which fields of the type existed when this was trained, (fields,)."""

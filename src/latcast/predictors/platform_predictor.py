@@ -23,7 +23,7 @@ from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, KernelLatency, Prediction
 from latcast.predictors.workload import Workload
-from latcast.records import Platform, milliseconds
+from latcast.records import WEIGHT_BYTES, Platform, milliseconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,7 +69,8 @@ class NetworkEstimates:
         correction: That factor.
         covered_share: Part of the latency from kernels similar to those trained on, with the overhead that these show.
         outside_share: How novel it is, as :meth:`latcast.predictors.intervals.Interval.outside_share` counts it.
-        unpredicted_share: Part of the latency from kernels whose type has no predictor.
+        unpredicted_share: Part of the latency from kernels whose type has no predictor; those far beyond what
+            it was trained on count in part (:attr:`latcast.predictors.kernel_predictor.Familiarity.extrapolated`).
         doubtful_share: Part of the latency that is overhead which networks so small may not have.
         log_deviation: Standard deviation of the latency's logarithm, where each network has its own.
     """
@@ -184,22 +185,17 @@ class PlatformPredictor:
             return self._device_estimates(self.device.on_table(table), self.device)
         raw = self.raw_kernel_latency_ms(table.configurations)
         kernel_ms = self.network.kernel_latency_ms(table.kernel_types, raw) if len(raw) else raw
-        nothing = np.zeros(0, dtype=bool)
-        found = [Familiarity(nothing, nothing, nothing)]
-        novelties, unpredicted = [np.zeros(0)], [np.zeros(0)]
+        found, novelties = [Familiarity.of_none(0)], [np.zeros(0)]
         for name, rows in table.configurations.items():
             predictor = self._predictor_of(name)
-            every = np.ones(len(rows), dtype=bool)
-            unfamiliar = Familiarity(outside=every, covered=~every, unknown=~every)
-            unpredicted.append(np.full(len(rows), float(predictor is None)))
-            found.append(unfamiliar if predictor is None else predictor.familiarity(rows))
+            found.append(Familiarity.of_none(len(rows)) if predictor is None else predictor.familiarity(rows))
             if self.interval.novelty == VARIANCE:
-                novelties.append(every.astype(float) if predictor is None else predictor.novelty(rows))
-        covered, unknown, outside = (
-            np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside")
+                novelties.append(np.ones(len(rows)) if predictor is None else predictor.novelty(rows))
+        covered, unknown, outside, extrapolated = (
+            np.concatenate([getattr(each, name) for each in found]) for name in ("covered", "unknown", "outside", "extrapolated")
         )
         novel = np.concatenate(novelties) if self.interval.novelty == VARIANCE else outside
-        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * np.concatenate(unpredicted)], axis=1)
+        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel, kernel_ms * extrapolated], axis=1)
         sums_ms = table.sum_by_network(by_kernel)
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(
@@ -362,6 +358,10 @@ class PlatformPredictor:
             warnings, notes = self._warnings(workload, index, busy, whole_ms)
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
+            if workload.precision_remark(index, self.platform.precision):
+                # A runtime may run the file as it is stored: at most as much faster or slower as there are fewer or more bytes.
+                stored, run = (WEIGHT_BYTES.get(each, 4.0) for each in (graph.precision, self.platform.precision))
+                low_ms, high_ms = low_ms * min(stored / run, 1.0), high_ms * max(stored / run, 1.0)
             if idle:
                 low_ms, high_ms = min(low_ms, UNPREDICTED_LOW * latency_ms), max(high_ms, UNPREDICTED_HIGH * latency_ms)
             elif estimates.doubtful_share[index] > OVERHEAD_WARNING_SHARE:

@@ -144,7 +144,7 @@ class OnnxRuntimeSession:
         session = _new_session(self.graph.name, self._model, self.threads, self._provider, entries)
         binding = self._bind(session)
         if binding is None:
-            raise RuntimeFailure(f"the kernels of '{self.graph.name}' cannot be timed: it reads texts")
+            raise RuntimeFailure(f"the kernels of '{self.graph.name}' cannot be timed: its inputs or outputs cannot be bound")
         try:
             for _ in range(PROFILE_WARMUPS + runs):
                 session.run_with_iobinding(binding)
@@ -205,6 +205,8 @@ class OnnxRuntimeFileSession(OnnxRuntimeSession):
                 return None  # texts cannot be bound; they are fed in every run
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
         for stated, value in zip(session.get_outputs(), self._values, strict=True):
+            if isinstance(value, np.ndarray) and stated.shape and value.ndim != len(stated.shape):
+                return None  # a binding refuses an output of another rank than the file states; a run takes it
             if isinstance(value, np.ndarray) and value.dtype != object and value.size:
                 binding.bind_ortvalue_output(stated.name, onnxruntime.OrtValue.ortvalue_from_numpy(np.zeros_like(value)))
             else:  # a sequence, texts or nothing, for which it takes memory in each run
