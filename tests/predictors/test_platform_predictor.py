@@ -125,6 +125,18 @@ class TestCoverage:
         assert (fancy.kernel_type, fancy.covered) == ("other", False)
         assert fancy.latency_ms > 0
         assert one.coverage.share == pytest.approx(1 - fancy.latency_ms / one.latency_ms)
+        assert "of unknown operators only what they read and write counts: FancyNewOperator" in one.warnings
+        # It may take as long as all others.
+        assert one.high_ms > 1.9 * predictor.predict(conv_net()).high_ms
+
+    def test_what_a_classic_model_adds_to_a_network_is_named(self, predictor: PlatformPredictor) -> None:
+        b = GraphBuilder("scaled")
+        x = b.op("Scaler", [b.input((1, 64))], {"offset": (0.0,), "scale": (2.0,)})[0]
+
+        found = predictor.predict(b.finish(b.linear(x, 10)))
+
+        assert found.warnings[0] == "classic models are not predicted, only their arithmetic counts: Scaler"
+        assert not any("classic" in each for each in predictor.predict(conv_net()).warnings)
 
     def test_a_type_without_a_predictor_is_listed_and_priced(self, predictor: PlatformPredictor) -> None:
         b = GraphBuilder("shrunk")

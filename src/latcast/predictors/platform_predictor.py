@@ -42,6 +42,9 @@ UNPREDICTED_LOW, UNPREDICTED_HIGH = 0.5, 9.0
 """Factors that 90 % of kernels lie between whose type has no predictor: quantiles of the errors where each type of profiled
 kernels is priced by what the other types take (:data:`latcast.predictors.analytical.POOLED`)."""
 
+UNKNOWN_HIGH = 2.0
+"""Factor on the upper bound of a network with operators outside the table: they may take as long as all others."""
+
 LEAST_PART_IN_KERNELS = 0.25
 """Kernels' part of the constant overhead below which a network is too small to show that it has that overhead: measured
 networks reach down to a third."""
@@ -362,6 +365,8 @@ class PlatformPredictor:
                 # A runtime may run the file as it is stored: at most as much faster or slower as there are fewer or more bytes.
                 stored, run = (WEIGHT_BYTES.get(each, 4.0) for each in (graph.precision, self.platform.precision))
                 low_ms, high_ms = low_ms * min(stored / run, 1.0), high_ms * max(stored / run, 1.0)
+            if workload.unknown_operators[index]:
+                high_ms *= UNKNOWN_HIGH
             if idle:
                 low_ms, high_ms = min(low_ms, UNPREDICTED_LOW * latency_ms), max(high_ms, UNPREDICTED_HIGH * latency_ms)
             elif estimates.doubtful_share[index] > OVERHEAD_WARNING_SHARE:
@@ -425,6 +430,10 @@ class PlatformPredictor:
             )
         if remark := workload.precision_remark(index, self.platform.precision):
             found.append(remark)
+        if names := workload.unknown_operators[index]:
+            found.append(f"of unknown operators only what they read and write counts: {', '.join(names)}")
+        if names := workload.classic_operators[index]:
+            found.append(f"classic models are not predicted, only their arithmetic counts: {', '.join(names)}")
         kernels = "of the latency comes from kernels"
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, most, text, chosen in (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from latcast.graph.blocks import main_block
 from latcast.graph.ir import Graph
+from latcast.graph.operators.classic import ML as CLASSIC_DOMAIN
 from latcast.graph.operators.table import sized_by_values, unknown_operators
 from latcast.graph.passes.folding import precision_remark
 from latcast.kernels.delegates import Delegate
@@ -51,6 +52,11 @@ class Workload:
     def unknown_operators(self) -> list[list[str]]:
         """Operators of each network that latcast does not know."""
         return [unknown_operators(graph) for graph in self.graphs]
+
+    @cached_property
+    def classic_operators(self) -> list[list[str]]:
+        """Operators of each network that trees, linear models and other classic ones are made of."""
+        return [sorted({node.op_type for node in graph.nodes if node.domain == CLASSIC_DOMAIN}) for graph in self.graphs]
 
     @cached_property
     def sized_by_values(self) -> list[list[str]]:

@@ -275,6 +275,24 @@ def test_a_hint_holds_for_an_input_of_which_the_file_says_nothing(tmp_path: Path
     assert load_graph(tmp_path / "hinted.param", shapes={"x": (1, 4, 9, 9)}).shape("y") == (1, 3, 2, 4)
 
 
+@pytest.mark.parametrize(
+    ("layer", "weights", "stated"),
+    [
+        ("LSTM", 4 * 64 * 64, "0=64 1={}"),
+        ("GRU", 3 * 64 * 64, "0=64 1={}"),
+        ("RNN", 2 * 64 * 64, "0=64 1={} 2=2"),
+        ("InnerProduct", 10 * 64, "0=10 2={}"),
+        ("MultiHeadAttention", 8 * 64, "0=8 1=2 2={} 3=64 4=64"),
+    ],
+)
+def test_weights_of_part_of_an_output_are_refused(tmp_path: Path, layer: str, weights: int, stated: str) -> None:
+    lines = ["Input x 0 1 x 0=64 1=20", f"{layer} m 1 1 x y {stated}"]
+    (tmp_path / "whole.param").write_text("\n".join(["7767517", "2 2", *lines, ""]).format(weights))
+
+    assert load_graph(tmp_path / "whole.param").outputs == ("y",)
+    assert "weights" in refusal(tmp_path, *(line.format(weights + 1) for line in lines))
+
+
 def test_an_operator_of_pytorch_that_pnnx_left_is_named(tmp_path: Path) -> None:
     assert "ncnn has no such layer: pnnx leaves" in refusal(tmp_path, "Input x 0 1 x 0=8", "torch.topk t 1 1 x y")
 

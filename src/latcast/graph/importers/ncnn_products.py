@@ -19,8 +19,8 @@ def inner_product(c: Conversion) -> None:
     c.computes_in_int8(8)
     outputs, stored, shape = c.integer(0), c.integer(2), c.shape()
     positive(outputs=[outputs])
-    inputs = stored // outputs
-    rows = len(shape) == 2 and shape[1] == inputs
+    inputs, rest = divmod(stored, outputs)
+    rows = len(shape) == 2 and shape[1] == inputs and not rest
     if rows and shape[0] > 1:
         x, weight = c.plain(), c.weight(inputs, outputs)
         if c.integer(1):
@@ -28,7 +28,7 @@ def inner_product(c: Conversion) -> None:
         else:
             activated(c, "MatMul", [x, weight])
         return
-    if prod(shape) != inputs or inputs * outputs != stored:
+    if prod(shape) != inputs or rest:
         raise ModelError(f"its {stored} weights make {outputs} outputs of {inputs} inputs, but it reads {list(shape)}")
     weights = [c.weight(outputs, inputs), *bias(c, c.integer(1), outputs)]
     activated(c, "Gemm", [c.shaped((1, inputs)), *weights], {"transB": 1}, (1, outputs) if rows else None)
@@ -109,8 +109,8 @@ def recurrent(op_type: str, gates: int) -> Callable[[Conversion], None]:
         steps = shape[0] if len(shape) == 2 else 1
         # Some converters count the weights of one direction alone, which ncnn does not notice.
         stored = gates * hidden * prod(shape[-1:])
-        size = c.integer(1) // (gates * hidden * (1 if c.integer(1) == stored else directions))
-        if len(shape) > 2 or (size != shape[-1] and c.reading.resized):
+        size, rest = divmod(c.integer(1), gates * hidden * (1 if c.integer(1) == stored else directions))
+        if len(shape) > 2 or rest or (size != shape[-1] and c.reading.resized):
             raise ModelError(f"it has {c.integer(1)} weights, expected {directions * stored}, as it reads {list(shape)}")
         weights = [c.weight(directions, gates * hidden, size), c.weight(directions, gates * hidden, outputs)]
         names = [c.shaped((1, steps, size)), *weights, c.weight(directions, (4 if gates > 1 else 1) * hidden), ""]
@@ -144,7 +144,7 @@ def multi_head_attention(c: Conversion) -> None:
     if not 1 <= given <= 3:
         raise ModelError(f"it reads {len(c)} blobs, expected one to three beside its mask and its cache")
     positions = (0, min(1, given - 1), given - 1)
-    stored = (c.integer(2) // width, c.integer(3, width), c.integer(4, width))
+    stored = (c.integer(2) / width, c.integer(3, width), c.integer(4, width))
     parts = []
     for index, position in enumerate(positions):
         if index and cached and given > 1 and all(c.shape(len(c) - 3 + index)):
@@ -152,7 +152,7 @@ def multi_head_attention(c: Conversion) -> None:
             continue
         tokens, size = c.shape(position)
         if size != stored[index]:
-            raise ModelError(f"its weights take rows of {stored[index]}, but it reads {list(c.shape(position))}")
+            raise ModelError(f"its weights take rows of {stored[index]:g}, but it reads {list(c.shape(position))}")
         if index == 0:
             queries, query_size = tokens, size
         x = c.op("Add", [c.op("MatMul", [c.plain(position), c.weight(size, width)]), c.weight(width)])

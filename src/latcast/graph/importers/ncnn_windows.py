@@ -163,11 +163,11 @@ def deformable_convolution(c: Conversion) -> None:
     kernel, dilations, strides = (_of_axes(c, keys, 2, least) for keys, least in ((_KERNEL, 0), (_DILATION, 1), (_STRIDE, 1)))
     outputs = c.integer(0)
     positive(kernel=kernel, dilations=dilations, strides=strides, outputs=[outputs])
-    inputs = c.integer(6) // (outputs * prod(kernel))
+    inputs = c.integer(6) / (outputs * prod(kernel))
     if len(c.shape()) != 3 or inputs != c.shape()[0]:
-        raise ModelError(f"its {c.integer(6)} weights read {inputs} channels, but it reads {list(c.shape())}")
+        raise ModelError(f"its {c.integer(6)} weights read {inputs:g} channels, but it reads {list(c.shape())}")
     biases = bias(c, c.integer(5), outputs) or [""]
-    names = [c.plain(0), c.weight(outputs, inputs, *kernel), c.plain(1), *biases, *([c.plain(2)] if len(c) > 2 else [])]
+    names = [c.plain(0), c.weight(outputs, c.shape()[0], *kernel), c.plain(1), *biases, *([c.plain(2)] if len(c) > 2 else [])]
     attributes: Attributes = {
         "kernel_shape": kernel, "strides": strides, "pads": _pads(c, _BEGINS, _ENDS, 2), "dilations": dilations,
     }  # fmt: skip
