@@ -7,12 +7,10 @@ fold them when they load a model.
 
 from __future__ import annotations
 
-import shlex
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, cast, overload
 
 import numpy as np
@@ -22,7 +20,7 @@ from latcast.graph.input_values import fitted
 from latcast.graph.ir import AttributeValue, Graph, Node, Tensor, Values
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
-from latcast.graph.operators.evaluation import EVALUATED, MAX_ELEMENTS, evaluate
+from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
 from latcast.graph.operators.table import never
 from latcast.graph.passes.rewire import live_nodes
 
@@ -34,9 +32,6 @@ Recorded = Callable[[Node], "list[Tensor] | None"]
 
 _KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 """Operators on weights that a later pass wants to see."""
-
-MOST_GIVEN = 16
-"""Most elements of an input whose value a message asks for: a switch, a rate or a size, not the data itself."""
 
 MALFORMED = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError, struct.error,
@@ -123,7 +118,7 @@ class Assembly:
         self.has_empty_outputs = False
         """Whether the finished graph lacks an output that holds no elements."""
         self.run_time_sizes: list[str] = []
-        self._inputs: list[str] = []
+        self.inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
         self._recorded = recorded
@@ -131,12 +126,12 @@ class Assembly:
         self._reserved = reserved
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
-        self._given: set[str] = set()
+        self.given: set[str] = set()
         self._to_give = dict(values or {})
         self._computed: list[str] = []
         """Tensors with a value given, which the network computes all the same."""
         self._frozen: dict[str, str] = {}
-        self._stored: set[str] = set()
+        self.stored: set[str] = set()
         self._values: dict[str, Array | None] = {}
         self._node_names: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -158,7 +153,7 @@ class Assembly:
         name = self._aliases.get(name, name)
         if name in self._values:
             return self._values[name]
-        if name not in self._stored or self.tensors[name].elements > MAX_ELEMENTS:
+        if name not in self.stored or self.tensors[name].elements > MAX_ELEMENTS:
             return None
         value = self._load(name)
         if value is not None:
@@ -188,14 +183,14 @@ class Assembly:
             self._add_empty(name, tensor)
             return
         self._define(name, tensor)
-        self._inputs.append(name)
+        self.inputs.append(name)
         if value is not None and value.size <= MAX_ELEMENTS and value.dtype != object:
             self._give(name, value)
 
     def _give(self, name: str, value: Array) -> None:
         """Note the values of a tensor that follow from those given for inputs."""
         self.budget.take(Resource.FOLDED_BYTES, value.nbytes)
-        self._given.add(name)
+        self.given.add(name)
         self._values[name] = value
 
     def _constant_of(self, name: str) -> str:
@@ -209,50 +204,6 @@ class Assembly:
         """Return whether a name may be that of a tensor of the file: one that it holds, or one in a body of it."""
         return name in self._reserved or "/" in name
 
-    def _deciding(self, name: str) -> list[str]:
-        """Return the few small inputs that a tensor can be worked out from, in the network's order; else the tensor itself."""
-        producers = {output: node for node in self.nodes for output in node.outputs}
-        waiting, seen = [name], {""}
-        while waiting:
-            if (current := waiting.pop()) not in seen:
-                seen.add(current)
-                if current in producers and producers[current].op_type not in EVALUATED:
-                    return [name]
-                waiting += producers[current].inputs if current in producers else ()
-        found = [each for each in self._inputs if each in seen and each not in self._given]
-        return found if found and all(self.tensors[each].elements <= MOST_GIVEN for each in found) else [name]
-
-    def advice(
-        self, name: str, otherwise: str, examples: Mapping[str, str] = MappingProxyType({}), *, every_round: bool = False
-    ) -> str:
-        """Return what to do where a tensor must be known: give values of the inputs that decide it, or its own.
-
-        Args:
-            name: The tensor.
-            otherwise: What to do where too many numbers would have to be given.
-            examples: Tensor to a value that it may be given.
-            every_round: Whether there is such a tensor in every round of a loop, so that only inputs can be given for all.
-        """
-        name = self.resolve(name)
-        deciding = self._deciding(name)
-        can_be_given = name in self._inputs or (self.has_name(name) and not every_round)
-        if deciding == [name] and (self.tensors[name].elements > MOST_GIVEN or not can_be_given):
-            return otherwise
-        named = " and ".join(f"'{each}'" for each in deciding)
-        options = " ".join(f"--value {shlex.quote(f'{each}={examples.get(each) or self._example(each)}')}" for each in deciding)
-        if deciding == [name] and name not in self._inputs:
-            return f"give its value: {options}"
-        return f"input{'s' * (len(deciding) > 1)} {named} decide{'s' * (len(deciding) == 1)} it; give a value: {options}"
-
-    def _example(self, name: str) -> str:
-        """Return a value that may be given for a tensor: the positive number that it is first computed with, else 1."""
-        for node in self.nodes:
-            if name in node.inputs:
-                others = [self.value(each) for each in node.inputs if each and each != name]
-                if len(others) == 1 and others[0] is not None and others[0].size == 1 and others[0].reshape(-1)[0] > 0:
-                    return str(others[0].reshape(-1)[0])
-        return "1"
-
     def _add_empty(self, name: str, tensor: Tensor) -> None:
         """Add a tensor without elements, whose values are known whatever computes it."""
         try:
@@ -264,7 +215,7 @@ class Assembly:
         """Add a tensor that the file holds; its readers decide whether it is a weight or a constant."""
         self._define(name, tensor)
         self._static.add(name)
-        self._stored.add(name)
+        self.stored.add(name)
 
     def add_value(self, name: str, value: Array) -> None:
         """Add a tensor whose values are known now."""
@@ -344,10 +295,10 @@ class Assembly:
             self.alias(node.outputs[0], inputs[0])
             return
         computed_now = bool(inputs) and all(name in static or not name for name in inputs)
-        if self._given and entry is not None:
+        if self.given and entry is not None:
             inputs = tuple(
                 [
-                    self._constant_of(name) if at in entry.constants and name in self._given else name
+                    self._constant_of(name) if at in entry.constants and name in self.given else name
                     for at, name in enumerate(inputs)
                 ]
             )
@@ -367,7 +318,7 @@ class Assembly:
                     if output:
                         self.add_value(output, value)
                 return
-        known = self._values_from_given(view) if self._given and not computed_now else None
+        known = self._values_from_given(view) if self.given and not computed_now else None
         # Another domain's operator must not be taken for the one of the same name.
         foreign = entry is not None and node.domain not in ("", entry.domain)
         entry = None if foreign else entry
@@ -418,7 +369,7 @@ class Assembly:
 
     def _values_from_given(self, view: OperatorView) -> list[Array] | None:
         """Return the outputs of an operator whose inputs all follow from given values, or None."""
-        if not all(not name or name in self._static or name in self._given for name in view.node.inputs):
+        if not all(not name or name in self._static or name in self.given for name in view.node.inputs):
             return None
         found = evaluate(view)
         return found if found is not None and all(value.size for value in found) else None
@@ -431,7 +382,9 @@ class Assembly:
             deciding = [name for at, name in enumerate(node.inputs) if name and at in entry.constants]
             recorded = None if entry.at_most is never and all(map(self.is_static, deciding)) else self._recorded(node)
             if recorded is None:
-                self._explain_missing_value(entry, node)
+                from latcast.graph.importers.value_advice import explain_missing_value
+
+                explain_missing_value(self, entry, node)
                 raise
             return recorded
         except MALFORMED as error:
@@ -439,23 +392,6 @@ class Assembly:
         if len(tensors) < len(node.outputs):
             raise view.fail(f"it has {len(node.outputs)} outputs, {len(tensors)} were expected")
         return tensors[: len(node.outputs)]
-
-    def _explain_missing_value(self, row: Operator, node: Node) -> None:
-        for position in sorted(row.constants):
-            name = node.inputs[position] if position < len(node.inputs) else ""
-            if name in self._stored and self.value(name) is None:
-                raise ModelError(
-                    f"node '{node.name}' ({node.op_type}) needs the values of '{name}', which the model file does "
-                    "not hold; put the file of its external data beside it"
-                )
-            # A shape of ones has too few elements, unless one of them stands for the rest.
-            example = "100" if node.op_type == "Range" else ""
-            if name and node.op_type == "Reshape":
-                example = ",".join(["-1", *["1"] * (min(self.tensors[name].elements, MOST_GIVEN) - 1)])
-            if name and self.value(name) is None and (advice := self.advice(name, "", {name: example})):
-                raise ModelError(
-                    f"node '{node.name or node.outputs[0]}' ({node.op_type}) computes '{name}' at run time; {advice}"
-                )
 
     def _infer_outside_table(self, node: Node, view: OperatorView) -> list[Tensor]:
         title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
@@ -484,7 +420,7 @@ class Assembly:
         if self._to_give:
             raise ModelError(
                 f"a value is given for '{next(iter(self._to_give))}', which is no input and nothing that the network computes; "
-                f"the inputs are: {', '.join(self._inputs)}"
+                f"the inputs are: {', '.join(self.inputs)}"
             )
         for name in wanted:
             if self.resolve(name) not in self.tensors:
@@ -497,13 +433,13 @@ class Assembly:
             nodes = [node.renamed(final) for node in nodes]
         constants, weights = self._classify(nodes)
         used = {name for node in nodes for name in (*node.inputs, *node.outputs) if name}
-        used.update(self._inputs)
+        used.update(self.inputs)
         original = {new: old for old, new in final.items()}
         resolved = [self.resolve(name) for name in wanted]
         graph = Graph(
             name=self.name,
             nodes=tuple(nodes),
-            inputs=tuple(self._inputs),
+            inputs=tuple(self.inputs),
             outputs=tuple(dict.fromkeys(final.get(name, name) for name in resolved)),
             tensors={name: self.tensors[original.get(name, name)] for name in used},
             weights=frozenset(weights),

@@ -139,12 +139,26 @@ def _known_flag(reading: Reading, name: str) -> bool | None:
     return None if value is None else bool(value.reshape(-1)[0])
 
 
+def _title(node: Node) -> str:
+    return f"node '{node.name or node.outputs[0]}' ({node.op_type})"
+
+
+_FIXED_ROUNDS = "export the model with a fixed number of rounds"
+
+
+def _undecided(reading: Reading, node: Node, what: str, name: str, otherwise: str, *, every_round: bool = False) -> ModelError:
+    """Return the error of a branch or a loop that a tensor decides whose value is not known."""
+    from latcast.graph.importers.value_advice import no_single_latency
+
+    return no_single_latency(reading.assembly, f"{_title(node)} {what}", name, otherwise, every_round=every_round)
+
+
 def _if(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     condition = _known_flag(reading, node.inputs[0])
     if condition is None:
-        advice = reading.assembly.advice(node.inputs[0], "export the model with the branch fixed")
-        title = f"node '{node.name or node.outputs[0]}' (If)"
-        raise ModelError(f"{title} chooses its branch at run time, so the network has no single latency; {advice}")
+        raise _undecided(
+            reading, node, "chooses its branch at run time", node.inputs[0], "export the model with the branch fixed"
+        )
     branch = "then_branch" if condition else "else_branch"
     results = _inline(reading, _body(proto, branch), {}, scope, f"{node.name or node.outputs[0]}/")
     for output, result in zip(node.outputs, results, strict=True):
@@ -152,13 +166,11 @@ def _if(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> No
 
 
 def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
-    title = f"node '{node.name or node.outputs[0]}' (Loop)"
     body = _body(proto, "body")
     rounds_name, condition_name, *carried = (*node.inputs, "", "")[: max(2, len(node.inputs))]
     rounds = reading.assembly.value(rounds_name) if rounds_name else None
     if rounds is None and rounds_name:
-        advice = reading.assembly.advice(rounds_name, "export the model with a fixed number of rounds")
-        raise ModelError(f"{title} decides at run time how often it runs, so the network has no single latency; {advice}")
+        raise _undecided(reading, node, "decides at run time how often it runs", rounds_name, _FIXED_ROUNDS)
     budget = reading.assembly.budget
     most = None if rounds is None else int(rounds.reshape(-1)[0])
     scanned: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
@@ -166,11 +178,10 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
         going = _known_flag(reading, condition_name) if condition_name else True
         if going is None and most is not None and most <= Resource.ROUNDS.value.most:
             going = True
-            note = f"{title} runs at most {most} rounds, all of which are predicted"
+            note = f"{_title(node)} runs at most {most} rounds, all of which are predicted"
             reading.assembly.notes += [note] * (note not in reading.assembly.notes)
         if going is None:
-            advice = reading.assembly.advice(condition_name, "export the model with a fixed number of rounds", every_round=True)
-            raise ModelError(f"{title} ends at run time, so the network has no single latency; {advice}")
+            raise _undecided(reading, node, "ends at run time", condition_name, _FIXED_ROUNDS, every_round=True)
         if not going:
             break
         budget.take(Resource.ROUNDS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from latcast.errors import ModelError
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.importers.tflite_conversion import DOMAIN, Conversion
 from latcast.graph.ir import Node
@@ -36,10 +35,10 @@ def _while(c: Conversion) -> None:
         (answer,) = c.reading.inline(options.CondSubgraphIndex(), carried, f"{c.name}/{rounds}/condition/")
         goes_on, is_certain = _goes_on(c.assembly, answer)
         if goes_on is None:
-            advice = c.assembly.advice(answer, "convert the model with a fixed number of rounds", every_round=True)
-            raise ModelError(
-                f"operator {c.name} decides at run time how often it runs, so the network has no single latency; {advice}"
-            )
+            from latcast.graph.importers.value_advice import no_single_latency
+
+            what = f"operator {c.name} decides at run time how often it runs"
+            raise no_single_latency(c.assembly, what, answer, "convert the model with a fixed number of rounds", every_round=True)
         if not goes_on:
             break
         may_end = may_end or not is_certain
@@ -81,7 +80,9 @@ def _if(c: Conversion) -> None:
     for output, result in zip(c.outputs, results, strict=True):
         c.assembly.alias(output, result)
     if name:
-        advice = c.assembly.advice(c.input(0), "")
+        from latcast.graph.importers.value_advice import advice_on
+
+        advice = advice_on(c.assembly, c.input(0), "")
         chosen = f"{c.name} chooses its branch at run time; the costlier one is predicted, '{name}'"
         c.assembly.notes.append(f"{chosen}; {advice}" if advice else chosen)
 
