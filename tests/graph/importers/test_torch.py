@@ -223,6 +223,44 @@ def test_a_program_of_any_batch_size_needs_one(tmp_path: Path) -> None:
     assert [graph.shape(name) for name in graph.outputs] == [(5, 10)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "shape", "dynamic", "macs"),
+    [
+        # Steps x directions x gates x hidden x (features + hidden), layer by layer.
+        (nn.LSTM(16, 32, 2, batch_first=True, bidirectional=True), (1, 20, 16), None, 20 * 2 * 4 * 32 * (16 + 32 + 64 + 32)),
+        (nn.LSTM(16, 32, batch_first=True), (3, 20, 16), {0: "batch"}, 20 * 4 * 32 * (16 + 32)),
+        (nn.GRU(16, 24), (20, 1, 16), None, 20 * 3 * 24 * (16 + 24)),
+        # Queries, keys, values and what follows; scores and mixture.
+        (
+            nn.TransformerEncoderLayer(32, 4, 64, batch_first=True),
+            (1, 40, 32),
+            None,
+            40 * 32 * (4 * 32 + 2 * 64) + 2 * 40 * 40 * 32,
+        ),
+    ],
+)
+def test_layers_of_sequences_are_read_from_programs(
+    tmp_path: Path, module: nn.Module, shape: tuple[int, ...], dynamic: dict[int, str] | None, macs: int
+) -> None:
+    sizes = None if dynamic is None else ({axis: torch.export.Dim(name, max=64) for axis, name in dynamic.items()},)
+    torch.export.save(torch.export.export(module.eval(), (torch.zeros(shape),), dynamic_shapes=sizes), tmp_path / "layer.pt2")
+
+    shapes = None if dynamic is None else {"input": (1, *shape[1:])}
+    assert graph_macs(load_graph(tmp_path / "layer.pt2", trust=True, shapes=shapes)) == macs
+
+
+@pytest.mark.slow
+def test_a_program_whose_open_sizes_cannot_be_exported_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    half = torch.export.Dim("half", min=2, max=64)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d(2))
+    program = torch.export.export(module, (torch.zeros(1, 3, 8, 8),), dynamic_shapes=({2: 2 * half},))
+    torch.export.save(program, tmp_path / "open.pt2")
+
+    with pytest.raises(ModelError, match="export the program without dynamic_shapes"):
+        load_graph(tmp_path / "open.pt2", trust=True)
+
+
 class Branching(nn.Module):
     def forward(self, x: Any) -> Any:
         return x * 2 if x.sum() > 0 else x

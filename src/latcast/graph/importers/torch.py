@@ -98,7 +98,8 @@ def _import(source: Any, arguments: tuple[Any, ...], name: str, options: ModelOp
         with _quiet(), torch.no_grad():
             exported = torch.onnx.export(source, arguments, dynamo=True, verbose=False)
     except Exception as error:  # the exporter traces code of the user, which may raise anything
-        raise ModelError(f"PyTorch cannot export {name} to ONNX: {_first_line(error)}") from error
+        advice = "; export the program without dynamic_shapes" if getattr(source, "range_constraints", None) else ""
+        raise ModelError(f"PyTorch cannot export {name} to ONNX: {_first_line(error)}{advice}") from error
     model = exported.model
     _drop_weights(model)
     model.graph.name = name
