@@ -12,7 +12,7 @@ from latcast.errors import ModelError
 from latcast.graph.importers.ncnn import Attributes, Conversion
 from latcast.graph.importers.ncnn_file import NOT_GIVEN
 from latcast.graph.ir import Shape
-from latcast.graph.operators.linear import same_pads
+from latcast.graph.operators.linear import halved_pads, same_pads, transposed_surplus
 
 _SAME_UPPER, _SAME_LOWER = -233, -234
 
@@ -139,13 +139,9 @@ def deconvolution(c: Conversion) -> None:
     if c.integer(4) not in (_SAME_UPPER, _SAME_LOWER):
         pads = _pads(c, _BEGINS, _ENDS, rank)
     elif min(wanted) > 0:
-        full = [
-            (size - 1) * stride + dilation * (k - 1) + 1 + more
-            for size, stride, dilation, k, more in zip(shape[1:], strides, dilations, kernel, extra, strict=True)
-        ]
-        surplus = [max(size - goal, 0) for size, goal in zip(full, wanted, strict=True)]
-        small, large = [total // 2 for total in surplus], [total - total // 2 for total in surplus]
-        pads = (*small, *large) if c.integer(4) == _SAME_UPPER else (*large, *small)
+        surplus = transposed_surplus(shape[1:], kernel, strides, dilations, wanted)
+        totals = [max(total + more, 0) for total, more in zip(surplus, extra, strict=True)]
+        pads = halved_pads(totals, upper=c.integer(4) == _SAME_UPPER)
     attributes: Attributes = {
         "kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations, "group": group,
     }  # fmt: skip

@@ -15,7 +15,7 @@ from latcast.graph.importers.assembly import Assembly
 from latcast.graph.ir import AttributeValue, Node
 from latcast.graph.operators import Kind, OperatorView, lookup, operators
 from latcast.graph.operators.elementwise import CAST_TYPES
-from latcast.graph.operators.linear import spatial_pads
+from latcast.graph.operators.linear import halved_pads, spatial_pads, transposed_surplus
 
 Attributes = dict[str, AttributeValue]
 Normaliser = Callable[[Node, Assembly, int], Node]
@@ -164,16 +164,11 @@ def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) ->
     sizes = assembly.tensor(node.inputs[0]).shape[2:]
     strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
     extra = _ints(node, "output_padding", (0,) * rank)
-    wanted = _ints(node, "output_shape", ())[-rank:] or tuple(size * stride for size, stride in zip(sizes, strides, strict=True))
-    begins, ends = [], []
-    for axis in range(rank):
-        full = (sizes[axis] - 1) * strides[axis] + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1
-        total = full - wanted[axis] if "output_shape" in node.attributes else max(full - wanted[axis], 0)
-        small, large = total // 2, total - total // 2
-        upper = node.attributes.get("auto_pad") == "SAME_UPPER"
-        begins.append(small if upper else large)
-        ends.append(large if upper else small)
-    return (*begins, *ends)
+    stated = _ints(node, "output_shape", ())[-rank:]
+    wanted = stated or tuple(size * stride for size, stride in zip(sizes, strides, strict=True))
+    surplus = transposed_surplus(sizes, kernel, strides, dilations, wanted)
+    totals = [total + more if stated else max(total + more, 0) for total, more in zip(surplus, extra, strict=True)]
+    return halved_pads(totals, upper=node.attributes.get("auto_pad") == "SAME_UPPER")
 
 
 def _unless(node: Node, name: str, default: AttributeValue) -> Attributes:

@@ -17,7 +17,7 @@ from latcast.graph.importers.tflite_conversion import Attributes, Conversion
 from latcast.graph.importers.tflite_movement import MOVEMENT
 from latcast.graph.ir import Tensor
 from latcast.graph.operators import Kind, operators
-from latcast.graph.operators.linear import same_pads
+from latcast.graph.operators.linear import halved_pads, same_pads, transposed_surplus
 
 Convert = Callable[[Conversion], Any]
 """Adds the operator to the graph; NotImplemented where this form of it has no counterpart."""
@@ -88,17 +88,12 @@ def _transposed_window(
     sizes: Sequence[int], target: Sequence[int], kernel: tuple[int, ...], strides: tuple[int, ...]
 ) -> Attributes:
     """Return the window of a transposed convolution, padded so that it gives the sizes that are wanted."""
-    begins, ends, extra = [], [], []
-    for size, k, stride, wanted in zip(sizes, kernel, strides, target, strict=True):
-        surplus = (size - 1) * stride + k - wanted
-        begins.append(max(surplus, 0) // 2)
-        ends.append(max(surplus, 0) - max(surplus, 0) // 2)
-        extra.append(max(-surplus, 0))
+    surplus = transposed_surplus(sizes, kernel, strides, (1,) * len(kernel), target)
     attributes: Attributes = {"kernel_shape": kernel, "strides": strides}
-    if any(begins) or any(ends):
-        attributes["pads"] = (*begins, *ends)
-    if any(extra):
-        attributes["output_padding"] = tuple(extra)
+    if max(surplus) > 0:
+        attributes["pads"] = halved_pads([max(total, 0) for total in surplus], upper=True)
+    if min(surplus) < 0:
+        attributes["output_padding"] = tuple(max(-total, 0) for total in surplus)
     return attributes
 
 

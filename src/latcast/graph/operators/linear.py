@@ -37,14 +37,23 @@ def spatial_pads(
 
 
 def same_pads(sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], *, upper: bool) -> tuple[int, ...]:
-    """Return pads that let a window give ceil(size / stride) numbers; the odd one at the end, or at the beginning."""
-    begins, ends = [], []
-    for size, extent, stride in zip(sizes, extents, strides, strict=True):
-        total = max(extent + (size - 1) // stride * stride - size, 0)
-        small, large = total // 2, total - total // 2
-        begins.append(small if upper else large)
-        ends.append(large if upper else small)
-    return (*begins, *ends)
+    """Return pads that let a window give ceil(size / stride) numbers; see :func:`halved_pads`."""
+    windows = zip(sizes, extents, strides, strict=True)
+    return halved_pads([max(extent + (size - 1) // stride * stride - size, 0) for size, extent, stride in windows], upper=upper)
+
+
+def halved_pads(totals: Sequence[int], *, upper: bool) -> tuple[int, ...]:
+    """Return the padding at the begin of each axis, then at the end, where the odd one is, or is not."""
+    small, large = [total // 2 for total in totals], [total - total // 2 for total in totals]
+    return (*small, *large) if upper else (*large, *small)
+
+
+def transposed_surplus(
+    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], wanted: Sequence[int]
+) -> list[int]:
+    """Return by how much a transposed convolution without padding gives more than the sizes that are wanted."""
+    axes = zip(sizes, kernel, strides, dilations, wanted, strict=True)
+    return [(size - 1) * stride + (k - 1) * dilation + 1 - goal for size, k, stride, dilation, goal in axes]
 
 
 def window_output(
