@@ -39,7 +39,7 @@ def placed(unit: str, cpus: tuple[int, ...] | None) -> tuple[str, tuple[int, ...
 
     Raises:
         MeasurementError: Fewer CPUs than threads.
-        RuntimeFailure: There are no such cores, or they would be of different kinds.
+        RuntimeFailure: There are no such cores, or those of ``cpuN`` would be of different kinds.
     """
     asked = Unit.parse(unit)
     if asked.kind != "cpu":

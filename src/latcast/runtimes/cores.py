@@ -1,8 +1,8 @@
 """The kinds of CPUs of a device, and the CPUs that a unit of a platform id means.
 
-Phones, and many boards, have cores of two or three kinds. Threads on cores of different kinds wait for the slowest, and the
-system moves them, so one measurement runs on cores of one kind, which the platform id names (``2large``). Where all cores are
-equal it has their number (``cpu2``).
+Phones, and many boards, have cores of two or three kinds, and the platform id names those that ran (``2large``). Threads on
+cores of different kinds wait for the slowest, so a measurement mixes them only where the unit says so (``1large1med``). Where all
+cores are equal the id has their number (``cpu2``).
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class Cores:
             The unit's name in the platform id, and its CPUs; none for other units, or where the CPUs are unknown.
 
         Raises:
-            RuntimeFailure: The device has no such cores, or they would be of different kinds.
+            RuntimeFailure: The device has no such cores, or those of ``cpuN`` would be of different kinds.
         """
         unit = Unit.parse(text)
         if unit.kind != "cpu":
             return text, ()
         usable = {kind: tuple(cpu for cpu in kind if allowed is None or cpu in allowed) for kind in self.kinds}
         if unit.cores:
-            return text, self._set_of(text, unit, usable)
+            return self._set_of(text, unit, usable)
         fitting = [kind for kind in self.kinds if len(usable[kind]) >= unit.threads]
         if self.alike:
             if self.kinds and not fitting:
@@ -94,45 +94,49 @@ class Cores:
         if not fitting:
             raise RuntimeFailure(
                 f"{text} would mix cores of different kinds, whose slowest decides: the device has {self}; "
-                f"name a set of one kind: {', '.join(f'{len(kind)}{size}' for size, kind in self.named().items())}"
+                f"name some of {', '.join(f'{len(kind)}{size}' for size, kind in self.named().items())}, such as 1large1small"
             )
         sizes = {kind: size for size, kind in self.named().items()}
         chosen = next((kind for kind in reversed(fitting) if kind in sizes), None)
         if chosen is None:
             raise RuntimeFailure(f"{text} fits no kind of cores with a name: the device has {self}")
-        return "+".join([f"{unit.threads}{sizes[chosen]}", *unit.qualifiers]), usable[chosen][-unit.threads :]
+        return _set_name({sizes[chosen]: unit.threads}, unit), usable[chosen][-unit.threads :]
 
     def named_by(self, text: str, cpus: Collection[int]) -> str:
         """Return the name of a unit that runs on CPUs which the user chose.
 
         Raises:
-            RuntimeFailure: They are of different kinds, or of another one than the unit names.
+            RuntimeFailure: Their kind has no name, or they are not as many, or not of the kinds, as the unit says.
         """
-        sizes = {size for size, kind in self.named().items() if set(kind) & set(cpus)}
         if not cpus:
             return text
-        if len([kind for kind in self.kinds if set(kind) & set(cpus)]) > 1 or not sizes:
-            numbers = ", ".join(map(str, sorted(cpus)))
-            raise RuntimeFailure(f"the CPUs {numbers} are of different kinds, whose slowest decides: the device has {self}")
-        unit = Unit.parse(text)
-        name = "+".join([f"{unit.threads}{min(sizes)}", *unit.qualifiers])
-        if unit.cores and name != text:
-            raise RuntimeFailure(f"the CPUs {', '.join(map(str, sorted(cpus)))} are not those of {text}: the device has {self}")
+        unit, numbers = Unit.parse(text), ", ".join(map(str, sorted(cpus)))
+        found = {size: len(set(kind) & set(cpus)) for size, kind in self.named().items()}
+        if sum(found.values()) < len(set(cpus)):
+            raise RuntimeFailure(f"the CPUs {numbers} are of a kind without a name: the device has {self}")
+        counts = {size: count for size, count in found.items() if count}
+        # Of one kind there may be more CPUs than threads.
+        counts = counts if len(counts) > 1 else dict.fromkeys(counts, unit.threads)
+        name, named = _set_name(counts, unit), {size: count for count, size in unit.cores}
+        if sum(counts.values()) != unit.threads or named not in ({}, counts):
+            raise RuntimeFailure(f"the CPUs {numbers} are not those of {text}: the device has {self}")
         return name
 
-    def _set_of(self, text: str, unit: Unit, usable: Mapping[tuple[int, ...], tuple[int, ...]]) -> tuple[int, ...]:
+    def _set_of(self, text: str, unit: Unit, usable: Mapping[tuple[int, ...], tuple[int, ...]]) -> tuple[str, tuple[int, ...]]:
         if self.alike:
             raise RuntimeFailure(f"'{text}' names kinds of cores; the device has {self}: say cpu{unit.threads}")
-        if len(unit.cores) > 1:
-            raise RuntimeFailure(
-                f"'{text}' mixes cores of different kinds, whose slowest decides; measure on one kind: "
-                f"{', '.join(f'{count}{size}' for count, size in unit.cores)}"
-            )
-        ((count, size),) = unit.cores
-        kind = usable.get(self.named().get(size, ()), ())
-        if not 1 <= count <= len(kind):
+        counts = {size: count for count, size in unit.cores}
+        kinds = {size: usable.get(self.named().get(size, ()), ()) for size in counts}
+        if len(counts) < len(unit.cores) or not all(1 <= count <= len(kinds[size]) for size, count in counts.items()):
             raise RuntimeFailure(f"the device has no {text}: it has {self}")
-        return kind[-count:]
+        chosen = [cpu for size, count in counts.items() for cpu in kinds[size][-count:]]
+        return _set_name(counts, unit), tuple(sorted(chosen))
+
+
+def _set_name(counts: Mapping[str, int], unit: Unit) -> str:
+    """Return the name of a set of cores, the largest first, with the unit's qualifiers."""
+    sizes = "".join(f"{counts[size]}{size}" for size in reversed(CORE_SIZES) if size in counts)
+    return "+".join([sizes, *unit.qualifiers])
 
 
 def mask(cpus: tuple[int, ...]) -> str:

@@ -118,7 +118,7 @@ class DeviceRuntime(Runtime, Protocol):
         """Choose cores or another unit for all that is loaded later; return its name in platform ids.
 
         Raises:
-            RuntimeFailure: The device has no such unit, or the cores would be of different kinds.
+            RuntimeFailure: The device has no such unit.
         """
 
     def environment(self) -> dict[str, Any]:

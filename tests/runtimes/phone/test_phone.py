@@ -99,8 +99,9 @@ def test_a_network_runs_on_the_cores_that_the_unit_names(phone: PhoneRuntime, an
     assert android.cores[-1] == "f"
     with pytest.raises(RuntimeFailure, match="5 threads on 4 cores"):
         loaded(phone, threads=5)
-    with pytest.raises(RuntimeFailure, match="mixes cores"):
-        phone.place("1large1med")
+    assert phone.place("1large1med") == "1large1med"
+    loaded(phone, threads=2)
+    assert android.cores[-1] == "c0"
 
 
 def test_most_of_the_time_of_a_profile_is_of_known_nodes(phone: PhoneRuntime) -> None:
