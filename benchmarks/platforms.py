@@ -55,7 +55,7 @@ from latcast.spaces import build
 from latcast.training.adaptation import fitting_rounds, transferred_predictor
 from latcast.training.adaptation_rounds import AdaptationRounds
 from latcast.training.pool import Pool
-from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, collect, known_kernels
+from latcast.training.samples import KernelObservation, NetworkSample, TrainingData, collect, known_kernels, stored_kernels
 
 JUDGED = PLATFORMS_FOLDER / "judged"
 
@@ -197,7 +197,7 @@ def load(bench: BenchPlatform) -> Measured:
     learned_from = {reference.key: reference for reference in training_networks()}
     tests = {reference.key: reference for reference in test_networks()}
     with bench.store() as store:
-        known = known_kernels(store, platform, SingleKernels(bench.rules))
+        known = known_kernels(stored_kernels(store, platform), SingleKernels(bench.rules))
         labels = {label.reference.key: label for label in store.labels(platform=platform.id, role="network")}
         inside = _kept(f"inside-{bench.name}", lambda: _timed_inside(bench, platform, store))
     isolated = []

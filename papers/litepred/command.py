@@ -99,7 +99,7 @@ def _transferred(
     from latcast.kernels.search import SingleKernels
     from latcast.training.pool import open_pool
     from latcast.training.profiling import Stage
-    from latcast.training.samples import known_kernels
+    from latcast.training.samples import known_kernels, stored_kernels
     from papers.harness import make_tables
     from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, figure_8, table_5
 
@@ -111,7 +111,7 @@ def _transferred(
             here = only_platform(kept, wanted)
             others = pool.without(lambda each, here=here: each.id == here.id)  # type: ignore[misc]
             if chosen & {"figure 6", "figure 7"}:
-                kernels = Kernels.of(known_kernels(kept, here, SingleKernels(platform_rules(here))), kernel_type)
+                kernels = Kernels.of(known_kernels(stored_kernels(kept, here), SingleKernels(platform_rules(here))), kernel_type)
                 makers = {
                     "figure 6": partial(figure_6, kernels, others, watch),
                     "figure 7": partial(figure_7, kernels, others, watch),

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
+from latcast.datasets.store import Store
+from latcast.environment import MOMENT
 from latcast.kernels.rules import load_rules
 from latcast.kernels.types import kernel_type
-from latcast.spaces.kernel_space import KernelSpace
+from latcast.records import Measurement
+from latcast.spaces.kernel_space import KernelSpace, kernel_reference
 from tests.cli.conftest import Latcast
+from tests.samplers.convolutions import conv
 
 FIELDS = kernel_type("depthwise_conv").fields
 
@@ -61,3 +66,24 @@ def test_a_kernel_that_a_runtime_lacks_is_refused_with_those_it_has(latcast: Lat
 def test_unknown_kernels_and_samplers_are_named(latcast: Latcast) -> None:
     assert latcast("data", "sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, conv_3d"
     assert latcast("data", "sample", "conv", "--sampler", "vae2").code == 2
+
+
+def test_the_rounds_of_a_store_are_a_table_json_and_a_picture(latcast: Latcast, tmp_path: Path) -> None:
+    path, platform = tmp_path / "kernels.sqlite", "local/onnxruntime-1.31/cpu1/fp32"
+    rounds = ["test set"] * 4 + [0] * 9 + [1] * 6
+    with Store(path) as store:
+        for width, chosen_in in enumerate(rounds, 1):
+            reference = kernel_reference("conv", conv(8 * width, 16))
+            store.add(
+                Measurement(platform, reference, "kernel", latency_ms=0.1 * width, environment={MOMENT: {"round": chosen_in}})
+            )
+    document = latcast("data", "rounds", path, "--plot", tmp_path / "rounds.png", "--json").json
+
+    assert [(each["round"], len(each["sampled"]["conv"])) for each in document["rounds"]] == [(0, 9), (1, 6)]
+    assert sorted(each["in_channels"] for each in document["rounds"][1]["sampled"]["conv"]) == [112, 120, 128, 136, 144, 152]
+    assert document["rounds"][1]["errors"]["conv"]["kernels"] == 4
+    assert (tmp_path / "rounds.png").read_bytes().startswith(b"\x89PNG")
+    assert [row.split()[:3] for row in latcast("data", "rounds", path).out.splitlines()[-2:]] == [
+        ["0", "conv", "9"],
+        ["1", "conv", "6"],
+    ]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from latcast.datasets.store import Store
+from latcast.environment import MOMENT
 from latcast.errors import TrainingError, UnknownNameError
 from latcast.kernels import find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Configuration
@@ -23,8 +24,8 @@ from latcast.spaces.kernel_zoo import collect_zoo
 from latcast.spaces.training_mix import published_networks
 from latcast.training.fitting import Trainer
 from latcast.training.from_store import collect_stored
-from latcast.training.kernel_rounds import KernelRounds, measure_rounds
-from latcast.training.samples import known_kernels
+from latcast.training.kernel_rounds import KernelRounds, draw_rounds, measure_rounds, stored_rounds
+from latcast.training.samples import known_kernels, stored_kernels
 from tests.predictors.made_up_platform import TRUTH
 from tests.samplers.convolutions import conv
 
@@ -76,6 +77,7 @@ class MadeUpCampaign:
                 Measurement(
                     PLATFORM.id, item.reference, "kernel", latency_ms=latency_ms, error="refused" if failed else None,
                     runs_ms=() if failed else (1.0,), taken_at=f"2026-01-01T00:00:{len(self.measured):06d}",
+                    environment={MOMENT: dict(item.moment)},
                 )
             )  # fmt: skip
             self.measured.append(item.reference.key)
@@ -202,6 +204,48 @@ def test_rounds_follow_each_other_until_the_time_is_over() -> None:
     assert rounds.errors_to_json()["conv"]["kernels"] == len(rounds.test_set("conv"))
 
 
+def test_a_store_has_the_rounds_with_the_error_after_each() -> None:
+    store = Store(":memory:")
+    campaign, rounds = MadeUpCampaign(store), rounds_of()
+    measure_rounds(rounds, store, campaign, clock(3))
+
+    found = stored_rounds(store, PLATFORM, RULES)
+
+    assert [each.number for each in found] == [0, 1, 2, 3]
+    # Two fifths of the plan, 120 kernels, at first; twenty a round, the least. The test sets are of no round.
+    assert [sum(map(len, each.sampled.values())) for each in found] == [48, 20, 20, 20]
+    assert sum(len(rounds.test_set(name)) for name in TYPES) == len(campaign.measured) - 108
+    assert {name: each.mape for name, each in found[-1].errors.items()} == pytest.approx(
+        {name: each.mape for name, each in rounds.errors.items()}
+    )
+    assert not set(found[1].sampled["conv"]) & set(rounds.test_set("conv"))
+
+
+def test_rounds_that_go_on_are_counted_on() -> None:
+    store = Store(":memory:")
+    measure_rounds(rounds_of(), store, MadeUpCampaign(store), clock(2))
+    measure_rounds(rounds_of(), store, MadeUpCampaign(store), clock(1))
+
+    assert [each.number for each in stored_rounds(store, PLATFORM, RULES)] == [0, 1, 2, 3]
+
+
+def test_a_store_whose_kernels_name_no_round_is_refused() -> None:
+    with Store(":memory:") as store:
+        store.add(Measurement(PLATFORM.id, kernel_reference("conv", conv(8, 16)), "kernel", latency_ms=1.0))
+        with pytest.raises(TrainingError, match="found 1 without"):
+            stored_rounds(store, PLATFORM, RULES)
+
+
+def test_rounds_are_drawn_with_a_line_and_a_bar_a_type() -> None:
+    store = Store(":memory:")
+    measure_rounds(rounds_of(), store, MadeUpCampaign(store), clock(2))
+
+    errors, counts = draw_rounds(stored_rounds(store, PLATFORM, RULES), "here").axes
+
+    assert {line.get_label() for line in errors.lines} == set(TYPES)
+    assert len(counts.patches) == 2 * 3
+
+
 def test_a_target_ends_the_rounds_early() -> None:
     store = Store(":memory:")
 
@@ -252,7 +296,7 @@ def test_several_measurements_of_a_kernel_are_known_by_their_median_and_failed_o
                 Measurement(PLATFORM.id, kernel_reference("conv", row), "kernel", latency_ms=latency_ms, taken_at=str(index))
             )
         store.add(Measurement(PLATFORM.id, kernel_reference("conv", failed), "kernel", error="refused"))
-        found = known_kernels(store, PLATFORM, SingleKernels(RULES))
+        found = known_kernels(stored_kernels(store, PLATFORM), SingleKernels(RULES))
 
     assert found["conv"][row] == 2.0
     assert np.isnan(found["conv"][failed])

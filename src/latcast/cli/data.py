@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import options
-from latcast.cli.data_variants import export, sample, variants
+from latcast.cli.data_variants import export, rounds, sample, variants
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.records import signed
@@ -362,3 +362,4 @@ def _stored(dataset: str, store: str | None, measurements: Sequence[Measurement]
 app.command()(variants)
 app.command()(export)
 app.command()(sample)
+app.command()(rounds)

@@ -1,4 +1,4 @@
-"""``latcast data variants``, ``export`` and ``sample``: networks and kernel configurations to measure."""
+"""``latcast data variants``, ``export``, ``sample`` and ``rounds``: networks and kernel configurations to measure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import options
-from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn, warn_of_failures
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
 
 if TYPE_CHECKING:
     from latcast.datasets.variants import Variant
@@ -294,3 +294,42 @@ def sample(
         writer.writerows(found)
     else:
         print_table("", fields, [[str(value) for value in row] for row in found])
+
+
+def rounds(
+    store: Annotated[str, Argument(metavar="STORE", help="SQLite file, JSON Lines file or database URL.")],
+    on: Annotated[str | None, Option("--on", metavar="PLATFORM", help="Which platform; needed where there are several.")] = None,
+    plot: Annotated[Path | None, Option("--plot", help="Draw errors and numbers of kernels by round to this file.")] = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the rounds in which kernels were timed alone: how many of each type, and the error after each.
+
+    A fit to all rounds so far is judged on the fixed test set.
+
+    \b
+    Examples:
+      latcast data rounds measurements.sqlite
+      latcast data rounds measurements.sqlite --plot rounds.png
+    """
+    from latcast.datasets.opening import only_platform, opened
+    from latcast.drawing import check_drawable, write
+    from latcast.kernels.rules import platform_rules
+    from latcast.training.kernel_rounds import draw_rounds, stored_rounds
+
+    if plot is not None:
+        check_drawable()
+    with opened(store) as kept:
+        platform = only_platform(kept, on)
+        found = stored_rounds(kept, platform, platform_rules(platform), seed=seed)
+    if plot is not None:
+        write(draw_rounds(found, platform.id), plot)
+    if as_json:
+        print_json({"platform": platform.id, "rounds": [each.to_json() for each in found]})
+        return
+    rows = [
+        (str(each.number), name, str(len(kernels)), percent(each.errors[name].mape if name in each.errors else None))
+        for each in found
+        for name, kernels in sorted(each.sampled.items())
+    ]
+    print_table(platform.id, ("round", "kernel type", "measured", "MAPE on its test set %"), rows)

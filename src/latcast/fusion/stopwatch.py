@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 from uuid import uuid4
@@ -14,6 +14,7 @@ from latcast.environment import MOMENT
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.quantities import LATENCY, Quantity
 from latcast.measure.client import Item
+from latcast.measure.record import with_moment
 from latcast.measure.remote import Measurer
 from latcast.measure.settings import MeasurePlan
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
@@ -99,15 +100,13 @@ class WorkerStopwatch:
         failures: dict[str, str] = {}
         records: list[Measurement] = []
         for number, measurement in self._client.measure([Item(reference) for reference in networks], self.quantity.plan):
-            moment = {**measurement.environment.get(MOMENT, {}), BATCH: tag}
-            tagged = replace(measurement, environment={**measurement.environment, MOMENT: moment})
-            records.append(tagged)
+            records.append(with_moment(measurement, {BATCH: tag}))
             key = networks[number].key
-            if not tagged.ok:
-                failures[key] = str(tagged.error)
+            if not measurement.ok:
+                failures[key] = str(measurement.error)
                 continue
-            workers.add(str(moment.get("worker")))
-            costs[key] = self.quantity.costs(tagged)
+            workers.add(str(measurement.environment.get(MOMENT, {}).get("worker")))
+            costs[key] = self.quantity.costs(measurement)
             if not costs[key].all():
                 del costs[key]
                 failures[key] = "none of its kernels takes time by the runtime's profiler"

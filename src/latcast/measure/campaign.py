@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from latcast.errors import MeasurementError
 from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimes
+from latcast.measure.record import with_moment
 from latcast.measure.remote import Measurer, open_measurer
 from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
 from latcast.records import Measurement, Platform
@@ -40,9 +41,10 @@ class MeasurementSink(QuietTimes, Protocol):
 
 @dataclass(frozen=True)
 class CampaignItem(Item):
-    """A subject with its role and its plan."""
+    """A subject with its role, its plan, and what its record's moment says beside what the worker saw."""
 
     plan: MeasurePlan = field(default=NETWORK_PLAN)
+    moment: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Campaign:
         begun_s = time.monotonic()
         for number, measurement in client.measure(batch, batch[0].plan, lambda item, stage: self._report(item.name, stage)):
             item = batch[number]
-            self._sink.add(measurement)
+            self._sink.add(with_moment(measurement, item.moment))
             self._added += 1
             if measurement.ok:
                 self._counts[item] += 1

@@ -15,21 +15,25 @@ from typing import Any
 
 import numpy as np
 
+from latcast.drawing import COLOURS, new_figure, plain
+from latcast.environment import MOMENT
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import SingleKernels
+from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
+from latcast.records import Measurement, Platform
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.kernel_zoo import KernelZoo
 from latcast.spaces.parametrisations import PARAMETRISATIONS, RARE
-from latcast.training.samples import KnownKernels, known_kernels
+from latcast.training.samples import KnownKernels, known_kernels, stored_kernels
 
 TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
 """Parts of the planned kernels: the fixed test set, the initial samples, and each round."""
@@ -48,6 +52,9 @@ LEAST_OF_A_ROUND = 20
 
 LEAST_SHARE = 0.4
 """Most of a plan that goes to these least numbers; a short campaign lowers them."""
+
+ROUND, TEST_SET = "round", "test set"
+"""Key in a record's moment of the round that chose the kernel: its number, 0 of the initial samples, or :data:`TEST_SET`."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,8 @@ class KernelRounds:
         self._count = count
         self._seed = seed
         self._target_error = target_error
+        self.number = 0
+        """Number of the last round that was chosen."""
         self._plans: dict[str, _Plan] = {}
         # Some of each type, and the rest by their weights.
         sizes = {name: len(zoo.get(name, {})) if weight_of is None else weight_of(name) for name in spaces}
@@ -122,8 +131,9 @@ class KernelRounds:
         lists = []
         for name, plan in self._plans.items():
             initial = plan.sampler.suggest(plan.initial)
+            held_out = set(plan.test_set)
             mixed = _mixed([plan.test_set, initial], Random(f"{name}/{self._seed}"))
-            lists.append([_item(name, row) for row in mixed])
+            lists.append([_item(name, row, TEST_SET if row in held_out else 0) for row in mixed])
         return _mixed(lists, Random(self._seed))
 
     def test_set(self, type_name: str) -> tuple[Configuration, ...]:
@@ -149,7 +159,10 @@ class KernelRounds:
             # Where the fit is right there is little to gain, however many kernels of the type networks have.
             weights[name] = 0.0 if self.reached(name, errors[name][1] if name in errors else None) else plan.share * mean
         wanted = _portions(weights, max(round(ROUND_SHARE * self._count), LEAST_OF_A_ROUND))
-        lists = [[_item(name, row) for row in self._plans[name].sampler.suggest(number)] for name, number in wanted.items()]
+        self.number += 1
+        lists = [
+            [_item(name, row, self.number) for row in self._plans[name].sampler.suggest(count)] for name, count in wanted.items()
+        ]
         return _mixed(lists, Random(self._seed))
 
     def reached(self, type_name: str, relative: np.ndarray | None) -> bool:
@@ -160,11 +173,7 @@ class KernelRounds:
 
     def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
         """Return the predictors that the rounds are steered by, from configurations and milliseconds by type."""
-        analytical = fit_from_kernels(samples)
-        return analytical, {
-            name: fit_kernel_predictor(name, rows, latency_ms, analytical, seed=self._seed)
-            for name, (rows, latency_ms) in samples.items()
-        }
+        return _fit(samples, self._seed)
 
     def assess(self, known: KnownKernels) -> Mapping[str, tuple[list[Configuration], np.ndarray]]:
         """Judge a fit to all known kernels outside the test sets on these, and keep the metrics in :attr:`errors`.
@@ -172,37 +181,12 @@ class KernelRounds:
         Returns:
             By type, the test configurations that are known and the relative error on each.
         """
-        samples, tests = {}, {}
-        for name, plan in self._plans.items():
-            measured = {row: latency_ms for row, latency_ms in known.get(name, {}).items() if not np.isnan(latency_ms)}
-            test_rows = [row for row in plan.test_set if row in measured]
-            held_out = set(plan.test_set)
-            # Sorted, so that a fit does not depend on the order of measuring.
-            rows = sorted(row for row in measured if row not in held_out)
-            if rows:
-                samples[name] = (np.array(rows), np.array([measured[row] for row in rows]))
-                if test_rows:
-                    tests[name] = (test_rows, np.array([measured[row] for row in test_rows]))
-        self.errors = {}
-        if not samples:
-            return {}
-        analytical, fitted = self.fit(samples)
-        errors, metrics = {}, {}
-        for name, (test_rows, actual) in tests.items():
-            predicted = fitted[name].latency_ms(analytical, np.array(test_rows))
-            errors[name] = (test_rows, np.abs(predicted / actual - 1))
-            metrics[name] = judge(predicted, actual)
-        self.errors = metrics
+        errors, self.errors = _judge(known, {name: plan.test_set for name, plan in self._plans.items()}, self.fit)
         return errors
 
     def errors_to_json(self) -> dict[str, dict[str, Any]]:
-        """Return :attr:`errors` for cards: by kernel type, how many kernels were judged, and the figures."""
-        found = {}
-        for name, metrics in self.errors.items():
-            figures = metrics.to_json()
-            found[name] = {"kernels": figures.pop("networks"), **figures}
-            del found[name]["interval_coverage"]
-        return found
+        """Return :attr:`errors` for cards."""
+        return _errors_to_json(self.errors)
 
 
 Run = Callable[[Sequence[CampaignItem], float], CampaignReport]
@@ -221,13 +205,161 @@ def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[
     # What the store holds of the beginning already, the campaign passes over.
     reports = [run(rounds.beginning(), BEGINNING_SHARE)]
     platform = reports[0].platform
+    rounds.number = max(_by_round(stored_kernels(store, platform)), default=0)
     while spent() < 1:
-        items = rounds.next_round(known_kernels(store, platform, rounds.singles))
+        items = rounds.next_round(known_kernels(stored_kernels(store, platform), rounds.singles))
         if not items:
             break
         reports.append(run(items, 1.0))
-    rounds.assess(known_kernels(store, platform, rounds.singles))
+    rounds.assess(known_kernels(stored_kernels(store, platform), rounds.singles))
     return reports
+
+
+def _errors_to_json(errors: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
+    """Return by kernel type how many kernels were judged, and the figures."""
+    found = {}
+    for name, metrics in errors.items():
+        figures = metrics.to_json()
+        found[name] = {"kernels": figures.pop("networks"), **figures}
+        del found[name]["interval_coverage"]
+    return found
+
+
+Samples = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""Configurations, (samples, fields), and their milliseconds, by kernel type."""
+
+Fit = tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]
+
+
+def _fit(samples: Samples, seed: int) -> Fit:
+    analytical = fit_from_kernels(samples)
+    return analytical, {
+        name: fit_kernel_predictor(name, rows, latency_ms, analytical, seed=seed) for name, (rows, latency_ms) in samples.items()
+    }
+
+
+def _judge(
+    known: KnownKernels, test_sets: Mapping[str, Sequence[Configuration]], fit: Callable[[Samples], Fit]
+) -> tuple[dict[str, tuple[list[Configuration], np.ndarray]], dict[str, Metrics]]:
+    """Fit to the known kernels outside the test sets, and judge on these.
+
+    Returns:
+        By type, the test configurations that are known with the relative error on each; and the metrics.
+    """
+    samples, tests = {}, {}
+    for name, test_set in test_sets.items():
+        measured = {row: latency_ms for row, latency_ms in known.get(name, {}).items() if not np.isnan(latency_ms)}
+        test_rows = [row for row in test_set if row in measured]
+        # Sorted, so that a fit does not depend on the order of measuring.
+        rows = sorted(measured.keys() - set(test_set))
+        if rows:
+            samples[name] = (np.array(rows), np.array([measured[row] for row in rows]))
+            if test_rows:
+                tests[name] = (test_rows, np.array([measured[row] for row in test_rows]))
+    if not samples:
+        return {}, {}
+    analytical, fitted = fit(samples)
+    errors, metrics = {}, {}
+    for name, (test_rows, actual) in tests.items():
+        predicted = fitted[name].latency_ms(analytical, np.array(test_rows))
+        errors[name] = (test_rows, np.abs(predicted / actual - 1))
+        metrics[name] = judge(predicted, actual)
+    return errors, metrics
+
+
+@dataclass(frozen=True)
+class StoredRound:
+    """A round as a store has it.
+
+    Attributes:
+        number: 0 of the initial samples.
+        sampled: By kernel type, the configurations that were measured in it, with their milliseconds.
+        errors: By kernel type, how a fit to all rounds so far does on the fixed test set.
+    """
+
+    number: int
+    sampled: KnownKernels
+    errors: Mapping[str, Metrics]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the round for scripts, with each configuration by the names of its fields."""
+        sampled = {
+            name: [
+                {**dict(zip(kernel_type(name).fields, row, strict=True)), "latency_ms": None if np.isnan(ms) else ms}
+                for row, ms in rows.items()
+            ]
+            for name, rows in self.sampled.items()
+        }
+        return {"round": self.number, "sampled": sampled, "errors": _errors_to_json(self.errors)}
+
+
+def draw_rounds(rounds: Sequence[StoredRound], title: str) -> Any:
+    """Draw the error of each kernel type on its test set by round, over how many kernels of the types were measured in it.
+
+    Types are drawn in the order of their kernels; those beyond the colours are grey.
+
+    Raises:
+        MissingExtraError: Matplotlib is not installed.
+    """
+    counts = {name: [len(each.sampled.get(name, ())) for each in rounds] for name in {n for each in rounds for n in each.sampled}}
+    numbers, below = [each.number for each in rounds], np.zeros(len(rounds))
+    figure = new_figure(7.5, 6.0, title)
+    above_axes, below_axes = figure.subplots(2, 1, sharex=True)
+    for place, name in enumerate(sorted(counts, key=lambda name: (-sum(counts[name]), name))):
+        colour, label = (COLOURS[place], name) if place < len(COLOURS) else ("lightgrey", "")
+        mape = [each.errors[name].mape if name in each.errors else np.nan for each in rounds]
+        above_axes.plot(numbers, mape, marker="o", markersize=3.5, color=colour, label=label)
+        below_axes.bar(numbers, counts[name], bottom=below, color=colour)
+        below = below + counts[name]
+    plain(above_axes, "", "MAPE on the test set, %")
+    plain(below_axes, "round", "kernels measured")
+    above_axes.set_ylim(bottom=0)
+    above_axes.legend(fontsize="small", frameon=False)
+    below_axes.xaxis.get_major_locator().set_params(integer=True)
+    return figure
+
+
+def stored_rounds(store: Any, platform: Platform, rules: FusionRules, *, seed: int = 0) -> list[StoredRound]:
+    """Return the rounds in which kernels of a platform were measured, each judged anew.
+
+    Args:
+        store: A :class:`latcast.datasets.store.Store`.
+        platform: Measured on it.
+        rules: Its fusion rules.
+        seed: Of the fits.
+
+    Raises:
+        TrainingError: No record says which round chose it.
+    """
+    singles, kernels = SingleKernels(rules), stored_kernels(store, platform)
+    rounds = _by_round(kernels)
+    if not rounds:
+        raise TrainingError(
+            f"no kernel of {platform} in {store.location} says which round chose it; found {len(kernels)} without; measure with: "
+            "latcast profile --learn-from kernels --store FILE"
+        )
+    so_far = [each for each in kernels if _round_of(each) == TEST_SET]
+    test_sets = {name: sorted(rows) for name, rows in known_kernels(so_far, singles).items()}
+    found = []
+    for number, measured in sorted(rounds.items()):
+        so_far += measured
+        errors = _judge(known_kernels(so_far, singles), test_sets, lambda samples: _fit(samples, seed))[1]
+        found.append(StoredRound(number, known_kernels(measured, singles), errors))
+    return found
+
+
+def _by_round(kernels: Sequence[Measurement]) -> dict[int, list[Measurement]]:
+    """Return the kernels outside the test sets by the number of their round."""
+    found: dict[int, list[Measurement]] = {}
+    for each in kernels:
+        if isinstance(number := _round_of(each), int):
+            found.setdefault(number, []).append(each)
+    return found
+
+
+def _round_of(kernel: Measurement) -> int | str | None:
+    number: int | str | None = kernel.environment.get(MOMENT, {}).get(ROUND)
+    return number
 
 
 def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
@@ -243,8 +375,8 @@ def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
     return portions
 
 
-def _item(name: str, configuration: Configuration) -> CampaignItem:
-    return CampaignItem(kernel_reference(name, configuration), "kernel", KERNEL_PLAN)
+def _item(name: str, configuration: Configuration, chosen_in: int | str) -> CampaignItem:
+    return CampaignItem(kernel_reference(name, configuration), "kernel", KERNEL_PLAN, {ROUND: chosen_in})
 
 
 def _mixed(lists: Sequence[Sequence[Any]], rng: Random) -> list[Any]:

@@ -289,22 +289,26 @@ KnownKernels = Mapping[str, Mapping[Configuration, float]]
 """Milliseconds of measured configurations by kernel type; NaN of those that cannot be measured."""
 
 
-def known_kernels(store: Any, platform: Platform, singles: SingleKernels) -> KnownKernels:
-    """Return the single kernels that a store holds of a platform, with the median of their measurements.
+def stored_kernels(store: Any, platform: Platform) -> list[Measurement]:
+    """Return the single kernels measured on a platform, failed ones too, of a :class:`latcast.datasets.store.Store`."""
+    return list(store.measurements(platform=platform.id, role="kernel", failed=True))
+
+
+def known_kernels(measurements: Iterable[Measurement], singles: SingleKernels) -> KnownKernels:
+    """Return the single kernels that were measured on one platform, with the median of their measurements.
 
     Args:
-        store: A :class:`latcast.datasets.store.Store`.
-        platform: Measured on it.
+        measurements: As :func:`stored_kernels` returns them.
         singles: The rules that separate kernels.
     """
     found: dict[str, dict[Configuration, list[float]]] = {}
-    for measurement in store.measurements(platform=platform.id, role="kernel", failed=True):
+    for measurement in measurements:
         try:
             kernel = timed_alone(measurement.reference, singles)
         except LatcastError:
             continue
         latencies = found.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration, [])
-        if measurement.ok:
+        if measurement.latency_ms is not None:
             latencies.append(measurement.latency_ms)
     return {
         name: {row: float(np.median(values)) if values else float("nan") for row, values in rows.items()}
