@@ -307,7 +307,7 @@ def mean_table(documents: Mapping[str, Row] | None = None) -> str:
         {
             "platform": lambda row: row["platform"].removeprefix("local/"), "label error %": "{label_error:.1f}",
             "MAPE % (of profiles)": "{mape:.1f} ({least:.1f} to {most:.1f})", "without known blocks": "{others:.1f}",
-            "±5 %": "{within_5:.0f}", "±10 %": "{within_10:.0f}", **INTERVAL, "FLOPs+MAC MAPE %": "{simple:.0f}",
+            "±10 %": "{within_10:.0f}", **INTERVAL, "FLOPs+MAC MAPE %": "{simple:.0f}",
             "missed by a profile": "{missed}",
         },
     )  # fmt: skip

@@ -281,7 +281,7 @@ def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[s
 
 
 IN_TERMINAL = Path("-")
-"""As the file of a picture: bars of characters, printed."""
+"""Name of a picture's file that prints bars of characters instead."""
 
 
 def check_plot(plot: Path | None, *, as_json: bool) -> None:

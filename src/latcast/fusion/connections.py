@@ -24,7 +24,7 @@ MOST_OUTBOUND = 4
 """Pairs tested with a second reader: a runtime has one rule for all."""
 
 PASSES = 3
-"""How often undecided cases are timed."""
+"""Times that undecided cases are timed."""
 
 UNTOLD_INBOUND = 4
 """An operator that both inputs' kernels might take in goes to the first: either saves the same time."""

@@ -19,7 +19,7 @@ ALPHA = 0.5
 """Part of the shorter operator's time that must be saved (nn-Meter §4.1): half-way between "separate" and "one kernel"."""
 
 FUSION_MARGIN = 0.1
-"""So much more than α must be saved for "fused": a saving of little more than half is rather a part of a layout's change."""
+"""Least saving beyond α for "fused": a little more than half is rather part of a change of layout."""
 
 CONFIDENCE = 0.99
 """Probability that an answer must have to count."""
@@ -38,7 +38,7 @@ SESSION_NOISE = 0.006
 """Relative standard deviation of a network's latency from one loading to the next, where memory lies elsewhere."""
 
 PRIOR_ROUNDS = 8
-"""How many rounds the batch's common noise counts for beside a case's own."""
+"""Weight of the batch's common noise beside a case's own, in rounds."""
 
 _TRIMMED = 0.2
 

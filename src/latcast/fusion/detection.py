@@ -192,7 +192,7 @@ class Detector:
         """Costs of networks in the state of the host in which they were first timed, by key."""
         self._earlier = [self._align(batch) for batch in stopwatch.remembered()]
         self._batches: dict[tuple[tuple[str, ...], ChainSetting], list[TimedBatch]] = {}
-        """By question and setting, the batches that hold all its networks."""
+        """Batches that hold all networks of a question and setting, by these."""
         self._answers: dict[tuple[tuple[str, ...], ChainSetting], Answer | None] = {}
         self._surroundings: Surroundings | None = None
         self._failures: dict[str, str] = {}

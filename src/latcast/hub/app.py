@@ -136,7 +136,7 @@ CONTENT_SECURITY_POLICY = (
     "connect-src 'self'; img-src 'self' data:; style-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-"""Nothing from anywhere else, no inline script or style."""
+"""Content security policy: nothing from other servers, no inline script or style."""
 
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),

@@ -31,7 +31,7 @@ PORTION = 500
 """Rows read or written at once."""
 
 _TABLES: tuple[Table, ...] = tuple(table for metadata in METADATA for table in metadata.sorted_tables)
-"""In order of their dependences."""
+"""Tables in the order of their dependences."""
 
 _COUNTED = ("measurements", "contributors", "uploads", "tokens")
 """Tables that are empty in a new hub."""

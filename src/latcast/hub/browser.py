@@ -93,7 +93,7 @@ WASM_FILES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-t
 WEBGPU_FILES = ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "ort-wasm-simd-threaded.asyncify.wasm")
 
 PACKAGED = Path(__file__).parent / "static" / PACKAGE
-"""Where a wheel that was built with them has them."""
+"""Folder of the assets in a wheel that was built with them."""
 
 MISSING = "onnxruntime-web is not installed here; add it with: latcast hub assets"
 

@@ -22,7 +22,7 @@ from latcast.hub.scales import connected_groups
 from latcast.hub.schema import ContributionRow, ContributorRow, UploadRow
 
 OTHERS_SHARE = 0.5
-"""What all contributors who are not trusted count together, as a part of what trusted ones count."""
+"""Joint weight of the contributors who are not trusted, as a part of that of the trusted ones."""
 
 FEWEST_NETWORKS = 4
 """Networks that a platform of strangers alone needs to count in the range of a network over platforms: the fewest that a device
@@ -35,8 +35,8 @@ square root of theirs."""
 FEWEST_AGREEING, LEAST_SHARE = 2, 0.1
 """Contributors, and their share of a cell's, that a group needs to contradict another one."""
 
-_NOBODY = -1
-"""In place of a contributor: measurements that were in the store before it became a hub, the administrator's own."""
+_ADMINISTRATOR = -1
+"""Contributor of measurements that were in the store before it became a hub: the administrator."""
 
 
 MAIN_GROUP = 0
@@ -334,7 +334,7 @@ def read_cells(session: Session, *, platform: str | None = None, network: str | 
     return Cells.of(
         platforms,
         networks,
-        [_NOBODY if each is None else each for each in contributors],
+        [_ADMINISTRATOR if each is None else each for each in contributors],
         [each is None or each for each in trusted],
         latencies,
     )

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from latcast.hub.addresses import MOST_WORKERS, AddressTable, network_of, own_place
 
 HEADER_S = 10.0
-"""In which a request's headers must be complete, from when the connection is there or the last answer was read."""
+"""Time for a request's headers, from the connection or from the reading of the last answer."""
 
 KEEP_ALIVE_S = 15
 
@@ -28,7 +28,7 @@ STALLED_S, LEAST_BYTES_PER_S = 20.0, 1000.0
 """A reader that takes less than that is left alone for so long, then it is cut off."""
 
 LINGERING_S = 2.0
-"""For which the rest of a refused body is read and dropped, so that its sender sees the answer."""
+"""Time for which the rest of a refused body is read and dropped, so that its sender sees the answer."""
 
 MAX_HEADER_BYTES = 16_384
 

@@ -41,7 +41,7 @@ _DATABASE = "LATCAST_HUB_DATABASE"
 """Environment variable with the URL of the hub, which may hold a password."""
 
 FIRST_LOOK_S = 5.0
-"""For which the first model waits for the hub's own platforms; those that are not there by then follow."""
+"""Time for which the first model waits for the hub's own platforms; those that are not loaded by then follow."""
 
 RUNNING = 4
 """Models that are read at once."""

@@ -17,7 +17,7 @@ from latcast.errors import HubError
 from latcast.hub.addresses import AddressTable, network_of
 
 BODY_S = 60.0
-"""In which a body must arrive."""
+"""Time for a body to arrive."""
 
 BODY_GRACE_S, LEAST_BYTES_PER_S = 10.0, 10_000.0
 """A body that arrives more slowly than that is waited for so long."""

@@ -48,16 +48,16 @@ from latcast.spaces.measured_only import can_build
 from latcast.spaces.named_kernels import named_kernels
 
 NAME = "devices"
-"""Under which versions are kept."""
+"""Key under which versions are kept."""
 
 LONGEST_BUILD_S = 2.0
-"""For the graph and the kernels of one network: a reference comes from a stranger, and may build a graph without end."""
+"""Limit for the graph and the kernels of one network: a stranger's reference may build an endless graph."""
 
 LONGEST_BUILDING_S = 30.0
-"""For all networks of one fit; the next fit builds those that are left."""
+"""Limit for all networks of one fit; the next fit builds the rest."""
 
 FEWEST_NETWORKS = 4
-"""That a contributed platform needs, for others to be compared with it."""
+"""Networks that a contributed platform needs for others to be compared with it."""
 
 _NOTHING = np.zeros(0)
 

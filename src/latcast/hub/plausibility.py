@@ -29,10 +29,10 @@ FIRST_DAY = datetime(2012, 1, 1, tzinfo=timezone.utc)
 """Such networks are not older."""
 
 IDENTICAL_RUNS, IDENTICAL_FROM_MS = 10, 5.0
-"""So many runs of such length never take the same time to the last digit; short ones may, by a coarse clock."""
+"""Number and length of runs that never take the same time to the last digit; short ones may, by a coarse clock."""
 
 HOST_FACTOR = 20.0
-"""By which normalisation by a probe may change the raw latency."""
+"""Largest factor by which normalisation by a probe may change the raw latency."""
 
 OUTLIER_FACTOR = 4.0
 """A latency so many times outside the interval that the platform's other latencies predict is held back."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from latcast.hub.refitting import ServedModel
 
 Predict = Callable[[Sequence[Reference], Mapping[str, float], str], dict[str, Forecast]]
-"""As :meth:`HubModel.predict`."""
+"""Function with the signature of :meth:`HubModel.predict`."""
 
 T = TypeVar("T")
 

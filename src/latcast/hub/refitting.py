@@ -39,7 +39,7 @@ MIN_DEVICES = 3
 """Devices below which nothing can be held out."""
 
 HELD_OUT_PLATFORMS = 200
-"""On so many a model is judged at most, drawn with a seed: a thousand would take a minute, and tell little more."""
+"""Most platforms that a model is judged on, drawn with a seed: a thousand would take a minute."""
 
 QUIET_S = 1.0
 """Time without a new upload before a fit begins, so that one fit serves a batch of them."""

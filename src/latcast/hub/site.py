@@ -28,7 +28,7 @@ from latcast.records import Reference
 _LOG = logging.getLogger("latcast.hub")
 
 HEALTH_S = 1.0
-"""For which an answer about the database's health holds, as each look is a write."""
+"""Time for which an answer about the database's health holds, as each check is a write."""
 
 KEPT_FORECASTS = 1000
 

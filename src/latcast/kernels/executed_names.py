@@ -42,7 +42,7 @@ TFLITE_GPU_LINKED: Mapping[str, tuple[str, ...]] = {
 
 FOLDED_INTO = frozenset({"conv", "conv.winograd", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "linear"})
 FOLDED = frozenset({"add_scalar", "batch_normalization", "bias_add"})
-"""What TFLite's converter folds into the weights and the bias of these types, right behind them."""
+"""Types that TFLite's converter folds into weights and bias of those of ``FOLDED_INTO`` right before them."""
 
 PYTORCH_VULKAN: Mapping[str, str] = {
     "average_pool": "vulkan.avg_pool2d",

@@ -32,7 +32,7 @@ RULES_SCHEMA = 2
 """Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``."""
 
 ANY_CLASS = "*"
-"""As the first class of a pair: whatever comes first."""
+"""First class of a pair that matches any class."""
 
 WRITTEN_LAST_FIRST = 5
 """``multi_inbound`` of TFLite's GPU delegate."""

@@ -32,7 +32,7 @@ NEAR_CACHE, FAR_CACHE = (128, 4), (512, 16)
 """Sets and ways of caches: 32 KiB and 512 KiB, as a Cortex-A55 and about as larger cores have."""
 
 LIMITS = ("compute", "memory", "overhead")
-"""What may take most of a kernel's time: its arithmetic, what it reads and writes, or being started."""
+"""Parts that may dominate a kernel's time: arithmetic, reading and writing, or its start."""
 
 LIMIT_OF_TERM: Mapping[str, str] = {
     "flops": "compute", LOOPS: "compute", DEPTH: "compute", "moved": "memory", "weights": "memory", "count": "overhead",

@@ -41,7 +41,7 @@ FEWEST_FOR_CORRECTION = 30
 """Networks below which short ones are taken to be as long ones."""
 
 LEAST_GAIN = 0.002
-"""What the factor must take off the error on networks left out to be kept."""
+"""Least reduction of the error on left-out networks for which the factor is kept."""
 
 
 @dataclass(frozen=True)

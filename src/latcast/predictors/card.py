@@ -40,7 +40,7 @@ FIGURES: Mapping[str, str] = {
 """Key of a card to a figure on networks that training did not see (``networks`` of them, held out by ``held_out_by``)."""
 
 POSTERIOR = "posterior of a device"
-"""What a card calls the model of a platform that is known by few measurements."""
+"""Name in cards of the model of a platform that is known by few measurements."""
 
 TRAINING_KEYS = "training_networks"
 """Under this name a card lists the reference keys of the networks that a predictor was trained on."""
@@ -52,7 +52,7 @@ FEWEST_JUDGED = 20
 """Networks held out below which a 90 % interval is too short of evidence: each side leaves out one in twenty."""
 
 SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "label_error", "trained_on", "licence")
-"""What a list of platforms shows of a card."""
+"""Fields of a card that a list of platforms shows."""
 
 _NOT_STATED = "not stated"
 

@@ -21,7 +21,7 @@ from latcast.folders import cache_folder, replacing
 PREFIX = "hub:"
 
 FRESH_S = 3600.0
-"""For which a bundle is not asked for again."""
+"""Time for which a bundle is not fetched again."""
 
 TIMEOUT_S = 60.0
 MOST_BYTES, MOST_REFUSAL_BYTES = 20_000_000, 100_000

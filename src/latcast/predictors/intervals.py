@@ -106,7 +106,7 @@ class Length:
 
 
 LONGEST_EXPONENT = 0.5
-"""That of errors which are independent kernel by kernel."""
+"""Exponent of errors that are independent kernel by kernel."""
 
 LENGTH_QUANTILES = (0.1, 0.9)
 """Quantiles of the calibration networks' latencies: between them an interval changes with the length."""

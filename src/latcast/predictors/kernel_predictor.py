@@ -64,7 +64,7 @@ ANALYTICAL = "analytical"
 """Way to model a kernel type by its analytical terms alone."""
 
 ANALYTICAL_GBDT = "analytical_gbdt"
-"""By analytical terms and boosted trees on the logarithm of what they leave of timed kernels."""
+"""Way to model it by analytical terms, and boosted trees on the logarithm of the residuals of timed kernels."""
 
 ANALYTICAL_GP = "analytical_gp"
 """By analytical terms and a Gaussian-process correction, learned from whole networks."""
@@ -91,7 +91,7 @@ FAR_WORK = 4.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of the kernels trained on beside the range of each field.
+    """Facts about the kernels trained on, beside the range of each field.
 
     Attributes:
         kinds: Field that names a kind (an activation's function) to the codes trained on.

@@ -32,7 +32,7 @@ OWN_DEVIATION_LINEAR = 0.3
 """Standard deviations of a factor's logarithm: shared by a type, by a path, by close sizes, by the same sizes."""
 
 MOST_POINTS = 3000
-"""With more kernels of a type than this, sizes within a quarter of a doubling count as the same."""
+"""Kernels of a type beyond which sizes within a quarter of a doubling count as the same."""
 
 
 def size_lengths(kind: KernelType) -> Mapping[str, float]:

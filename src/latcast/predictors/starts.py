@@ -31,7 +31,7 @@ SHIPPED = Path(__file__).with_name("starts.json")
 """Models of platforms whose bundles have none, by runtime, unit and precision."""
 
 LOAD_TERMS = ("constant", "nodes", "distinct", "weights_mb", "weights_3x3_mb", "activations_mb")
-"""What loading depends on: a network, an operator of the file, a kernel of its own shape, a megabyte, one of weights that a
+"""Terms of loading: a network, an operator of the file, a kernel of a new shape, a megabyte, one of weights that a
 runtime may transform for 3x3 windows (Winograd)."""
 
 FIRST_TERMS = ("constant", "kernels", "activations_mb", "latency", "latency_per_mmac")
@@ -97,7 +97,7 @@ class StartLaw:
 
 @dataclass(frozen=True)
 class StartModel:
-    """What is known of starts on a platform.
+    """The starts of a platform: models of loading and of the first inference.
 
     Attributes:
         load: None where it was not measured there.

@@ -78,7 +78,7 @@ NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
 """Runtimes whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK)."""
 
 CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
-"""Those that copy the maps of every convolution from one layout into another."""
+"""Runtimes and units that copy the maps of every convolution from one layout into another."""
 
 LOOKED_UP = frozenset({"exponential", "hard activation"})
 """Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""

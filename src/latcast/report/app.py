@@ -22,7 +22,7 @@ from latcast.records import Platform, Unit
 SHIPPED = Path(__file__).with_name("app_costs.json")
 
 NUMPY = "numpy"
-"""Where the costs of preparing images lie, whatever the runtime."""
+"""Key of the costs of preparing images, which are the same for all runtimes."""
 
 IMAGE_CHANNELS = (1, 3, 4)
 """Channels of an input that an app converts from an image."""
@@ -30,7 +30,7 @@ IMAGE_CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Cost:
-    """What was timed: the median over networks or sizes, with the range of the middle 80 %."""
+    """A timed cost: the median over networks or sizes, with the range of the middle 80 %."""
 
     value: float
     low: float

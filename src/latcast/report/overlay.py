@@ -21,7 +21,7 @@ GRADIENT = (
 """Colours from no time to the longest kernel's."""
 
 KEY = "latcast"
-"""What the keys of metadata begin with."""
+"""Prefix of the keys of metadata."""
 
 
 def check_overlay(path: Path, model: str) -> None:

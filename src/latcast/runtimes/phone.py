@@ -37,7 +37,7 @@ TOOLS_VARIABLE = "LATCAST_ANDROID_TOOLS"
 """Environment variable that names the folder of the tools; ``android-tools`` in the user's folder otherwise."""
 
 VERSIONS_FILE = "versions.txt"
-"""In the folder of the tools: a line ``benchmark_model 2.17.0`` for each tool, as the tools do not print their version."""
+"""File in the folder of the tools with a line ``benchmark_model 2.17.0`` for each, as tools do not print their version."""
 
 BURST_MS = 150.0
 LEAST_RUNS, FIRST_RUNS = 5, 15

@@ -73,7 +73,7 @@ class ToolNetwork(ABC):
     """Name of the tool's file."""
 
     runtime: ClassVar[str]
-    """As in platform ids."""
+    """Name of the runtime in platform ids."""
 
     units: ClassVar[Mapping[str, Sequence[str]]]
     """Kind of unit to the precisions there."""

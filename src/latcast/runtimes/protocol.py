@@ -55,7 +55,7 @@ class Runtime(Protocol):
     """
 
     name: str
-    """As in platform ids: "onnxruntime"."""
+    """Its name in platform ids: "onnxruntime"."""
 
     @property
     def precisions(self) -> tuple[str, ...]:

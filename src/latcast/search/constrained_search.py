@@ -36,7 +36,7 @@ EVALUATIONS = 20_000
 
 PROXY_POPULATION = 40
 PROXY_EVALUATIONS = 400
-"""By a zero-cost proxy, which takes a tenth of a second or more for each network."""
+"""Sizes of a search by a zero-cost proxy, which takes a tenth of a second or more for each network."""
 
 
 class NothingWithinLimitError(LatcastError):

@@ -25,7 +25,7 @@ CHECKED = 3
 """Networks that are built to see whether a table of the user's cache still holds."""
 
 _TYPE = "type."
-"""What the names of arrays of configurations begin with."""
+"""Prefix of the names of arrays of configurations."""
 
 Configurations = Mapping[str, np.ndarray]
 """Kernel type to (distinct kernels, fields)."""

@@ -39,7 +39,7 @@ TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
 """Parts of the planned kernels: the fixed test set, the initial samples, and each round."""
 
 KERNELS_PER_SECOND = 5.0
-"""What a campaign is planned for; a faster one has more rounds."""
+"""Speed that a campaign is planned for; a faster one has more rounds."""
 
 BEGINNING_SHARE = 0.7
 """Part of the time after which the first round begins, even where initial samples are missing."""

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from latcast.datasets.store import Store
 
 OPERATOR_PLAN = MeasurePlan(rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8)
-"""For networks whose operators the runtime's profiler times: many networks count for more than many runs of each."""
+"""Plan for networks whose operators the runtime's profiler times: many networks teach more than many runs of each."""
 
 WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0)
-"""For training on whole networks alone."""
+"""Plan for training on whole networks alone."""
 
 NETWORKS_PER_SECOND = 2.0
 """Networks drawn at first for each second; more follow where these do not fill the budget."""

@@ -196,17 +196,17 @@ QUANTISATION = "QuantizeLinear"
 """Kind of what turns floats into integers behind an operator that was computed in floats."""
 
 REORDERS = ("Reorder", "Transpose")
-"""What the kinds of executed layout changes begin with, which no operator of the network is."""
+"""Prefixes of the kinds of executed layout changes, which are no operators of the network."""
 
 
 SCALE_LIMIT = 2.0
 """A network's profiled kernels are not scaled by more than this."""
 
 PROFILER_OVERHEADS_MS = np.arange(0.0, 0.0085, 0.0005)
-"""What a profiler may add to each kernel."""
+"""Times that a profiler may add to each kernel; the best fitting one is taken."""
 
 CONSTANTS = np.arange(0.0, 0.95, 0.05)
-"""What a network may take beside its kernels, as parts of the shortest network's latency."""
+"""Times that a network may take beside its kernels, as parts of the shortest network's latency."""
 
 MUCH_BETTER = 0.7
 """Part of the dispersion without a constant that may be left with one."""

@@ -29,7 +29,7 @@ MOST_COST = 0.025
 """Part of the measuring that looks may have taken for another one to begin."""
 
 HELD_OUT_OF = 3
-"""One lineage in so many is judged on."""
+"""One lineage in this many is judged on."""
 
 FEWEST_PREDICTORS = 3
 """Two show a line, whatever the curve: the first look ends nothing."""

@@ -138,7 +138,7 @@ STRATEGIES: Mapping[str, Callable[[SizeSweep], StrategyResult]] = {
     f"rules, best of {BUDGET}": measure_by_rules,
     f"random, best of {BUDGET}": measure_at_random,
 }
-"""By name; those that tune say how many sizes they tried."""
+"""Strategies by name; those that tune say how many sizes they tried."""
 
 
 def recommend_sizes(sweep: SizeSweep) -> dict[str, WorkGroup]:

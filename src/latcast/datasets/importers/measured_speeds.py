@@ -25,7 +25,7 @@ _SPELLINGS: Mapping[str, Sequence[str]] = {
     "prefill": ("prefilltokenspers", "ppavg", "prefilltps", "prefilltokspersec", "prefilltokps"),
     "decode": ("decodetokenspers", "tgavg", "decodetps", "decodetokspersec", "decodetokps"),
 }
-"""What a record may call a value, joined; the first that is there holds."""
+"""Spellings of a value's name in records, without separators; the first that is there counts."""
 
 
 def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[list[SpeedMeasurement], list[str]]:

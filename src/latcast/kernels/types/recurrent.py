@@ -22,7 +22,7 @@ CELLS = ("rnn", "lstm", "gru", "gru reset behind")
 _GATES = np.array([1, 4, 3, 3])
 
 GATE_FLOPS = 10
-"""For each gate of a hidden value: its activation, and its part in the state."""
+"""FLOPs of a gate for each hidden value: its activation, and its part in the state."""
 
 
 def extract_recurrent(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:

@@ -207,7 +207,7 @@ _PROXYLESS: Mapping[str, Mapping[str, Any]] = {
         "head": 1728,
     },
 }
-"""What was found for each kind of device."""
+"""The network found for each kind of device."""
 
 
 def _draw_proxylessnas(rng: Random) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class MemberKernels:
 
 
 SpaceKernels = SegmentKernels | MemberKernels
-"""What knows the kernels of a space's networks."""
+"""Tables of the kernels of a space's networks."""
 
 
 def make_table(kernels: SegmentKernels) -> MemberKernels:

@@ -23,7 +23,7 @@ from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_s
 NAME = "nas_bench_201"
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
-"""In the order of the published code, by which cells are numbered here."""
+"""Operations in the order of the published code, by which cells are numbered."""
 
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 """(from, to) of each operation of a cell, in the order of its text."""

@@ -28,7 +28,7 @@ MOST_MACS = 500e6
 MOST_CUBIC = 128
 """Side of an image that is resized over sixteen neighbours: one element after another takes long."""
 MOST_BOXES = 800
-"""Of several classes."""
+"""Boxes of several classes."""
 LENGTHS = (6, 14)
 UNARY = ("Tanh", "Elu", "Softplus", "LeakyRelu", "HardSwish", "HardSigmoid", "Sigmoid", "Erf", "Exp", "Sqrt", "Abs", "Neg")
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min")

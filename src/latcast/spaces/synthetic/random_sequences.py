@@ -23,13 +23,13 @@ USUAL_HIDDEN = (24, 32, 48, 64, 64, 96, 128, 128, 192, 256, 256, 320, 384, 512, 
 """Sizes that models have; the others are drawn evenly in logarithms."""
 USUAL_SHARE = 0.6
 MOST_WEIGHTS = 6e6
-"""Of a layer."""
+"""Weights of a layer."""
 MOST_LAYER_MACS = 100e6
 MOST_MACS = 300e6
 LENGTHS = (3, 10)
 SINGLE_STEP_SHARE = 0.3
 CELL_WEIGHTS = (1, 5, 1.5, 3)
-"""Of :data:`latcast.kernels.types.recurrent.CELLS`: models have more LSTMs than GRUs."""
+"""Frequencies of :data:`latcast.kernels.types.recurrent.CELLS`: models have more LSTMs than GRUs."""
 
 
 def build(seed: int) -> Graph:

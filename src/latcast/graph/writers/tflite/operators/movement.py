@@ -76,7 +76,7 @@ def _multiplies(writer: GraphWriter, node: Node, name: str) -> bool:
 
 @emits("Transpose")
 def transpose(writer: GraphWriter, step: Step) -> None:
-    """Nothing at all where the bytes already lie as wanted."""
+    """Write a transpose, or nothing where the bytes already lie as wanted."""
     perm = transpose_perm(writer.graph, step.node)
     shape = writer.shape(step.output)
     seen = after_transpose(writer.orders[step.inputs[0]], perm)
