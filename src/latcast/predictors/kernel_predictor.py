@@ -244,6 +244,8 @@ class KernelPredictor:
             more = np.maximum(flops / max(self.seen.most_flops, 1.0), elements / max(self.seen.most_elements, 1.0))
             strange |= more > FAR_WORK
             farthest = np.maximum(farthest, more * FAR / FAR_WORK)
+        if self.model == ANALYTICAL_GP:  # whose variance itself grows with the distance
+            farthest = np.ones(len(configurations))
         extrapolated = np.clip(np.log(farthest / FAR) / np.log(FARTHEST / FAR), 0.0, 1.0)
         return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown, extrapolated)
 
