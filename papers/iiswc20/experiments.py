@@ -95,7 +95,10 @@ def predict_missing(
 
 
 def isolated(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
-    """Fig. 13: Redmi Note 5 Pro in a collaboration of 50 phones with 20 measurements each, and on its own."""
+    """Fig. 13: Redmi Note 5 Pro in a collaboration of 50 phones with 20 measurements each, and on its own.
+
+    There are several phones of the model, which the seeds take in turn.
+    """
     rows = [index for index, model in enumerate(published.models) if model == FIGURE_13_PHONE]
     if not rows:
         return []
@@ -129,7 +132,8 @@ def isolated(trial: PhoneTrial, published: PublishedPhones) -> list[Row]:
                 **metrics(trees.predict(np.zeros((1, 1)), published.padded_layers), own_ms),
             }
         )  # fmt: skip
-    return found
+    which = {"phone": published.phones[phone].partition("/")[0], "slowed_networks": published.slowed_networks(phone)}
+    return [which | row for row in found]
 
 
 LOGARITHMIC = "logarithms of ratios"

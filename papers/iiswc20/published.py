@@ -27,6 +27,9 @@ from papers.iiswc20.trees import padded
 
 FEWEST_PHONES = 20
 
+SLOWED = 0.1
+"""Relative difference of the medians of both halves of the runs from which on a phone did not run at one speed."""
+
 KIND = "cpu"
 """Of unit: every phone ran the networks on one core."""
 
@@ -94,6 +97,13 @@ class PublishedPhones:
     @property
     def networks(self) -> int:
         return len(self.layers)
+
+    def slowed_networks(self, phone: int) -> int | None:
+        """Return on how many networks the two halves of a phone's runs differ by more than 10 %; None without raw runs."""
+        if self.halves_ms is None:
+            return None
+        first, second = self.halves_ms[:, phone]
+        return int((np.abs(first / second - 1) > SLOWED).sum())
 
     def label_error(self) -> LabelError | None:
         """Return the error of the medians over all runs; None without raw runs."""

@@ -50,6 +50,27 @@ def test_a_phone_that_is_not_in_the_data_is_said_not_to_be(kept: ResultFolder[li
     assert one(kept, "figure 13").notes == ("No Redmi_Note5_Pro is among the phones.",)
 
 
+def test_each_phone_of_figure_13s_model_has_a_line_with_the_networks_that_it_slowed_down_on() -> None:
+    published = made_up()
+    assert published.halves_ms is not None
+    halves_ms = np.ones_like(published.halves_ms)
+    halves_ms[1, 0, :2] = 1.2, 1.05
+    published = replace(published, halves_ms=halves_ms)
+    given = (("collaborative", 0, 0.7), ("collaborative", 1, 0.9), ("on its own", 0, 0.5), ("on its own", 1, 0.7))
+    rows = [
+        {"model": model, "measurements": 20, "phone": published.phones[phone], "r2": r2}
+        | {"slowed_networks": published.slowed_networks(phone)}
+        for model, phone, r2 in given
+    ]
+
+    found = tables.figure_13(rows, published)
+
+    assert found.column("phone") == [*published.phones[:2], None]
+    assert found.column("slowed") == [1, 0, None]
+    assert found.column("R², mean") == pytest.approx([0.7, 0.9, 0.6])
+    assert replace(published, halves_ms=None).slowed_networks(0) is None
+
+
 def test_every_item_has_trials_and_medians_need_raw_runs() -> None:
     assert all(wanted_trials(made_up(), ITEMS, 1).values())
     without = replace(made_up(), median_ms=None, halves_ms=None)
