@@ -88,7 +88,7 @@ def test_a_pair_fused_in_the_layout_that_suits_it_is_fused() -> None:
 
         def remembered(self) -> list[TimedBatch]:
             """An earlier call timed the pair between PReLUs as well as between poolings."""
-            settings = [ChainSetting(wall=wall, size=64, blocks=8) for wall in ("p_relu", "average_pool")]
+            settings = [ChainSetting(wall=wall, size=64, blocks=4) for wall in ("p_relu", "average_pool")]
             return [self.time(list(pair_case("conv", "add", setting).networks)) for setting in settings]
 
     stopwatch = InLayouts(FusionRules("made-up", pairs={"conv": frozenset({"add"})}))

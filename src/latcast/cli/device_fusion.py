@@ -37,7 +37,7 @@ def detect(
     unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     isa: Annotated[str, Option("--isa", help="Highest instruction set (openvino): sse41, avx2, avx512_core...")] = "",
-    budget: options.Budget = 4.0,
+    budget: options.Budget = 5.0,
     profiler: Annotated[
         bool,
         Option("--profiler/--no-profiler", help="Decide by which kernels take time in the runtime's profiler, if it has one."),

@@ -65,5 +65,9 @@ def timed_kernels(measurement: Measurement) -> np.ndarray:
 LATENCY = Quantity("latency", "us", 1e3, round_latencies, TIMING_PLAN, sizes=((4, 4), (4, 8), (4, 16), (8, 8)), least=0.002)
 """Milliseconds from end to end, of any runtime. In small tensors most of a kernel's time is its start, which fusing saves."""
 
-TIMED_KERNELS = Quantity("profile", "kernels", 1.0, timed_kernels, PROFILE_PLAN, sizes=((64, 8),), least=1.0, kernel=1.0)
-"""Kernels that take time, of a runtime with a profiler. Their clocks count whole microseconds: tensors of 256 KB take some."""
+TIMED_KERNELS = Quantity("profile", "kernels", 1.0, timed_kernels, PROFILE_PLAN, sizes=((64, 4),), least=1.0, kernel=1.0)
+"""Kernels that take time, of a runtime with a profiler. Their clocks count whole microseconds: tensors of 256 KB take some.
+
+Compiling takes most of the time, and longer the more blocks there are. With two, a change of layout at the ends of a chain would
+be half a kernel a block, which is the threshold.
+"""
