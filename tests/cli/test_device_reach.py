@@ -31,7 +31,7 @@ def test_a_device_is_prepared_then_measured_on(latcast: Latcast, home: Path) -> 
         found = made.json
         assert found["latcast"] == code_id()
         assert set(found["runtimes"]) == {"onnxruntime"}
-        assert found["carried_bytes"] < 20_000_000
+        assert found["carried_bytes"] < 10_000_000
         assert list(board.home.glob(".local/share/latcast/device/lib/python3*/site-packages/latcast/__init__.py"))
         measured = latcast("measure", "squeezenet1_1", "--device", f"board-a={board.address}", *QUICK, "--json")
         assert measured.code == 0, measured.err

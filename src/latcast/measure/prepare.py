@@ -33,7 +33,7 @@ LEAST_PYTHON = (3, 10)
 MOST_GLIBC, LEAST_GLIBC = 60, 17
 """Minor versions of the GNU C library that wheels are named after (PEP 600)."""
 
-_LEFT_OUT = ("devices/shipped/", "predictors/shipped/", "hub/static/")
+_LEFT_OUT = ("devices/shipped/", "predictors/shipped/", "hub/static/", "spaces/graphs/kernels/", "spaces/nas/tables/")
 
 _ASK = """
 import json, os, platform, sys, sysconfig

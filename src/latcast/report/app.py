@@ -77,14 +77,14 @@ def app_parts(graph: Graph, found: Prediction) -> tuple[str, list[AppPart]]:
     platform = Platform.parse(found.platform)
     unit = Unit.parse(platform.unit)
     known = _shipped().get(platform.runtime.partition("-")[0]) if platform.device == "local" and unit.kind == "cpu" else None
-    if known is None:
-        return f"not timed on {platform} or its kind; what the same costs on a server's CPU: docs/app.md", [
-            AppPart(name, advice) for name, advice, _ in _parts(graph, found, {}, 1)
-        ]
-    costs = {name: Cost(**cost) for name, cost in {**known["costs"], **_shipped()[NUMPY]["costs"]}.items()}
-    return f"timed on {known['machine']}", [
-        AppPart(name, advice, *(added or ())) for name, advice, added in _parts(graph, found, costs, unit.threads)
-    ]
+    timed = {} if known is None else {**known["costs"], **_shipped()[NUMPY]["costs"]}
+    costs = {name: Cost(**cost) for name, cost in timed.items()}
+    basis = (
+        f"not timed on {platform} or its kind; what the same costs on a server's CPU: docs/app.md"
+        if known is None
+        else f"timed on {known['machine']}"
+    )
+    return basis, [AppPart(name, advice, *(added or ())) for name, advice, added in _parts(graph, found, costs, unit.threads)]
 
 
 def _parts(
