@@ -264,7 +264,7 @@ class TestTheBetterBundleStays:
         assert indexed.before == self.LONG
         assert indexed.path == home / "aside" / kept.name
         assert bundle_index.resolve_platform("local/onnxruntime") == kept
-        assert read_summary(kept).card == self.LONG
+        assert read_summary(kept)[1] == self.LONG
         assert [entry.path for entry in bundle_index.available_platforms()] == [kept]
 
     def test_what_was_set_aside_before_stays(self, home: Path, predictor: PlatformPredictor) -> None:
@@ -273,7 +273,7 @@ class TestTheBetterBundleStays:
         aside = [bundle_index.keep_bundle(predictor.with_card(self.SHORT)).path for _ in range(3)]
 
         assert len({path.name for path in aside}) == 3
-        assert all(read_summary(path).card == self.SHORT for path in aside)
+        assert all(read_summary(path)[1] == self.SHORT for path in aside)
 
     def test_a_better_one_takes_its_place(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.keep_bundle(predictor.with_card(self.SHORT))
@@ -281,13 +281,13 @@ class TestTheBetterBundleStays:
         indexed = bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
         assert (indexed.is_current, indexed.before) == (True, self.SHORT)
-        assert read_summary(bundle_index.resolve_platform("local/onnxruntime")).card == self.LONG
+        assert read_summary(bundle_index.resolve_platform("local/onnxruntime"))[1] == self.LONG
 
     def test_replace_keeps_the_worse_bundle_on_request(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
         assert bundle_index.keep_bundle(predictor.with_card(self.SHORT), replace=True).is_current
-        assert read_summary(bundle_index.resolve_platform("local/onnxruntime")).card == self.SHORT
+        assert read_summary(bundle_index.resolve_platform("local/onnxruntime"))[1] == self.SHORT
 
     def test_one_that_cannot_be_read_gives_way(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.bundle_path(predictor.platform).parent.mkdir(parents=True)

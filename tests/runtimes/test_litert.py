@@ -19,6 +19,7 @@ from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract
 from latcast.testing.networks import random_network
 from tests.graph.writers.cases import CASES, graph_of, image, tokens
+from tests.runtimes.executed import executed
 
 
 class TestLiteRt(RuntimeContract):
@@ -39,14 +40,6 @@ def runtime() -> LiteRt:
     except RuntimeFailure as refused:
         pytest.skip(str(refused))
     return runtime
-
-
-def executed(runtime: LiteRt, graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
-    session = runtime.load(graph, precision=precision, profile=True)
-    try:
-        return session.executed_kernels(runs=2)
-    finally:
-        session.close()
 
 
 def kinds_and_nodes(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, tuple[str, ...]]]:

@@ -15,12 +15,12 @@ from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
-from latcast.records import ExecutedKernel, short_version
+from latcast.records import short_version
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
-from tests.runtimes.fusions import CONVOLUTIONS, check_cover, fused
+from tests.runtimes.executed import check_cover, executed, strange_operator
 
 
 class TestOnnxRuntime(RuntimeContract):
@@ -36,11 +36,6 @@ class TestOnnxRuntimeOnCuda(RuntimeContract):
     runtime_name = "onnxruntime"
     unit = "gpu"
     tolerance = 1e-3
-
-
-def executed(graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
-    with loaded(OnnxRuntime(), graph, precision=precision, profile=True) as session:
-        return session.executed_kernels(runs=2)
 
 
 @pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
@@ -63,78 +58,33 @@ known_fusions = pytest.mark.skipif(
     reason="the fusions are written down for onnxruntime 1.31 on x86-64",
 )
 
-FUSED_FP32 = {
-    **CONVOLUTIONS,
-    "squeeze_excite": {
-        "conv_0 batchnormalization_0 hardswish_0",
-        "conv_1 relu_0",
-        "conv_2 hardsigmoid_0",
-        "conv_3 batchnormalization_1",
-        "sigmoid_0 mul_1",
-        "sigmoid_1 mul_2",
-        "conv_5 sigmoid_2",
-    },
-    "transformer_block": {
-        "matmul_0 add_0",
-        "mul_0 transpose_1 matmul_1",
-        "matmul_3 add_1",
-        "matmul_4 add_3",
-        "div_0 erf_0 add_4 mul_1 mul_2",
-        "matmul_5 add_5",
-    },
-    "linear_head": {"conv_0 batchnormalization_0 relu_0", "gemm_0 relu_1"},
-}
-
-FUSED_INT8 = {
-    **{name: FUSED_FP32[name] for name in ("conv_stack", "concat_pool", "channel_shuffle", "linear_head")},
-    "residual": {
-        "conv_0 batchnormalization_0 relu_0",
-        "conv_1 batchnormalization_1 relu_1",
-        "conv_2 batchnormalization_2",
-        "add_0 relu_2",
-    },
-    "depthwise": FUSED_FP32["depthwise"] - {"conv_3 batchnormalization_3 add_0"} | {"conv_3 batchnormalization_3"},
-    "squeeze_excite": {"conv_0 batchnormalization_0", "conv_1 relu_0", "conv_3 batchnormalization_1"},
-    "transformer_block": set(),
-}
-
-
-@known_fusions
-@pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_fusions_in_fp32(network: str) -> None:
-    assert fused(executed(CONTRACT_NETWORKS[network]())) == FUSED_FP32[network]
-
-
-@known_fusions
-@pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
-def test_fusions_in_int8(network: str) -> None:
-    assert fused(executed(CONTRACT_NETWORKS[network](), "int8")) == FUSED_INT8[network]
-
 
 @known_fusions
 def test_layout_changes_are_kernels_without_nodes() -> None:
-    kernels = executed(CONTRACT_NETWORKS["conv_stack"]())
+    kernels = executed(OnnxRuntime(), CONTRACT_NETWORKS["conv_stack"]())
     assert [kernel.kind for kernel in kernels] == ["nchwc.Conv"] * 4 + ["nchwc.ReorderOutput"]
     assert kernels[-1].nodes == ()
 
 
 @known_fusions
 def test_an_int8_network_runs_integer_kernels_between_one_quantisation_and_one_dequantisation() -> None:
-    kinds = [kernel.kind for kernel in executed(CONTRACT_NETWORKS["residual"](), "int8")]
+    kinds = [kernel.kind for kernel in executed(OnnxRuntime(), CONTRACT_NETWORKS["residual"](), "int8")]
     assert kinds == ["QuantizeLinear", "Transpose", "QLinearConv", "QLinearConv", "QLinearConv", "QLinearAdd",
                      "NhwcMaxPool", "Transpose", "DequantizeLinear"]  # fmt: skip
 
 
 @known_fusions
 def test_a_transposition_that_was_moved_past_a_split_belongs_to_the_kernel_that_transposes() -> None:
-    kinds = {name: kernel.kind for kernel in executed(CONTRACT_NETWORKS["transformer_block"]()) for name in kernel.nodes}
+    kinds = {
+        name: kernel.kind for kernel in executed(OnnxRuntime(), CONTRACT_NETWORKS["transformer_block"]()) for name in kernel.nodes
+    }
     assert kinds["transpose_0"] == "Transpose"
     assert kinds["split_0"] == "Split"
 
 
 def test_a_hard_swish_that_is_expanded_belongs_to_its_last_part() -> None:
     b = GraphBuilder("hard_swish")
-    kernels = executed(b.finish(b.hard_swish(b.input((1, 4, 8, 8)))))
+    kernels = executed(OnnxRuntime(), b.finish(b.hard_swish(b.input((1, 4, 8, 8)))))
     assert [(kernel.kind, kernel.nodes) for kernel in kernels] == [("HardSigmoid", ()), ("Mul", ("hardswish_0",))]
 
 
@@ -143,7 +93,7 @@ def test_one_of_two_equal_poolings_is_computed() -> None:
     x = b.conv(b.input((1, 8, 8, 8)), 8, 3)
     pools = [b.global_average_pool(x) for _ in range(2)]
     graph = b.finish(*(b.relu(b.conv(pool, 4, 1)) for pool in pools))
-    names = [name for kernel in executed(graph) for name in kernel.nodes]
+    names = [name for kernel in executed(OnnxRuntime(), graph) for name in kernel.nodes]
     assert len([name for name in names if name.startswith("globalaveragepool")]) == 1
     assert {name for name in names if name.startswith("conv")} == {"conv_0", "conv_1", "conv_2"}
 
@@ -152,7 +102,7 @@ def test_nodes_that_depend_on_weights_alone_are_in_no_kernel() -> None:
     b = GraphBuilder("folded")
     x = b.input((1, 8))
     weight = b.transpose(b.weight((4, 8)), (1, 0))
-    kernels = executed(b.finish(b.relu(b.matmul(x, weight))))
+    kernels = executed(OnnxRuntime(), b.finish(b.relu(b.matmul(x, weight))))
     assert {name for kernel in kernels for name in kernel.nodes} == {"matmul_0", "relu_0"}
 
 
@@ -180,7 +130,7 @@ def test_random_networks_are_computed_right_and_covered_by_their_kernels(seed: i
 def test_profiling_leaves_no_file_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    executed(CONTRACT_NETWORKS["conv_stack"]())
+    executed(OnnxRuntime(), CONTRACT_NETWORKS["conv_stack"]())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -198,15 +148,8 @@ def test_inputs_of_integers_are_converted() -> None:
 
 
 def test_an_operator_without_a_kernel_is_named() -> None:
-    graph = Graph(
-        "unheard_of",
-        (Node("Unheard", "odd", ("x",), ("y",), domain="com.microsoft"),),
-        ("x",),
-        ("y",),
-        {"x": Tensor((1, 4)), "y": Tensor((1, 4))},
-    )
     with pytest.raises(UnsupportedOperatorError, match="Unheard"):
-        OnnxRuntime().load(graph)
+        OnnxRuntime().load(strange_operator())
 
 
 def test_the_library_s_refusal_of_a_graph_is_a_runtime_failure() -> None:

@@ -7,7 +7,7 @@ throughput: effective GFLOP/s and GB/s by class, microseconds a kernel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -151,7 +151,7 @@ class AnalyticalTerms:
         terms: What the coefficients are of.
     """
 
-    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+    coefficients: Mapping[str, np.ndarray]
     terms: tuple[str, ...] = TERMS
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
@@ -264,14 +264,11 @@ def _weighted(
     return result
 
 
-def fit_from_kernels(
-    samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3, terms: Sequence[str] = TERMS
-) -> AnalyticalTerms:
+def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], terms: Sequence[str] = TERMS) -> AnalyticalTerms:
     """Fit coefficients to timed kernels.
 
     Args:
         samples: Kernel type to (configurations, latency in milliseconds).
-        strength: Weight of the pooled coefficients against the mean squared error of a class.
         terms: What to fit, as for :func:`term_values`.
     """
     by_class: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
@@ -302,7 +299,7 @@ def fit_from_kernels(
         design = np.concatenate([design for design, _ in parts])
         target = np.concatenate([target for _, target in parts])
         # Few samples lean on the pooled coefficients, many on themselves.
-        held = strength + 0.3 / len(target)
+        held = 1e-3 + 0.3 / len(target)
         coefficients[name] = fit_nonnegative(design, target, pooled, held)
         if coefficients[name][start] > most_start > 0:
             # Long kernels do not show what a start costs: a large one would stand in for what the other terms lack.
@@ -336,9 +333,7 @@ def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray
     return design, names
 
 
-def fit_from_networks(
-    sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, *, strength: float = 1e-2
-) -> tuple[AnalyticalTerms, float]:
+def fit_from_networks(sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray) -> tuple[AnalyticalTerms, float]:
     """Fit coefficients, and a constant overhead, to whole networks alone.
 
     Args:
@@ -354,7 +349,7 @@ def fit_from_networks(
     total = sums.reshape(networks, len(names), width).sum(axis=1)
     pooled = fit_nonnegative(np.hstack([total, np.ones((networks, 1))]), latency_ms, strength=1e-6)
     prior = np.concatenate([np.tile(pooled[:width], len(names)), pooled[width:]])
-    fitted = fit_nonnegative(np.hstack([sums, np.ones((networks, 1))]), latency_ms, prior, strength / np.sqrt(networks))
+    fitted = fit_nonnegative(np.hstack([sums, np.ones((networks, 1))]), latency_ms, prior, 1e-2 / np.sqrt(networks))
     coefficients = {name: fitted[index * width : (index + 1) * width] for index, name in enumerate(names)}
     return AnalyticalTerms({POOLED: pooled[:width], **coefficients}), float(fitted[-1])
 

@@ -20,7 +20,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -81,19 +80,6 @@ _AFFINE, _CORRECTED = "affine", "affine with warm caches"
 """The kinds of calibration terms, as written: without and with a short-network correction; another is of a later version."""
 
 Part = TypeVar("Part")
-
-
-@dataclass(frozen=True)
-class BundleSummary:
-    """Card and metadata of a bundle, without its predictors.
-
-    Attributes:
-        platform: Platform id.
-        card: See :mod:`latcast.predictors.card`; ``environment`` is part of it.
-    """
-
-    platform: str
-    card: Mapping[str, Any]
 
 
 def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, compressed: bool = False) -> Path:
@@ -185,8 +171,8 @@ def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
     return predictor
 
 
-def read_summary(path: Path | str) -> BundleSummary:
-    """Return the platform and card alone, without reading predictors or checking golden values.
+def read_summary(path: Path | str) -> tuple[Platform, Mapping[str, Any]]:
+    """Return the platform and the card, ``environment`` with it, without reading predictors or checking golden values.
 
     Raises:
         BundleError: As :func:`load_bundle`, as far as it looks.
@@ -349,29 +335,29 @@ class _Reader:
             reason = f"found no {problem}" if isinstance(problem, KeyError) else str(problem)
             raise self.refused(name, reason) from problem
 
-    def summary(self) -> BundleSummary:
+    def summary(self) -> tuple[Platform, Mapping[str, Any]]:
         card = _document(self.files, "card.json")
         card.pop("schema")
         self.part("card.json", lambda: check_card(card))
         environment = self.part("platform.json", lambda: dict(self.document["environment"]))
         platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
-        return BundleSummary(platform.id, {**card, **({"environment": environment} if environment else {})})
+        return platform, {**card, **({"environment": environment} if environment else {})}
 
     def predictor(self) -> PlatformPredictor:
-        summary = self.summary()
+        platform, card = self.summary()
         self.files.read("CARD.md")
         rules = FusionRules.from_json(_document(self.files, "fusion_rules.json"), f"{self.files.path}: fusion_rules.json")
         index = self.part("platform.json", lambda: dict(self.document["kernels"]))
         kernels = {name: self.kernel(name, entry) for name, entry in sorted(index.items())}
         self.refuse_strays(index)
         return PlatformPredictor(
-            platform=Platform.parse(summary.platform),
+            platform=platform,
             rules=rules,
             analytical=self.part("platform.json", lambda: _analytical(self.document["physical"])),
             kernels=kernels,
             network=self.part("platform.json", self.network),
             interval=self.part("platform.json", self.interval),
-            card=summary.card,
+            card=card,
             device=self.device(),
             start=self.start(),
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from latcast.chips.chip_names import chip_of
 from latcast.errors import BundleError, UnknownPlatformError
 from latcast.folders import bundles_folder
-from latcast.predictors.bundle import BundleSummary, read_summary, save_bundle
+from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -111,7 +111,7 @@ def keep_bundle(
     before = None
     if is_bundle(path):
         with suppress(BundleError):
-            before = read_summary(path).card
+            _, before = read_summary(path)
     is_current = replace or before is None or is_better(predictor.card, before)
     if not is_current:
         path = path.parent / "aside" / path.name
@@ -131,21 +131,22 @@ def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.name.startswith(".") or not is_bundle(path):
                 continue
-            found = _summary_of(path, path.stat().st_mtime_ns)
+            found = _entry_of(path, path.stat().st_mtime_ns)
             if isinstance(found, str):
                 problems.append(found)
             else:
-                entries.setdefault(found.platform, IndexEntry(found.platform, path, found.card))
+                entries.setdefault(found.platform, found)
     return BundleIndex(tuple(entries[name] for name in sorted(entries)), tuple(problems))
 
 
 @lru_cache(maxsize=1024)
-def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
-    """Return the summary of a bundle, or the reason why it cannot be read."""
+def _entry_of(path: Path, _stamp: int) -> IndexEntry | str:
+    """Return what a bundle says of itself, or the reason why it cannot be read."""
     try:
-        return read_summary(path)
+        platform, card = read_summary(path)
     except BundleError as problem:
         return str(problem)
+    return IndexEntry(platform.id, path, card)
 
 
 def pool_path() -> Path:
@@ -187,7 +188,7 @@ def cards_of(ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         if name in own:
             found[name] = own[name]
         elif is_bundle(path):
-            found[name] = read_summary(path).card
+            _, found[name] = read_summary(path)
         elif pool is not None:
             found[name] = pool.card(name)
     return found
@@ -295,11 +296,8 @@ def resolve_platform(platform: str | os.PathLike[str] | Platform) -> Path | Pool
         if is_bundle(named) and not any(entry.platform == wanted for entry in scan_bundles(folders).entries):
             return named
     pool = shipped_pool()
-    if (
-        pool is not None
-        and wanted in pool
-        and not any(each.platform == wanted for each in scan_bundles([bundles_folder()]).entries)
-    ):
+    index = scan_bundles([bundles_folder()])
+    if pool is not None and wanted in pool and not any(entry.platform == wanted for entry in index.entries):
         return PooledPlatform(pool, wanted)
     index = scan_bundles()
     names: dict[str, Path | PooledPlatform] = (

@@ -255,11 +255,14 @@ class DeviceForecast:
 
     def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`of_sums` of networks placed by a device with the same basis and memory."""
-        novelty = self.network_scale**2 * networks.network_open + self.kernel_scale**2 * networks.kernel_open
         offset, known = self.memory.recalled_of(networks.nearest, networks.alike)
         recalled = networks.nearest, networks.alike
-        log_ms, deviation = self.of_described(networks.terms, networks.basis, novelty, known, recalled)
+        log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, recalled)
         return log_ms + offset, deviation
+
+    def novelty(self, networks: PlacedNetworks) -> np.ndarray:
+        """Return the variance of the process that the basis leaves open, (networks,)."""
+        return self.network_scale**2 * networks.network_open + self.kernel_scale**2 * networks.kernel_open
 
     def on_table(self, table: KernelTable) -> TableOnDevices:
         """Return a table's networks as devices known by few measurements see them."""
@@ -292,7 +295,7 @@ class DeviceForecast:
 
         Args:
             terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
-            novelty: (networks,) variance of the process that the basis leaves open.
+            novelty: (networks,) see :meth:`novelty`.
             known: (networks,) from :meth:`NetworkMemory.recalled`.
             nearest: From :meth:`NetworkMemory.nearest`.
         """
@@ -311,17 +314,15 @@ class DeviceForecast:
             sums: (networks, columns) from :meth:`sums`.
             alike: (networks, networks) correlation of what the states leave open.
         """
-        basis, network_open, kernel_open = self.basis.of_sums(sums[:, :ADDED], sums[:, ADDED:])
-        novelty = np.sqrt(self.network_scale**2 * network_open + self.kernel_scale**2 * kernel_open)
-        nearest, near = self.memory.nearest(network_place(sums[:, :ADDED]))
-        known = self.memory.recalled_of(nearest, near)[1]
+        networks = self.placed(sums)
+        novelty = np.sqrt(self.novelty(networks))
+        known = self.memory.recalled_of(networks.nearest, networks.alike)[1]
         left = np.sqrt(1 - known * self.memory.explained)
-        terms = network_terms(sums[:, :ADDED])
-        states = [linearised(member.mean, terms, basis) for member in self.members]
+        states = [linearised(member.mean, networks.terms, networks.basis) for member in self.members]
         log_ms = np.array([mean for mean, _ in states])
         for row, member in enumerate(self.members):
             if member.own is not None:
-                log_ms[row] += near * member.own[nearest]
+                log_ms[row] += networks.alike * member.own[networks.nearest]
         weights = np.array([[member.weight, member.known_weight] for member in self.members])
         weight, _, apart = mixture(weights, known, log_ms)
         opened, noise = np.zeros_like(alike), np.zeros_like(alike)

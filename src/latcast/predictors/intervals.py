@@ -245,7 +245,6 @@ def conformal_interval(
     held_out: HeldOut,
     lineages: Sequence[str] | np.ndarray | None = None,
     *,
-    level: float = LEVEL,
     outside_growth: float = OUTSIDE_GROWTH,
     by_length: bool = False,
 ) -> Interval:
@@ -260,7 +259,6 @@ def conformal_interval(
         latency_ms: (networks,) measured.
         held_out: The same networks, predicted.
         lineages: (networks,) from :func:`latcast.training.samples.lineages_of`.
-        level: Share to be covered.
         outside_growth: Of the interval, see :class:`Interval`.
         by_length: Whether it changes with the length of a network, as is fitted.
     """
@@ -274,11 +272,11 @@ def conformal_interval(
     if lineages is not None and len(set(lineages)) > 1:
         names, own = np.unique(lineages, return_inverse=True)
         others = weights * (own != np.arange(len(names))[:, None])
-        other_low, other_high = _reaches(score, others, level)
+        other_low, other_high = _reaches(score, others)
         wanted = np.maximum(score / other_high[own], -score / other_low[own])
-        growth = conformal_quantile(wanted, level, weights)
+        growth = conformal_quantile(wanted, LEVEL, weights)
     largest = float(np.abs(score).max())
-    low, high = (max(float(reach[0]), min(growth * float(reach[0]), largest)) for reach in _reaches(score, weights[None], level))
+    low, high = (max(float(reach[0]), min(growth * float(reach[0]), largest)) for reach in _reaches(score, weights[None]))
     return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth, length=length)
 
 
@@ -366,8 +364,8 @@ def _equal_say(lineages: Sequence[str] | np.ndarray) -> np.ndarray:
     return np.asarray(1 / counts[own])
 
 
-def _reaches(score: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+def _reaches(score: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the logarithms by which intervals reach down and up, each (choices,)."""
-    side = 1 - (1 - level) / 2
+    side = 1 - (1 - LEVEL) / 2
     low, high = conformal_quantiles(-score, side, weights), conformal_quantiles(score, side, weights)
     return np.maximum(low, LEAST_REACH), np.maximum(high, LEAST_REACH)

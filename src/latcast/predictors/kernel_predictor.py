@@ -381,8 +381,6 @@ def fit_transferred_base(
     configurations: np.ndarray,
     latency_ms: np.ndarray,
     sources: tuple[KernelSource, ...],
-    *,
-    strength: float = 1e-3,
 ) -> TransferredBase:
     """Fit coefficients to timed kernels of the new platform.
 
@@ -391,17 +389,16 @@ def fit_transferred_base(
         configurations: (kernels, fields).
         latency_ms: (kernels,).
         sources: Predictors of other platforms that know the type.
-        strength: Weight of the prior, as in :func:`latcast.predictors.analytical.fit_from_kernels`.
     """
     design = _design(type_name, configurations, sources)
-    pooled = fit_nonnegative(design, latency_ms, strength=strength)
+    pooled = fit_nonnegative(design, latency_ms)
     coefficients = {POOLED: pooled}
     classes = np.array(_classes(type_name, configurations))
     for name in np.unique(classes):
         rows = classes == name
         count = int(rows.sum())
         if count >= FEWEST_OF_A_CLASS:
-            coefficients[str(name)] = fit_nonnegative(design[rows], latency_ms[rows], pooled, strength + 0.3 / count)
+            coefficients[str(name)] = fit_nonnegative(design[rows], latency_ms[rows], pooled, 1e-3 + 0.3 / count)
     return TransferredBase(sources, coefficients)
 
 

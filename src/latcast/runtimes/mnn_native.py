@@ -82,20 +82,10 @@ def convert(graph: Graph, model: bytes | Path, folder: Path, options: Sequence[s
     if isinstance(model, bytes):
         source.write_bytes(model)
     kind = FORMATS[source.suffix.lower()]
-    arguments = [
-        "mnnconvert",
-        "-f",
-        kind,
-        "--modelFile",
-        str(source.resolve()),
-        "--MNNModel",
-        str(target),
-        "--bizCode",
-        "latcast",
-    ]
+    files = ["-f", kind, "--modelFile", str(source.resolve()), "--MNNModel", str(target)]
     # It makes a file of a fixed name in the current folder, which two processes must not share.
     with prints_kept() as printed, _inside(folder):
-        converter.mnnconvert([*arguments, *options])
+        converter.mnnconvert(["mnnconvert", *files, "--bizCode", "latcast", *options])
         text = " ".join(printed().split())
     # The result is True whatever happened.
     if not target.exists() or target.stat().st_size == 0:
