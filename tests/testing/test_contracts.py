@@ -1,15 +1,13 @@
-"""The contract suites on what latcast has itself; runtimes, samplers and selections have theirs in their own tests."""
+"""The contract suites on what latcast has itself; of other kinds they are on each in its own tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.types.movement import COPY_FORMS
-from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract, RegressorContract
+from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract
 from latcast.testing.networks import random_network
 
 
@@ -71,10 +69,3 @@ class TestOnnx(ImporterContract):
         file = folder / "small.onnx"
         file.write_bytes(to_onnx(random_network(0)))
         return file
-
-
-@pytest.mark.parametrize("regressor_name", ["lasso", "random_forest", "gbdt"])
-class TestRegressors(RegressorContract):
-    @pytest.fixture(autouse=True)
-    def named(self, regressor_name: str) -> None:
-        self.regressor_name = regressor_name  # type: ignore[misc]

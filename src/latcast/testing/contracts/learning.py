@@ -46,10 +46,13 @@ class RegressorContract:
         assert (predicted > 0).all()
         assert np.median(np.abs(predicted / latency_ms - 1)) <= self.most_error
 
-    def test_far_from_its_training_it_is_positive(self, fitted: Regressor) -> None:
+    def test_far_from_its_training_it_is_positive_and_finite(self, fitted: Regressor) -> None:
         features, _ = made_up_kernels()
 
-        assert (fitted.predict(np.concatenate([0 * features, 1e4 * features])) > 0).all()
+        predicted = fitted.predict(np.concatenate([0 * features, 1e6 * features]))
+
+        assert np.isfinite(predicted).all()
+        assert (predicted > 0).all()
 
     def test_a_kernel_alone_is_predicted_as_among_others(self, fitted: Regressor) -> None:
         features, _ = made_up_kernels(20, seed=1)
@@ -78,9 +81,11 @@ class RegressorContract:
 
         assert np.array_equal(again.predict(features), fitted.predict(features))
 
-    def test_a_missing_array_is_a_damaged_bundle(self) -> None:
-        with pytest.raises(BundleError, match="lacks its array"):
-            regressor_from_arrays(self.regressor_name, {})
+    def test_a_missing_array_is_a_damaged_bundle(self, fitted: Regressor) -> None:
+        missing, *rest = fitted.arrays()
+
+        with pytest.raises(BundleError, match=f"a '{self.regressor_name}' regressor lacks its array '{missing}'"):
+            regressor_from_arrays(self.regressor_name, {name: fitted.arrays()[name] for name in rest})
 
 
 def made_up_latencies(devices: int = 12, networks: int = 9, seed: int = 0) -> np.ndarray:
