@@ -95,8 +95,7 @@ def work_of(measurement: SpeedMeasurement, phase: str) -> float:
         from latcast.llm.workload import decode_quantities
 
         return sum(value for term, value in decode_quantities(model, 1).items() if term[0] == "weights")
-    active = sum(matrix.rows * matrix.columns * matrix.used for matrix in model.matrices)
-    return 2 * active * (measurement.prompt_tokens or 0) / 1e12
+    return 2 * model.active_parameters * (measurement.prompt_tokens or 0) / 1e12
 
 
 def by_bandwidth(each: HeldOut, machine: Machine) -> float:

@@ -75,8 +75,19 @@ def test_choose_picks_the_largest_that_surely_fits(latcast: Latcast) -> None:
     fitting = [each for each in found["models"] if each["fits"]]
     assert found["pick"] == fitting[0]["model"]
     assert all(each["memory_mb"] <= 3000 and each["probability"] >= 0.9 for each in fitting)
-    assert fitting[0]["parameters"] == max(each["parameters"] for each in fitting if each["bits"] >= 4)
+    assert fitting[0]["expected_score"] == max(each["expected_score"] for each in fitting if each["bits"] >= 4)
     assert not any(each["fits"] for each in found["models"][len(fitting) :])
+
+
+def test_a_mixture_of_experts_ranks_by_the_parameters_that_a_token_meets(latcast: Latcast) -> None:
+    """Granite 3.1 1B-A400M has 1.33 billion parameters of which a token meets 0.43; SmolLM2 360M has fewer, all of them met."""
+    given = ("granite-3.1-1b-a400m:q8_0", "tinyllama-1.1b:q8_0", "smollm2-360m:q8_0")
+
+    models = latcast("choose", *given, "--llm", "--on", "galaxy s23 cpu", "--min-decode", 1, "--json").json["models"]
+
+    assert [each["model"] for each in models] == [given[1], given[0], given[2]]
+    assert models[1]["parameters"] == pytest.approx(1.33e9, rel=0.01)
+    assert models[1]["active_parameters"] == pytest.approx(0.43e9, rel=0.01)
 
 
 def test_choose_without_a_limit_of_memory_says_that_the_device_may_not_hold_the_pick(latcast: Latcast) -> None:
@@ -115,6 +126,19 @@ def test_compare_says_how_many_times_as_fast_b_is(latcast: Latcast) -> None:
     assert pair["memory_mb"] < 0
 
 
+def test_a_report_has_the_speeds_and_the_costs_of_each_platform(latcast: Latcast, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+
+    found = latcast("report", "qwen2.5-1.5b:q4_k_m", "--on", "galaxy s23", "-o", file, "--json").json
+
+    html = file.read_text(encoding="utf-8")
+    assert len(found["explanations"]) == 3
+    for each in found["explanations"]:
+        assert each["platform"] in html
+        assert all(cost["text"] in html for phase in ("prefill", "decode") for cost in each["costs"][phase])
+        assert all(other["model"] in html for other in each["alternatives"])
+
+
 def test_explain_divides_both_phases_into_parts_with_the_output_head_apart(latcast: Latcast) -> None:
     found = latcast("explain", "qwen2.5-1.5b:q4_k_m", "--on", "galaxy s23 cpu", "--json").json["explanations"][0]
 
@@ -144,9 +168,13 @@ def test_explain_predicts_a_file_in_other_quantisations_as_it_does_the_named_mod
         assert each["decode_tokens_per_s"] == pytest.approx(named[each["model"]]["decode_tokens_per_s"], rel=0.01)
 
 
-@pytest.mark.parametrize("command", ["report", "advise"])
-def test_a_command_for_networks_alone_refuses_a_language_model_and_names_explain(latcast: Latcast, command: str) -> None:
-    assert "latcast explain" in latcast(command, "qwen2.5-1.5b:q4_0", "--on", "galaxy s23").reason
+def test_a_command_for_networks_alone_refuses_a_language_model_and_names_explain(latcast: Latcast) -> None:
+    assert "latcast explain" in latcast("advise", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23").reason
+
+
+def test_a_report_of_a_language_model_draws_no_graph(latcast: Latcast) -> None:
+    given = ("report", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--overlay", "graph.json")
+    assert "leave --overlay out" in latcast(*given).reason
 
 
 def test_a_platform_must_be_named(latcast: Latcast) -> None:
@@ -218,7 +246,7 @@ def test_a_wrong_call_is_a_usage_error(latcast: Latcast, arguments: tuple[str, .
 
 
 @pytest.mark.parametrize(("models", "decided", "said"), [
-    (["llama-3.2-1b:q4_0", "smollm2-1.7b:q4_0"], "parameters", "decided by its parameters: no score"),
+    (["llama-3.2-1b:q4_0", "smollm2-1.7b:q4_0"], "active parameters", "decided by its active parameters: no score"),
     (["llama-3.2-1b:q4_0", "lfm2-1.2b:q4_0", "smollm2-360m:q8_0"], "MMLU", "decided by its score: MMLU 55 % (LiquidAI"),
 ])  # fmt: skip
 def test_a_choice_says_whether_a_score_or_the_parameters_decided(

@@ -154,7 +154,7 @@ def choose(
     if as_json:
         print_json({
             "pick": pick and pick.prediction.model, "candidates": len(found), "benchmark": benchmark,
-            "decided_by": pick and (benchmark if pick.score is not None else "parameters"),
+            "decided_by": pick and (benchmark if pick.score is not None else "active parameters"),
             "models": [each.to_json() for each in listed],
         })  # fmt: skip
         return
@@ -169,10 +169,10 @@ def choose(
         expected = f"{benchmark} {pick.expected_score:.0f} %"
         print(
             f"decided by its score: {expected} ({pick.score_source})\n" if pick.score is not None else
-            f"decided by its parameters: no score of it is known, and models of its size have about {expected}\n"
+            f"decided by its active parameters: no score of it is known, and models of so many have about {expected}\n"
         )  # fmt: skip
-    print_table("", ("model", "platform", "parameters", "bits", benchmark, "fits %", *_FOUND), [
-        (each.prediction.model, each.prediction.platform, f"{each.parameters / 1e9:.2f} B", f"{each.bits:.1f}",
+    print_table("", ("model", "platform", "active parameters", "bits", benchmark, "fits %", *_FOUND), [
+        (each.prediction.model, each.prediction.platform, f"{each.active_parameters / 1e9:.2f} B", f"{each.bits:.1f}",
          f"{each.expected_score:.0f}" if each.score is not None else f"about {each.expected_score:.0f}",
          percent(100 * each.probability, 0), *_found(each.prediction))
         for each in listed
@@ -346,6 +346,23 @@ def explain(model: str, on: str, tokens: tuple[int, int], quantisation: str, *, 
             print_table("\nthe same model in other quantisations", ("quantisation", *_FOUND, "grade"), [
                 (other.model, *_found(other), str(other.grade)) for other in each.alternatives
             ])  # fmt: skip
+
+
+def report(model: str, on: str, tokens: tuple[int, int], quantisation: str, output: Path, *, as_json: bool) -> None:
+    """Write a report on a language model as one HTML file, and print its speeds."""
+    from latcast.llm.explanation import explain_language_model
+    from latcast.report.html import check_reportable, write_language_report
+
+    check_reportable()
+    found = explain_language_model(
+        model, _platforms(on), prompt_tokens=tokens[0], generated_tokens=tokens[1], quantisation=quantisation
+    )
+    write_language_report(found, output)
+    if as_json:
+        print_json({"report": str(output), "overlay": None, "explanations": [each.to_json() for each in found]})
+        return
+    print_predictions([replace(each.prediction, breakdown=None) for each in found])
+    print(f"\nreport: {output}")
 
 
 def limits_of(min_decode: float | None, max_ttft: str, max_memory: str) -> Limits:

@@ -10,6 +10,7 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
+from latcast.errors import LatcastError
 
 
 def report(
@@ -33,6 +34,9 @@ def report(
     beside: options.Beside = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
+    prompt: options.PromptTokens = 512,
+    generate: options.GeneratedTokens = 128,
+    quant: options.Quantisation = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Write a report on a model as one HTML file: where its time goes, on which platform, how sure that is, what would help.
@@ -42,8 +46,16 @@ def report(
       latcast report mobilenet_v3_large --on 'pixel4/*/gpu/*' -o report.html
       latcast report model.onnx --on local/onnxruntime --overlay model.latency.onnx
       latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
+      latcast report qwen2.5-1.5b:q4_k_m --on "galaxy s23" -o report.html
     """
-    options.refuse_language_model(model, "latcast report")
+    if options.split_models([model])[1]:
+        from latcast.cli import language_models
+
+        if overlay is not None:
+            raise LatcastError(f"--overlay marks the graph of a network; '{model}' is a language model; leave --overlay out")
+        language_models.report(model, on, (prompt, generate), quant, output, as_json=as_json)
+        return
+    options.refuse_quantisation(quant)
     from latcast.report.explain import explain
     from latcast.report.html import check_reportable, write_report
     from latcast.report.overlay import check_overlay, write_overlay

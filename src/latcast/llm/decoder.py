@@ -101,3 +101,8 @@ class LanguageModel:
     def parameters(self) -> float:
         """Return all weights, norms and biases too."""
         return sum(matrix.parameters for matrix in self.matrices) + self.vector_parameters
+
+    @property
+    def active_parameters(self) -> float:
+        """Return the weights that one token is multiplied by: of a mixture of experts those of the experts that it is sent to."""
+        return sum(matrix.rows * matrix.columns * matrix.used for matrix in self.matrices)

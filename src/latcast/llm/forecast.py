@@ -166,7 +166,7 @@ class _Forecast:
         situations = {phase: self.prices.situation(phase, platform, parts[phase]) for phase in parts}
         width = {phase: self.prices.width(phase, platform, situations[phase]) for phase in parts}
         # What is not known of a model or a kind of unit is outside of what was held out.
-        wider = 2.0 if model.notes or not self._measured_kind(platform) else 1.0
+        wider = 2.0 if model.notes or self.prices.machines[platform].kind not in self.prices.measured_kinds else 1.0
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
         prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
         first, further = prompt_s, (self.generated - 1) * token_s  # reading the prompt gives the first token
@@ -183,9 +183,6 @@ class _Forecast:
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 
-    def _measured_kind(self, platform: str) -> bool:
-        return self.prices.machines[platform].kind in _measured_kinds(self.prices)
-
     def _why(self, model: LanguageModel, platform: str, situation: str) -> tuple[str, tuple[str, ...]]:
         """Return what decides the error that is to be expected, and the warnings."""
         pairs, warnings = self.prices.pairs.get(platform, 0), list(model.notes)
@@ -193,7 +190,7 @@ class _Forecast:
         why = ""
         if sibling:
             why = f"measured as {sibling}, with other threads or another release; answered from its prices"
-        elif not self._measured_kind(platform):
+        elif self.prices.machines[platform].kind not in self.prices.measured_kinds:
             why = "no language model was measured on any such unit; answered from its chip's bandwidth and peak"
         elif not pairs:
             why = "no language model was measured here; answered from the bandwidth and peak of its chip"
@@ -289,7 +286,7 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
             platform = "/".join((*machine.platform.split("/")[:2], unit, UNSTATED))
             return [machine_of(platform, machine.chip) if machine.chip else replace(machine, platform=platform)]
         raise UnknownPlatformError(f"no language model was measured on '{text}', and nothing is known of its chip; name its chip")
-    has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], _measured_kinds(prices)
+    has, kinds = [kind for kind in UNIT_KINDS if chip.has(kind)], prices.measured_kinds
     if not all(Unit.parse(word).kind in has for word in units):
         raise UnknownPlatformError(
             f"found '{' '.join(units)}' in '{text}'; expected a unit that {chip.name} has: {', '.join(has)}"
@@ -329,10 +326,6 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         )
     fit = [[each for each in found if runs(Platform.parse(each.platform).runtime, weights)] for found in listed]
     return [found[0] for found in fit if found] or [found[0] for found in listed]
-
-
-def _measured_kinds(prices: LearnedPrices) -> frozenset[str]:
-    return frozenset(machine.kind for name, machine in prices.machines.items() if prices.pairs[name])
 
 
 def _sibling(prices: LearnedPrices, machine: Machine) -> str | None:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,11 @@ class LearnedPrices:
     pairs: Mapping[str, int]
     widths: Mapping[Phase, Mapping[str, Mapping[str, tuple[float, float]]]] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def measured_kinds(self) -> frozenset[str]:
+        """Return the kinds of platforms on which something was measured."""
+        return frozenset(machine.kind for name, machine in self.machines.items() if self.pairs[name])
 
     def with_machine(self, machine: Machine, like: str | None = None) -> LearnedPrices:
         """Return the same with one more platform, of which nothing was measured; its own effects are those of one like it."""

@@ -68,6 +68,7 @@ class LanguageCandidate:
     Attributes:
         prediction: Its speeds and memory.
         parameters: Weights of the model.
+        active_parameters: Those that one token is multiplied by: fewer in a mixture of experts.
         bits: Bits a weight, the mean.
         score: Published score of its answers in percent; see :func:`benchmark_scores`. None where there is none.
         score_source: Model card that states it.
@@ -77,6 +78,7 @@ class LanguageCandidate:
 
     prediction: LanguagePrediction
     parameters: float
+    active_parameters: float
     bits: float
     probability: float
     fits: bool
@@ -85,9 +87,9 @@ class LanguageCandidate:
 
     @property
     def expected_score(self) -> float:
-        """Return the published score, or the one to be expected of so many parameters."""
+        """Return the published score, or the one to be expected of so many active parameters."""
         slope, constant = _line_through_scores()
-        return self.score if self.score is not None else slope * math.log(self.parameters) + constant
+        return self.score if self.score is not None else slope * math.log(self.active_parameters) + constant
 
     @property
     def quality(self) -> tuple[bool, float, float]:
@@ -110,9 +112,9 @@ def benchmark_scores() -> tuple[str, Mapping[str, Mapping[str, Any]]]:
 
 @cache
 def _line_through_scores() -> tuple[float, float]:
-    """Return the slope and the constant of scores over the logarithm of parameters."""
+    """Return the slope and the constant of scores over the logarithm of active parameters."""
     scores = {name: entry["score"] for name, entry in benchmark_scores()[1].items()}
-    found = linear_regression([math.log(named_models()[name]["published"]) for name in scores], list(scores.values()))
+    found = linear_regression([math.log(read_language_model(name).active_parameters) for name in scores], list(scores.values()))
     return found.slope, found.intercept
 
 
@@ -127,7 +129,7 @@ def choose_language_models(
 ) -> list[LanguageCandidate]:
     """Return candidates on platforms, the best that fits first, then the others by how likely they fit.
 
-    The best has the highest score of a public benchmark, or of what is expected of its parameters, of at least 4 bits a weight.
+    The best has, of at least 4 bits a weight, the highest score of a public benchmark, or of what its active parameters promise.
 
     Args:
         on: Platforms, as :func:`latcast.llm.forecast.predict_language_model` takes them.
@@ -175,7 +177,11 @@ def choose_language_models(
         bits = 8 * weights / model.parameters
         scored = benchmark_scores()[1].get(named_as(each.model) or "", {})
         score = scored.get("score"), scored.get("source", "")
-        found.append(LanguageCandidate(each, model.parameters, bits, probability, probability >= certainty, *score))
+        found.append(
+            LanguageCandidate(
+                each, model.parameters, model.active_parameters, bits, probability, probability >= certainty, *score
+            )
+        )
     return sorted(found, key=lambda each: (each.fits, each.quality if each.fits else (each.probability,)), reverse=True)
 
 

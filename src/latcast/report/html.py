@@ -20,7 +20,10 @@ from latcast.report.explain import Explanation, explain
 from latcast.version import VERSION
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from typing_extensions import Unpack
+
+    from latcast.llm.explanation import LanguageExplanation
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -76,12 +79,42 @@ def check_reportable() -> None:
 
 def write_report(explanations: Sequence[Explanation], path: str | os.PathLike[str]) -> Path:
     """Write a report on one network that is explained already; see :func:`report`."""
+    return _written(rendered(explanations), path)
+
+
+def write_language_report(explanations: Sequence[LanguageExplanation], path: str | os.PathLike[str]) -> Path:
+    """Write a report on one language model, the platform with the fastest answer first.
+
+    Raises:
+        MissingExtraError: Jinja is not installed.
+        LatcastError: The file cannot be written.
+    """
+    fastest_first = sorted(explanations, key=lambda each: each.prediction.answer_ms)
+    template = _template("language.html")
+    return _written(template.render(model=fastest_first[0].prediction.model, version=VERSION, explanations=fastest_first), path)
+
+
+def _written(html: str, path: str | os.PathLike[str]) -> Path:
     file = Path(path)
     try:
-        file.write_text(rendered(explanations), encoding="utf-8")
+        file.write_text(html, encoding="utf-8")
     except OSError as problem:
         raise LatcastError(f"cannot write {file}: {problem.strerror}") from problem
     return file
+
+
+def _template(name: str) -> Template:
+    check_reportable()
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["ms"] = milliseconds
+    environment.filters["arrows"] = lambda text: text.replace("->", "→")
+    environment.filters["percent"] = decimal
+    return environment.get_template(name)
 
 
 def rendered(explanations: Sequence[Explanation]) -> str:
@@ -93,19 +126,9 @@ def rendered(explanations: Sequence[Explanation]) -> str:
     """
     if not explanations:
         raise LatcastError("nothing to report on: expected the explanation of a network on at least one platform")
-    check_reportable()
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["ms"] = milliseconds
-    environment.filters["arrows"] = lambda text: text.replace("->", "→")
-    environment.filters["percent"] = decimal
     fastest_first = sorted(explanations, key=lambda each: each.prediction.latency_ms)
     axis = LogAxis.over(value for each in explanations for value in (each.prediction.low_ms, each.prediction.high_ms))
-    return environment.get_template("report.html").render(
+    return _template("report.html").render(
         model=explanations[0].prediction.model,
         version=VERSION,
         axis=axis,
