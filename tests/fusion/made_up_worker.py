@@ -15,7 +15,7 @@ from latcast.kernels import FusionRules, find_kernels
 from latcast.measure.settings import WorkerSettings
 from latcast.records import ExecutedKernel
 from latcast.runtimes import RUNTIMES
-from latcast.testing.replay import ReplayClock
+from latcast.runtimes.protocol import StandingClock
 
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ def settings(**changes: Any) -> WorkerSettings:
 class CountedSession:
     """Takes as long as it has kernels."""
 
-    def __init__(self, graph: Graph, clock: ReplayClock) -> None:
+    def __init__(self, graph: Graph, clock: StandingClock) -> None:
         self._kernels = find_kernels(graph, RULES)
         self._clock = clock
         self._rng = np.random.default_rng(len(self._kernels))
@@ -65,7 +65,7 @@ class MadeUpRuntime:
     precisions: tuple[str, ...] = ("fp32",)
 
     def __init__(self) -> None:
-        self.clock = ReplayClock()
+        self.clock = StandingClock()
 
     def available(self) -> str | None:
         return None

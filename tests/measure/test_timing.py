@@ -12,7 +12,8 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Instruments, RunLog, Subject, time_batch, time_round, warm_up
-from latcast.testing.replay import Recording, ReplayClock, ReplayRuntime
+from latcast.runtimes.protocol import StandingClock
+from latcast.testing.replay import Recording, ReplayRuntime
 
 
 class SteppingProbe:
@@ -32,7 +33,7 @@ class SteppingProbe:
 class CountedSession:
     """Each run takes the next of some latencies, over and over, and is counted."""
 
-    def __init__(self, clock: ReplayClock, *latencies_ms: float) -> None:
+    def __init__(self, clock: StandingClock, *latencies_ms: float) -> None:
         self._clock = clock
         self._latencies_ms = latencies_ms
         self.runs = 0
@@ -64,7 +65,7 @@ def test_recorded_runs_are_measured_as_recorded() -> None:
 
 
 def test_a_long_run_stands_between_two_readings_of_the_probe() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     session, log = CountedSession(clock, 5.0), RunLog()
     time_round(session, 0, MeasurePlan(runs_per_round=3), Instruments(clock, SteppingProbe()), log)
     # Readings 1 2 3 4; each run has the mean of the two around it.
@@ -73,7 +74,7 @@ def test_a_long_run_stands_between_two_readings_of_the_probe() -> None:
 
 
 def test_short_runs_come_in_bursts_that_share_their_readings() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     session, log = CountedSession(clock, 0.1), RunLog()
     plan = MeasurePlan(runs_per_round=6, burst_runs=4, burst_ms=1.5)
     time_round(session, 0, plan, Instruments(clock, SteppingProbe()), log)
@@ -83,7 +84,7 @@ def test_short_runs_come_in_bursts_that_share_their_readings() -> None:
 
 
 def test_a_burst_ends_when_its_time_is_over() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     log = RunLog()
     plan = MeasurePlan(runs_per_round=4, burst_runs=4, burst_ms=1.5)
     time_round(CountedSession(clock, 1.0), 0, plan, Instruments(clock, SteppingProbe()), log)
@@ -91,7 +92,7 @@ def test_a_burst_ends_when_its_time_is_over() -> None:
 
 
 def test_a_round_ends_at_its_time_limit_with_one_run_at_least() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     log = RunLog()
     time_round(CountedSession(clock, 80.0), 0, MeasurePlan(max_ms_per_round=200), Instruments(clock), log)
     assert log.runs_ms == [80.0, 80.0]
@@ -101,7 +102,7 @@ def test_a_round_ends_at_its_time_limit_with_one_run_at_least() -> None:
 
 
 def test_warm_ups_end_by_number_or_by_time() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     assert warm_up(CountedSession(clock, 1.0), MeasurePlan(warmup_runs=5), clock) == 5  # type: ignore[arg-type]
     plan = MeasurePlan(warmup_runs=5, max_ms_per_round=100)
     assert warm_up(CountedSession(clock, 60.0), plan, clock) == 2  # type: ignore[arg-type]
@@ -109,7 +110,7 @@ def test_warm_ups_end_by_number_or_by_time() -> None:
 
 
 def test_a_burst_in_which_another_process_ran_is_taken_again() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     session, log = CountedSession(clock, 1.0, 1.0, 9.0, 1.0, 1.0), RunLog()
     # The counter is read before and after each burst: the second burst sees it move.
     plan = MeasurePlan(runs_per_round=3, burst_runs=1)
@@ -120,7 +121,7 @@ def test_a_burst_in_which_another_process_ran_is_taken_again() -> None:
 
 
 def test_where_no_burst_is_undisturbed_the_disturbed_ones_are_kept() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     log = RunLog()
     readings = iter(range(1000))
     plan = MeasurePlan(runs_per_round=4, burst_runs=2)
@@ -142,7 +143,7 @@ def test_rounds_of_a_batch_are_interleaved() -> None:
 
 
 def test_a_run_that_fails_ends_its_subject_and_no_other() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
 
     class FailingSession(CountedSession):
         def run(self) -> None:
@@ -159,7 +160,7 @@ def test_a_run_that_fails_ends_its_subject_and_no_other() -> None:
 
 def priorities_of_two_rounds(run_ms: float) -> list[str]:
     """When a priority was taken and let go while two subjects had two rounds each."""
-    clock = ReplayClock()
+    clock = StandingClock()
     seen: list[str] = []
 
     @contextmanager
@@ -201,13 +202,13 @@ def test_a_failing_run_lets_the_priority_go() -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        time_batch([Subject(BrokenSession(ReplayClock(), 1.0))], MeasurePlan(), Instruments(ReplayClock()), priority=priority)  # type: ignore[arg-type]
+        time_batch([Subject(BrokenSession(StandingClock(), 1.0))], MeasurePlan(), Instruments(StandingClock()), priority=priority)  # type: ignore[arg-type]
     assert held == 0
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_every_run_has_a_round_and_a_reading(rounds: int) -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     subject = Subject(CountedSession(clock, 0.3, 0.7))  # type: ignore[arg-type]
     time_batch([subject], MeasurePlan(rounds=rounds), Instruments(clock, SteppingProbe()))
     log = subject.log

@@ -12,8 +12,8 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Measurement, Reference
 from latcast.runtimes import RUNTIMES, get_runtime
-from latcast.runtimes.protocol import Clock, Runtime, Session, SystemClock
-from latcast.testing.replay import Recording, ReplayClock, ReplayRuntime, recordings_of
+from latcast.runtimes.protocol import Clock, Runtime, Session, StandingClock, SystemClock
+from latcast.testing.replay import Recording, ReplayRuntime, recordings_of
 
 
 def network(channels: int = 8, *, name: str = "net") -> Graph:
@@ -143,7 +143,7 @@ def test_the_system_clock_never_goes_back() -> None:
 
 
 def test_a_replay_clock_moves_only_when_told() -> None:
-    clock = ReplayClock()
+    clock = StandingClock()
     assert isinstance(clock, Clock)
     assert clock.now_ms() == clock.now_ms() == 0.0
     clock.advance(2.5)

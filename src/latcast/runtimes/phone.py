@@ -30,6 +30,7 @@ from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, fol
 from latcast.runtimes.cores import mask
 from latcast.runtimes.model_file import ModelFile
 from latcast.runtimes.phone_tools import TOOLS, Burst, ToolNetwork, ToolSetting, attributed
+from latcast.runtimes.protocol import StandingClock
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
 from latcast.runtimes.throttling import ThrottleWatch
 
@@ -63,20 +64,6 @@ MOST_COOLING_S = 40.0
 """Waits between questions whether the phone has cooled down, and altogether."""
 
 
-class BurstClock:
-    """Stands still except for the runs that are handed out."""
-
-    def __init__(self) -> None:
-        self._now_ms = 0.0
-
-    def now_ms(self) -> float:
-        return self._now_ms
-
-    def advance(self, duration_ms: float) -> None:
-        """Let a run pass."""
-        self._now_ms += duration_ms
-
-
 class PhoneRuntime:
     """One tool on one phone.
 
@@ -91,7 +78,7 @@ class PhoneRuntime:
         self, tool: type[ToolNetwork], serial: str = "", tools: Path | None = None, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.name = tool.runtime
-        self.clock = BurstClock()
+        self.clock = StandingClock()
         self.adb = Adb(serial)
         self.watch = ThrottleWatch()
         self.sleep = sleep

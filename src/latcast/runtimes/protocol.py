@@ -138,3 +138,19 @@ class SystemClock:
 
     def now_ms(self) -> float:
         return time.perf_counter_ns() / 1e6
+
+
+class StandingClock:
+    """A clock that stands still but for the runs that are handed out: recorded ones, or those of a phone."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def advance(self, duration_ms: float) -> None:
+        """Let a run pass; raise a ValueError for a negative duration."""
+        if not duration_ms >= 0:
+            raise ValueError(f"a clock cannot advance by {duration_ms} ms; durations are not negative")
+        self._now_ms += duration_ms

@@ -15,23 +15,8 @@ import numpy as np
 from latcast.errors import RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Measurement, Reference
+from latcast.runtimes.protocol import StandingClock
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs
-
-
-class ReplayClock:
-    """A clock that stands still until it is told to advance, so that recorded latencies are "measured" exactly."""
-
-    def __init__(self) -> None:
-        self._now_ms = 0.0
-
-    def now_ms(self) -> float:
-        return self._now_ms
-
-    def advance(self, duration_ms: float) -> None:
-        """Let time pass; raise a ValueError for a negative duration."""
-        if not duration_ms >= 0:
-            raise ValueError(f"a clock cannot advance by {duration_ms} ms; durations are not negative")
-        self._now_ms += duration_ms
 
 
 @dataclass(frozen=True)
@@ -63,7 +48,7 @@ def recordings_of(measurements: Iterable[Measurement], build: Callable[[Referenc
 class ReplaySession:
     """Recorded runs of one network."""
 
-    def __init__(self, graph: Graph, recording: Recording, clock: ReplayClock, *, profile: bool) -> None:
+    def __init__(self, graph: Graph, recording: Recording, clock: StandingClock, *, profile: bool) -> None:
         self.graph = graph
         self._recording = recording
         self._clock = clock
@@ -111,7 +96,7 @@ class ReplayRuntime:
     ) -> None:
         self.name = name
         self.precisions = precisions
-        self.clock = ReplayClock()
+        self.clock = StandingClock()
         self._version = version
         self._recordings = recordings
 
