@@ -29,7 +29,7 @@ def settings(**changes: Any) -> WorkerSettings:
     given: dict[str, Any] = {
         "runtime": "madeup",
         "imports": ("tests.fusion.made_up_worker",),
-        "variables": {"PYTHONPATH": str(REPOSITORY_ROOT)},
+        "variables": {"PYTHONPATH": f"{REPOSITORY_ROOT / 'src'}:{REPOSITORY_ROOT}"},
     }
     return WorkerSettings(**{**given, **changes})
 

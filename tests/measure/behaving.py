@@ -21,6 +21,9 @@ from latcast.spaces import SPACES
 
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
+PYTHON_PATH = f"{REPOSITORY_ROOT / 'src'}:{REPOSITORY_ROOT}"
+"""Of processes that tests start: this latcast, not one that is installed, and the tests' own modules."""
+
 RUN_MS = 0.2
 
 
@@ -35,7 +38,7 @@ def settings(**changes: Any) -> WorkerSettings:
         "runtime": "behaving",
         "probe": False,
         "imports": ("tests.measure.behaving",),
-        "variables": {"PYTHONPATH": os.pathsep.join([str(REPOSITORY_ROOT / "src"), str(REPOSITORY_ROOT)])},
+        "variables": {"PYTHONPATH": PYTHON_PATH},
     }
     return WorkerSettings(**{**given, **changes})
 

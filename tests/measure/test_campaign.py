@@ -19,7 +19,7 @@ from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.settings import MeasurePlan
-from tests.measure.behaving import REPOSITORY_ROOT, reference, settings
+from tests.measure.behaving import PYTHON_PATH, reference, settings
 from tests.measure.campaigning import ITEMS
 
 PLAN = MeasurePlan(rounds=2, runs_per_round=2, warmup_runs=0)
@@ -172,7 +172,7 @@ def process_exists(number: int) -> bool:
 def test_a_killed_campaign_loses_nothing_repeats_nothing_and_leaves_no_worker(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     with Store(path) as store:
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY_ROOT)}
+        environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
         campaign = subprocess.Popen([sys.executable, "-m", "tests.measure.campaigning", str(path)], env=environment)
         wait_until(lambda: len(store) >= 2)
         os.kill(campaign.pid, signal.SIGKILL)
