@@ -22,9 +22,10 @@ from benchmarks.command import Cpu, Judge, Minutes, Processes, Rounds, print_cam
 from benchmarks.judge import Columns, Row, figures_of_rows, markdown_table, table, verdict, with_interval
 from benchmarks.result_files import keep, kept_parts
 from latcast.cli.output import console
-from latcast.records import Reference, signed
+from latcast.records import Reference
 from latcast.spaces.lineages import lineage_of
 from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks
+from latcast.tables import signed
 
 MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile", "published_segments")
 """Spaces of the training mix whose networks are made of the blocks of all published families, the tested ones included."""

@@ -11,7 +11,7 @@ from benchmarks.judge import Columns, table, target_cell
 from benchmarks.result_files import keep, kept_parts
 from latcast.llm.forecast import predict_language_model
 from latcast.measure.language_models import measure_language_model
-from latcast.records import signed
+from latcast.tables import signed
 from latcast.training.language_profile import profile_language_models
 
 MODELS = (

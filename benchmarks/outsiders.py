@@ -34,10 +34,11 @@ from benchmarks.result_files import keep, kept_parts
 from latcast.datasets.store import Store
 from latcast.kernels.rules import instruction_set
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
-from latcast.records import Platform, Reference, signed
+from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import model
 from latcast.spaces.published_segments import HELD_OUT_DESIGNS, NEAR_RELATIVES, design_of, networks_by_design
 from latcast.spaces.published_segments import NAME as SEGMENTS
+from latcast.tables import signed
 from latcast.training.from_store import environment_of
 
 NAMES = (

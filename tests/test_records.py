@@ -19,12 +19,10 @@ from latcast.records import (
     Measurement,
     Platform,
     Reference,
-    decimal,
     device_name,
-    milliseconds,
     runtime_and_version,
-    signed,
 )
+from latcast.tables import decimal, milliseconds, signed
 
 ROOT = Path(__file__).resolve().parents[1]
 

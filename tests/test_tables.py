@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import latcast
-from latcast.records import Reference, Tabular, plain_fields
-from latcast.tables import MOST_SHOWN_ROWS
+from latcast.records import Reference
+from latcast.tables import MOST_SHOWN_ROWS, Tabular, plain_fields
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
 

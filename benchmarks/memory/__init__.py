@@ -24,7 +24,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import load_rules
 from latcast.networks import read_model
-from latcast.records import signed
+from latcast.tables import signed
 
 SOURCE = Path(__file__).parent / "heap_recorder.c"
 

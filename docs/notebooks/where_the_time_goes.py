@@ -6,7 +6,7 @@
 
 # %%
 import latcast
-from latcast.records import milliseconds
+from latcast.tables import milliseconds
 
 phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
 forecast = phone.predict("mobilenet_v2")

@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.extras import require
-from latcast.records import milliseconds
+from latcast.tables import milliseconds
 
 COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
 """Colours of series, in their order."""

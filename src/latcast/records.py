@@ -8,14 +8,12 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latcast.errors import LatcastError, MeasurementError
-
-if TYPE_CHECKING:
-    import pandas
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 SCHEMA_VERSION = 1
 """Version of every JSON document that latcast writes."""
@@ -57,62 +55,6 @@ CORE_SIZES = ("small", "med", "large")
 """Kinds of cores in one device, the slowest first; a device with two kinds has no ``med``."""
 
 _CORES = re.compile(r"(\d+)(large|med|small)")
-
-
-Rows = Sequence[Mapping[str, Any]]
-
-
-class Tabular:
-    """A result that is a table of ``_rows``: what to override, as are ``_shown`` and ``_notes`` where a notebook shows others."""
-
-    def _rows(self) -> Rows:
-        """Return the rows of the data frame, column to value; by default one of the result's plain fields."""
-        return [plain_fields(self)]
-
-    def _shown(self) -> Rows:
-        """Return the rows that a notebook shows."""
-        return self._rows()
-
-    def _notes(self) -> Sequence[str]:
-        """Return sentences below the table of a notebook."""
-        return ()
-
-    def to_frame(self) -> pandas.DataFrame:
-        """Return the result as a pandas data frame.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        rows = self._rows()
-        from latcast.extras import require
-
-        require("a data frame", "pandas")
-        import pandas
-
-        return pandas.DataFrame([dict(row) for row in rows])
-
-    def _repr_html_(self) -> str:
-        """Return a table, which notebooks show."""
-        from latcast.tables import html_table
-
-        return html_table(self._caption(), self._shown(), self._notes())
-
-    def _caption(self) -> str:
-        """Return the first line of what Python prints of the result, without the names of fields that a dataclass prints."""
-        text = repr(self).partition("\n")[0].strip("<>")
-        return type(self).__name__ if text.startswith(f"{type(self).__name__}(") else text
-
-
-def plain_fields(result: object) -> dict[str, Any]:
-    """Return the fields of a dataclass that are texts, numbers or truth values; texts of a tuple are joined."""
-    found: dict[str, Any] = {}
-    for each in fields(result):  # type: ignore[arg-type]
-        value = getattr(result, each.name)
-        if isinstance(value, tuple) and value and all(isinstance(part, str) for part in value):
-            value = ", ".join(value)
-        if value is None or isinstance(value, (str, int, float, bool)):
-            found[each.name] = value
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,17 +158,6 @@ class Platform:
         return self.id
 
 
-def decimal(value: float, digits: int = 1) -> str:
-    """Format a number with so many decimals; without a minus sign where it rounds to 0."""
-    return f"{round(float(value), digits) + 0.0:.{digits}f}"  # -0.0 + 0.0 is 0.0
-
-
-def signed(value: float, digits: int = 1) -> str:
-    """Format a number as :func:`decimal` does, with a plus sign from 0 on."""
-    text = decimal(value, digits)
-    return text if text.startswith("-") else f"+{text}"
-
-
 def device_name(text: str) -> str:
     """Return a device's name for a platform id: unchanged where an id may hold it, else in lower case with dashes.
 
@@ -243,12 +174,6 @@ def runtime_and_version(text: str) -> tuple[str, str]:
     ``unstated``; a runtime without one has the version ``unstated``."""
     name, _, version = text.rpartition("-")
     return (name, version) if name and re.search(rf"\d|master|{UNSTATED}", version) else (text, UNSTATED)
-
-
-def milliseconds(value: float) -> str:
-    """Format a latency, or a difference of two, with three significant digits."""
-    size = abs(value)
-    return decimal(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def short_version(version: str) -> str:

@@ -15,7 +15,7 @@ from latcast.cli import options
 from latcast.cli.data_variants import export, rounds, sample, variants
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
-from latcast.records import signed
+from latcast.tables import signed
 
 if TYPE_CHECKING:
     from latcast.datasets.importers import Imported, NetworkCheck

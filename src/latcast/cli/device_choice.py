@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from latcast.cli import device_language, options
 from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
-from latcast.records import signed
+from latcast.tables import signed
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import Suggestion

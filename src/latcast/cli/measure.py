@@ -143,7 +143,8 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
     from latcast.measure.single import measure_sustained
     from latcast.measure.statistics import round_medians
     from latcast.predictors.sustained import keep_curve
-    from latcast.records import Platform, signed
+    from latcast.records import Platform
+    from latcast.tables import signed
 
     documents = []
     for model, (found, curve) in for_each(models, lambda model: measure_sustained(model, settings, minutes=minutes, **reading)):

@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from latcast.errors import LatcastError, one_line, printable
-from latcast.records import SCHEMA_VERSION, decimal
-from latcast.records import milliseconds as milliseconds
+from latcast.records import SCHEMA_VERSION
+from latcast.tables import decimal
+from latcast.tables import milliseconds as milliseconds
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.cli.profile import described, keep, summarise
-from latcast.records import decimal, signed
+from latcast.tables import decimal, signed
 
 if TYPE_CHECKING:
     from latcast.predictors.metrics import Metrics

@@ -14,7 +14,7 @@ from latcast.cli.output import milliseconds, percent, print_json, print_table, w
 from latcast.cli.workgroups_export import export
 from latcast.cli.workgroups_measure import Block, measure, operator_workload, parse_block
 from latcast.errors import LatcastError
-from latcast.records import decimal, signed
+from latcast.tables import decimal, signed
 
 if TYPE_CHECKING:
     from latcast.networks import ModelKeywords

@@ -14,7 +14,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import CHECK_FAILED, StageProgress, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
-from latcast.records import decimal
+from latcast.tables import decimal
 
 if TYPE_CHECKING:
     from latcast.networks import ModelKeywords

@@ -10,8 +10,9 @@ from latcast.chips.chip_names import Found, chip_of, devices_named, find
 from latcast.chips.chip_table import Chip, CpuCluster, chips, devices
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import PlatformSummary, platforms
-from latcast.records import UNIT_KINDS, Rows, Tabular, plain_fields
+from latcast.records import UNIT_KINDS
 from latcast.registry import nearest_names
+from latcast.tables import Rows, Tabular, plain_fields
 
 _KINDS = {"webgpu": "gpu", "wasm": "cpu"}
 """Units of a browser to the kind that computes."""

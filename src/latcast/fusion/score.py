@@ -9,8 +9,9 @@ from typing import Any
 from latcast.fusion.detection import Detection, PairAnswer
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.test_cases import TestCase, pair_case, pattern_case, tested_patterns
-from latcast.records import ExecutedKernel, decimal
+from latcast.records import ExecutedKernel
 from latcast.spaces.operator_pairs import ChainStep, chain_network
+from latcast.tables import decimal
 
 NETWORKS_AT_ONCE = 100
 

@@ -17,7 +17,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
-from latcast import records
 from latcast.chips.chip_names import chip_of
 from latcast.drawing import LogAxis
 from latcast.errors import HubError, LatcastError
@@ -35,6 +34,7 @@ from latcast.llm.forecast import LanguagePrediction
 from latcast.registry import matching
 from latcast.spaces.catalogue import FAMILY_NAMES, family
 from latcast.spaces.catalogue import model as published_model
+from latcast.tables import decimal, milliseconds
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -137,8 +137,8 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters["ms"] = lambda value: "–" if value is None else records.milliseconds(value)
-    environment.filters["decimal"] = records.decimal
+    environment.filters["ms"] = lambda value: "–" if value is None else milliseconds(value)
+    environment.filters["decimal"] = decimal
     environment.filters["times"] = lambda factor: f"{factor:.2g}×" if factor < 10 else f"{factor:.0f}×"
     environment.globals["asset"] = asset
     return environment

@@ -9,7 +9,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import lookup, snake_case
-from latcast.records import Tabular
+from latcast.tables import Tabular
 
 Configuration = tuple[int, ...]
 """Values of a kernel type's fields, in their order."""

@@ -20,7 +20,8 @@ from latcast.kernels.memory_planners import Result, Step, aligned, alive_bytes, 
 from latcast.kernels.partitioning import CPU, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES, Tabular
+from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
+from latcast.tables import Tabular
 
 CHANNEL_BLOCK = 8
 """Channels of a block in ONNX Runtime's layout of images."""

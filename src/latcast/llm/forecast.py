@@ -20,8 +20,9 @@ from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
 from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
-from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Rows, Tabular, Unit, device_name, plain_fields
+from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Unit, device_name
 from latcast.registry import is_pattern, matched
+from latcast.tables import Rows, Tabular, plain_fields
 
 LEVEL = 90.0
 """Percent of speeds that lie in their interval."""

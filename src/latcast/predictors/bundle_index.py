@@ -17,8 +17,9 @@ from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform, Tabular
+from latcast.records import Platform
 from latcast.registry import beginning_with, matching, nearest_names
+from latcast.tables import Tabular
 
 if TYPE_CHECKING:
     from latcast.predictors.pool_file import PoolFile

@@ -23,7 +23,8 @@ from latcast.predictors.intervals import LEVEL_DEVIATIONS, VARIANCE, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, KernelLatency, Prediction
 from latcast.predictors.workload import Workload
-from latcast.records import WEIGHT_BYTES, Platform, milliseconds
+from latcast.records import WEIGHT_BYTES, Platform
+from latcast.tables import milliseconds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
-from latcast.records import Rows, Tabular, milliseconds, plain_fields
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback

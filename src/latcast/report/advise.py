@@ -13,7 +13,8 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint_platforms import JointPlatforms, Traits
 from latcast.predictors.prediction import Grade, Prediction
-from latcast.records import Platform, Rows, Tabular, milliseconds, plain_fields
+from latcast.records import Platform
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

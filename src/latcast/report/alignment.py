@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from latcast.predictors.prediction import KernelLatency
-from latcast.records import milliseconds
+from latcast.tables import milliseconds
 
 SAME, CHANGED, WENT, CAME = "same", "changed", "went", "came"
 

@@ -23,7 +23,8 @@ from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import STEADY, Bounded, Conditions, Grade, Prediction
 from latcast.reading import read_toml
-from latcast.records import Reference, Rows, Tabular, milliseconds, plain_fields, signed
+from latcast.records import Reference
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields, signed
 from latcast.version import VERSION
 
 if TYPE_CHECKING:

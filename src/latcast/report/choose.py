@@ -28,10 +28,10 @@ from latcast.networks import Model, ModelOptions, models_listed, read_model, rea
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Grade
 from latcast.reading import read_csv
-from latcast.records import Rows, Tabular, plain_fields
 from latcast.spaces.catalogue import model
 from latcast.spaces.lineages import lineage_of
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
+from latcast.tables import Rows, Tabular, plain_fields
 
 CERTAINTY = 0.9
 

@@ -16,8 +16,8 @@ from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import STEADY, Conditions, Grade, Prediction
-from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.alignment import KernelChange, align, diff_lines
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -16,8 +16,8 @@ from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import STEADY, Conditions, KernelLatency, Prediction
-from latcast.records import Rows, Tabular, milliseconds, plain_fields
 from latcast.report.sweep import Resizing
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

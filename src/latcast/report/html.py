@@ -15,8 +15,8 @@ from latcast.forecast import On
 from latcast.networks import Model, ModelKeywords
 from latcast.predictors.analytical import LIMITS
 from latcast.predictors.prediction import STEADY, Conditions, Prediction, bounded_text
-from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
+from latcast.tables import decimal, milliseconds
 from latcast.version import VERSION
 
 if TYPE_CHECKING:

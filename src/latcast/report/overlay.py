@@ -11,7 +11,7 @@ from typing import Any
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.predictors.prediction import Prediction
-from latcast.records import milliseconds
+from latcast.tables import milliseconds
 
 GRADIENT = (
     {"stop": 0, "bgColor": "#f4f7f6"},

@@ -19,7 +19,7 @@ from latcast.graph.importers import is_torch_module
 from latcast.graph.ir import Graph, Shape
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
 from latcast.predictors.prediction import Prediction
-from latcast.records import Rows, Tabular, milliseconds, plain_fields
+from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

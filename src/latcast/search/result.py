@@ -16,10 +16,11 @@ from latcast.folders import replacing
 from latcast.graph.writers.onnx import to_onnx
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
-from latcast.records import Measurement, Platform, Reference, Rows, Tabular, plain_fields
+from latcast.records import Measurement, Platform, Reference
 from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces import build
+from latcast.tables import Rows, Tabular, plain_fields
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
-from latcast.records import Reference, Tabular
+from latcast.records import Reference
 from latcast.registry import Registry, matching, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
+from latcast.tables import Tabular
 
 if TYPE_CHECKING:
     from latcast.spaces.families.stored import StoredFamily

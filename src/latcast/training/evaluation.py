@@ -20,8 +20,8 @@ from latcast.predictors.analytical import fit_nonnegative, term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Rows, Tabular
 from latcast.spaces.lineages import lineage_of
+from latcast.tables import Rows, Tabular
 from latcast.training.samples import NetworkSample
 
 if TYPE_CHECKING:

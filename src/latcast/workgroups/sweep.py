@@ -11,7 +11,7 @@ import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.predictors.metrics import spearman
-from latcast.records import decimal
+from latcast.tables import decimal
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.rules import Situation
 from latcast.workgroups.sizes import Grid, WorkGroup, sizes_array
