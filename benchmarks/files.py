@@ -31,6 +31,7 @@ from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.input_values import parse_values
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
+from latcast.measure.single import measure
 from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.platform_predictor import PlatformPredictor
 
@@ -50,13 +51,16 @@ NODE_TESTS = "onnx-node-tests"
 def files(
     folder: Annotated[Path, typer.Argument(help=f"Folder of model files; one named {NODE_TESTS} is filled if there is none.")],
     on: Annotated[str, typer.Option(help="Platform whose coverage is shown.")] = "s10/tflite-2.10/2large/fp32",
+    timed: Annotated[
+        bool, typer.Option("--measure", help="Also time the files here, under the platform's runtime, beside what is predicted.")
+    ] = False,
     name: Annotated[str, typer.Option("--keep", help="Keep the counts as a part of the results, under this name.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Count which model files of a folder are read as the runtimes run them, and say what is refused or wrong."""
     if folder.name == NODE_TESTS and not folder.is_dir():
         write_node_tests(folder)
-    rows = judge_files(model_files(folder), load(on))
+    rows = judge_files(model_files(folder), load(on), timed=timed)
     if name:
         keep(f"files/{name}", summary(rows))
     if as_json:
@@ -68,6 +72,8 @@ def files(
     for row in rows:
         for text in row["wrong"]:
             print(f"wrong {row['file']}: {text}")
+    if timed:
+        print(timed_table(rows))
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -112,12 +118,16 @@ def _deciding(given: Mapping[str, Any]) -> list[str]:
 # Judging
 
 
-def judge_files(paths: Sequence[Path], predictor: PlatformPredictor) -> list[dict[str, Any]]:
-    """Return what is found of each file: read or refused, run or not, what is wrong."""
+def judge_files(paths: Sequence[Path], predictor: PlatformPredictor, *, timed: bool = False) -> list[dict[str, Any]]:
+    """Return what is found of each file: read or refused, run or not, what is wrong; perhaps what it takes here."""
     rows = []
     with RunningFiles() as running:
         for path in paths:
             rows.append(_judge_file(path, predictor, running))
+            if timed and "latency_ms" in rows[-1] and rows[-1]["runs"]:
+                found = measure(path, predictor.platform.runtime, **rows[-1].pop("given"))
+                rows[-1]["measured_ms"] = found.latency_ms if found.ok else None
+            rows[-1].pop("given", None)
             if len(rows) % SAY_EVERY == 0:
                 say(f"{len(rows)} of {len(paths)} files")
     return rows
@@ -135,6 +145,8 @@ def _judge_file(path: Path, predictor: PlatformPredictor, running: RunningFiles)
         assumed = "assumed" in " ".join(found.warnings)
         outputs = {name: list(graph.shape(name)) for name in graph.outputs}
         row |= {"macs": graph_macs(graph), "coverage": found.coverage.share, "outputs": outputs}
+        row |= {name: getattr(found, name) for name in ("latency_ms", "low_ms", "high_ms")}
+        row["given"] = {"shapes": given.shapes, "values": given.values}
     except LatcastError as problem:
         row["refusal"] = str(problem).removeprefix(f"{path}: ")
     row["seconds"] = time.perf_counter() - start
@@ -286,6 +298,23 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "covered": 100 * float(np.mean([row["coverage"] for row in read])) if read else None,
         "seconds": sum(row["seconds"] for row in rows),
     }  # fmt: skip
+
+
+def timed_table(rows: Sequence[Row]) -> str:
+    """Return a line for each file that was timed, and a sentence with the median error and how many intervals hold the truth."""
+    found = [
+        {**row, "error": 100 * (row["latency_ms"] / row["measured_ms"] - 1),
+         "inside": row["low_ms"] <= row["measured_ms"] <= row["high_ms"]}
+        for row in rows if row.get("measured_ms")
+    ]  # fmt: skip
+    columns = {
+        "file": "{file}", "sizes": lambda row: row["sizes"] or "", "predicted ms": "{latency_ms:.3g}", "low": "{low_ms:.3g}",
+        "high": "{high_ms:.3g}", "measured ms": "{measured_ms:.3g}", "error %": "{error:+.0f}",
+        "in the interval": lambda row: "yes" if row["inside"] else "no",
+    }  # fmt: skip
+    middle = float(np.median([abs(row["error"]) for row in found])) if found else float("nan")
+    held = sum(row["inside"] for row in found)
+    return f"{table(found, columns)}\n\nMedian error {middle:.1f} %; {held} of {len(found)} in the 90 % interval."
 
 
 def files_table(parts: Mapping[str, Row] | None = None) -> str:

@@ -18,6 +18,7 @@ from benchmarks.files import (
     refusals,
     suggested_options,
     summary,
+    timed_table,
 )
 from benchmarks.running_files import Asked
 from latcast.forecast import load
@@ -71,6 +72,22 @@ def test_a_folder_is_judged_by_what_the_runtime_gives(folder: Path, monkeypatch:
         4, 3, 4, 1, 3, 1, 2,
     ]  # fmt: skip
     assert files_table({"mine": found}).splitlines()[-1].startswith("| mine | 4 | 4 | 3 | 1 | 3 | 1 |")
+
+
+def test_files_that_were_timed_are_compared_with_their_intervals() -> None:
+    # 20 % too long and inside; half as long and outside; one that could not be timed.
+    rows = [
+        {"file": "a.onnx", "sizes": None, "latency_ms": 1.2, "low_ms": 0.9, "high_ms": 1.5, "measured_ms": 1.0},
+        {"file": "b.onnx", "sizes": "--shape x=1,3", "latency_ms": 1.0, "low_ms": 0.8, "high_ms": 1.5, "measured_ms": 2.0},
+        {"file": "c.onnx", "sizes": None, "latency_ms": 1.0, "low_ms": 0.8, "high_ms": 1.5, "measured_ms": None},
+    ]
+
+    assert timed_table(rows).splitlines()[2:] == [
+        "| a.onnx |  | 1.2 | 0.9 | 1.5 | 1 | +20 | yes |",
+        "| b.onnx | --shape x=1,3 | 1 | 0.8 | 1.5 | 2 | -50 | no |",
+        "",
+        "Median error 35.0 %; 1 of 2 in the 90 % interval.",
+    ]
 
 
 def test_a_size_that_is_assumed_may_be_larger_than_the_runtimes() -> None:
