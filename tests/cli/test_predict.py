@@ -242,6 +242,11 @@ def test_a_model_or_platform_that_does_not_exist_is_named(latcast: Latcast, argu
     assert expected in latcast("predict", *arguments).reason
 
 
+@pytest.mark.parametrize("options", [("--fps", "30"), ("--sustain", "soon"), ("--scheduler", "tcp://127.0.0.1:9", "--start")])
+def test_conditions_that_cannot_be_met_are_wrong_calls(latcast: Latcast, options: tuple[str, ...]) -> None:
+    assert latcast("predict", "squeezenet1_1", "--on", PLATFORM, *options).code == 2
+
+
 def test_without_predictors_it_says_how_to_make_one(latcast: Latcast, bundle: Path) -> None:
     bundle.unlink()
 

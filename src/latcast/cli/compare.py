@@ -62,13 +62,14 @@ def compare(
     found = compared(a, b, options.platforms_in(on), conditions=conditions, **reading)
     if as_json:
         print_json({"pairs": [each.to_json() for each in found]})
-    elif diff:
+        return
+    if diff:
         print("\n\n".join(each.diff() for each in found))
     else:
         _print_comparisons(found, breakdown=breakdown)
-        if conditions != STEADY:
-            print()
-            print_predictions(list(dict.fromkeys(each for pair in found for each in pair.predictions)))
+    if conditions != STEADY:
+        print()
+        print_predictions(list(dict.fromkeys(each for pair in found for each in pair.predictions)))
 
 
 def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
