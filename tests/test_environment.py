@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from threading import Event, Thread
 
@@ -141,6 +143,17 @@ class TestScheduling:
             begun.join()
 
         assert (during, after) == ([os.SCHED_RR] * 2, [os.SCHED_OTHER] * 2)
+
+    def test_another_process_has_the_priority_as_long(self) -> None:
+        if not scheduling.realtime_permitted():
+            pytest.skip("this process may not have a real-time priority")
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+            with scheduling.realtime([other.pid]):
+                during = os.sched_getscheduler(other.pid)
+            after = os.sched_getscheduler(other.pid)
+            other.kill()
+
+        assert (during, after) == (os.SCHED_RR, os.SCHED_OTHER)
 
     def test_pre_emptions_are_counted_upwards(self) -> None:
         count = scheduling.preemption_counter()

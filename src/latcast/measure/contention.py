@@ -118,7 +118,7 @@ def _window(opened: OpenedRuntime, session: Session, processes: Sequence[int], s
             os.kill(process, signal.SIGCONT)
         if processes:
             time.sleep(SETTLE_S)
-        with opened.priority() if sharing == 1 else nullcontext():
+        with opened.priority(processes) if sharing == 1 else nullcontext():
             session.run()
             used_s = time.process_time()
             start = begun = now_ms()

@@ -29,7 +29,7 @@ class OpenedRuntime:
 
     Attributes:
         instruments: Clock, probe and pre-emption counter.
-        priority: Makes the context in which rounds run.
+        priority: Makes the context in which rounds run, and other processes that are given.
         environment: Machine, software and settings.
         cpus: CPUs that the process is pinned to.
     """
@@ -37,7 +37,7 @@ class OpenedRuntime:
     runtime: Runtime
     platform: Platform
     instruments: Instruments
-    priority: Callable[[], AbstractContextManager[None]]
+    priority: Callable[..., AbstractContextManager[object]]
     environment: Mapping[str, Any]
     cpus: tuple[int, ...]
 
@@ -167,7 +167,7 @@ def open_runtime(
     )
 
 
-def _priority(realtime: bool, threads: int, *, crowded: bool) -> Callable[[], AbstractContextManager[None]]:
+def _priority(realtime: bool, threads: int, *, crowded: bool) -> Callable[..., AbstractContextManager[object]]:
     if not realtime:
         return nullcontext
     if crowded:

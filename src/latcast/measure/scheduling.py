@@ -81,8 +81,8 @@ def realtime_permitted() -> bool:
 
 
 @contextmanager
-def realtime() -> Iterator[None]:
-    """Run this process's threads before all ordinary ones until the context ends.
+def realtime(others: Sequence[int] = ()) -> Iterator[None]:
+    """Run this process's threads, and other processes of one thread, before all ordinary ones until the context ends.
 
     This takes all existing threads, because runtimes compute in others beside the caller or while it waits; those that they start
     have it too. They take turns, so that one which spins cannot keep the thread that it waits for from a CPU for good. For rounds
@@ -92,11 +92,11 @@ def realtime() -> Iterator[None]:
     Raises:
         PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).
     """
-    _schedule(_threads(), os.SCHED_RR, REALTIME_PRIORITY)
+    _schedule([*_threads(), *others], os.SCHED_RR, REALTIME_PRIORITY)
     try:
         yield
     finally:
-        _schedule(_threads(), os.SCHED_OTHER, 0)
+        _schedule([*_threads(), *others], os.SCHED_OTHER, 0)
 
 
 def _threads() -> list[int]:

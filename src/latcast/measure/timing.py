@@ -150,7 +150,7 @@ def time_batch(
     plan: MeasurePlan,
     instruments: Instruments,
     announce: Callable[[int], None] = lambda index: None,
-    priority: Callable[[], AbstractContextManager[None]] = nullcontext,
+    priority: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
     """Take all rounds of a batch, interleaved: each round runs every subject once before the next begins.
 
