@@ -98,7 +98,7 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
             raise
         if note is not None and found.note:
             note(found.note)
-        return [resolve_platform(name) for name in found.taken] or [*found.from_chip]
+        return [*map(resolve_platform, found.taken), *found.from_chip]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ class Meaning:
     Attributes:
         platforms: Ids of all known ones that it names.
         taken: Of these the best known of each kind of unit.
-        from_chip: Where nothing was measured on the device, predictors of its units from what is known of its chip.
+        from_chip: Where nothing was measured on the device, predictors of its units from what is known of its chip; of those
+            that were measured in another bin of its silicon there are none.
         note: What was taken, in a sentence; empty where the text is the id of one platform, or names only one.
     """
 
@@ -137,8 +138,9 @@ def meaning_of(
     named = read_name(text, known)
     if named is None:
         return None
-    if named.platforms:
-        taken, note = best_known(named, cards(named.platforms)), ""
+    taken = best_known(named, cards(named.platforms))
+    if named.platforms and not named.alike:
+        note = ""
         if len(named.platforms) > 1:
             each = " of each unit" if len(taken) > 1 else ""
             note = (
@@ -148,10 +150,14 @@ def meaning_of(
         return Meaning(named.platforms, taken, (), note)
     from latcast.devices.unmeasured import unmeasured_platforms
 
-    found = tuple(unmeasured_platforms(named, known))
-    ids = ", ".join(each.platform.id for each in found)
-    said = f"nothing was measured on '{text}'; answered from its chip: {ids}" if found and not named.is_id else ""
-    return Meaning((), (), found, said)
+    measured = {Unit.parse(name.split("/")[2]).kind for name in taken}
+    found = tuple(each for each in unmeasured_platforms(named, known) if Unit.parse(each.platform.unit).kind not in measured)
+    said = []
+    if not named.is_id:
+        said += [f"from the same unit in another bin of its silicon: {', '.join(taken)}"] if taken else []
+        said += [f"from its chip: {', '.join(each.platform.id for each in found)}"] if found else []
+    note = f"nothing was measured on '{text}'; answered {', and '.join(said)}" if said else ""
+    return Meaning(named.platforms, taken, found, note)
 
 
 def _unmeasured_units(named: Named) -> str:

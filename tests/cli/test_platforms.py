@@ -111,6 +111,9 @@ class TestPatterns:
         assert [each["id"] for each in latcast("platforms", pattern, "--json").json] == [TWICE_AS_FAST]
         assert latcast("platforms", "list", pattern).out == latcast("platforms", pattern).out
 
+    def test_the_name_of_a_device_needs_no_quotes(self, latcast: Latcast) -> None:
+        assert latcast("platforms", "Pixel", "4", "GPU").out == latcast("platforms", "Pixel 4 GPU").out
+
     @pytest.mark.usefixtures("two")
     @pytest.mark.parametrize(
         "command", [("platforms",), ("predict", "resnet18", "--on"), ("compare", "resnet18", "alexnet", "--on")]

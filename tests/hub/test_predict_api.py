@@ -101,7 +101,17 @@ def test_platforms_are_chosen_as_the_command_line_takes_them(http: TestClient) -
 
 @pytest.mark.parametrize(
     "text",
-    ["Pixel 4", "pixel 6", "Galaxy S24", "SM-S921B", "rk3588 npu", "Pixel4/TFLite/GPU/fp16", "s10/tflite-2.10/gpu/fp16", "coral"],
+    [
+        "Pixel 4",
+        "pixel 6",
+        "Snapdragon 8 Elite",
+        "Galaxy S24",
+        "SM-S921B",
+        "rk3588 npu",
+        "Pixel4/TFLite/GPU/fp16",
+        "s10/tflite-2.10/gpu/fp16",
+        "coral",
+    ],
 )
 def test_a_name_means_what_the_command_line_takes(sqlite: HubDatabase, text: str) -> None:
     said: list[str] = []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from latcast.chips.chip_names import chips_of, find
+from latcast.forecast import meaning_of
 from latcast.predictors.bundle_index import cards_of, platform_ids
 from latcast.predictors.platform_names import Named, best_known, read_name
 
@@ -135,6 +136,33 @@ def test_a_chip_stands_for_the_platforms_of_all_its_devices() -> None:
 
     assert found is not None
     assert {name.split("/")[0] for name in found.platforms} >= {"pixel4", "xiaomi-mi-9", "snapdragon-855-phone"}
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("Snapdragon 8 Elite NPU", {"samsung-galaxy-s25"}),  # whose chip has the same NPU and a faster CPU
+        ("Snapdragon 8 Elite CPU", set()),
+        ("Snapdragon 8 Gen 1 NPU", {"qcs8450-proxy"}),
+        ("Hailo-15M NPU", set()),  # 11 TOPS, where the Hailo-15H that was measured has 20
+        ("Orin NX GPU", set()),  # half of the cores of the AGX Orin that was measured
+    ],
+)
+def test_a_chip_stands_for_a_bin_of_its_silicon_that_has_the_same_unit(text: str, devices: set[str]) -> None:
+    found = name_of(text)
+
+    assert found is not None
+    assert {name.split("/")[0] for name in found.platforms} == devices
+    assert found.alike == bool(devices)
+
+
+def test_units_that_no_bin_of_the_silicon_was_measured_on_are_answered_from_the_chip() -> None:
+    found = meaning_of("Snapdragon 8 Elite", platform_ids(), cards_of)
+
+    assert found is not None
+    assert [name.split("/")[0] for name in found.taken] == ["samsung-galaxy-s25"]
+    assert [each.platform.unit for each in found.from_chip] == ["cpu4", "gpu"]
+    assert found.note.startswith("nothing was measured on 'Snapdragon 8 Elite'; ")
 
 
 def test_the_best_known_of_each_unit_learned_from_many_networks_and_errs_least() -> None:

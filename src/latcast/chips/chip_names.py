@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -290,6 +290,25 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
         if chip.memory:
             found[f"memory={chip.memory}"] = 1.0
     return {name: value for name, value in found.items() if value is not None}
+
+
+SIZES: Mapping[str, Sequence[str]] = {
+    "cpu": ("log2_ghz", "log2_cluster_cores"), "gpu": ("log2_gpu_ghz", "log2_gpu_gflops"), "npu": ("log2_tops",),
+}  # fmt: skip
+"""Kind of unit to the facts in which the bins of one silicon differ there."""
+
+
+def same_unit(chip: Chip, other: Chip, unit_kind: str) -> bool:
+    """Return whether two chips are bins of one silicon whose units of a kind are alike, with the same clock and cores.
+
+    Few NPUs state their TOPS: bins of one silicon are taken for alike unless two of them state different ones.
+    """
+    if chip.die != other.die:
+        return False
+    if unit_kind == "npu" and len({each.npu_tops for each in chips().values() if each.die == chip.die} - {None}) < 2:
+        return True
+    mine, theirs = ([facts(each, unit_kind).get(name) for name in SIZES[unit_kind]] for each in (chip, other))
+    return mine == theirs and any(mine)
 
 
 def _log2(value: float | None) -> float | None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from errno import ENOSPC, EPIPE
+from errno import ENOSPC
 from typing import Annotated, Any
 
 import typer
@@ -113,7 +113,7 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
     with redirect_stderr(messages):
         code = _run(arguments, main, program, output)
         lost = output.give_up()
-        if lost is not None and lost.errno != EPIPE:  # a pipe whose reader had enough needs no word
+        if lost is not None:
             warn(f"standard output takes no more ({lost.strerror}); give it a file, a pipe or a terminal with room")
     messages.give_up()
     return code or (FAILURE if lost is not None else 0)

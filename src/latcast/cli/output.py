@@ -45,7 +45,7 @@ _SPELT = {"±": "+-", "█": "#", "▓": "=", "░": "-", "│": "|"}
 
 
 class WatchedStream:
-    """A stream that remembers why it could not be written to.
+    """A stream that remembers why it could not be written to. A pipe whose reader had enough, such as ``head``, takes anything.
 
     Args:
         stream: Where text goes.
@@ -71,17 +71,22 @@ class WatchedStream:
         with suppress(OSError):
             self.flush()
         if self.problem is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+            self._drop()
         return self.problem
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
         try:
             yield
+        except BrokenPipeError:
+            self._drop()
         except OSError as problem:
             self.problem = problem
             if self.raising:
                 raise
+
+    def _drop(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

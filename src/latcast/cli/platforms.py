@@ -43,14 +43,14 @@ Examples:
     PatternGroup,
 )
 
-Pattern = Annotated[str, Argument(metavar="[PATTERN]", help="Part of a name, a pattern in quotes, or a device.")]
+PATTERN_HELP = "Part of a name, a pattern in quotes, or a device."
 
 COLUMNS = ("GFLOP/s", "GB/s", "weights GB/s", "µs a kernel")
 
 
 @app.command(name="list")
 def list_platforms(
-    pattern: Pattern = "",
+    words: Annotated[list[str] | None, Argument(metavar="[PATTERN]", help=PATTERN_HELP)] = None,
     text: Annotated[
         str | None,
         Option(
@@ -72,6 +72,7 @@ def list_platforms(
       latcast platforms --find cortex-a76
       latcast platforms --llm
     """
+    pattern = " ".join(words or ())  # a device's name needs no quotes
     if llm:
         from latcast.cli import language_models
 
@@ -309,7 +310,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
 
 
 def models(
-    pattern: Pattern = "",
+    pattern: Annotated[str, Argument(metavar="[PATTERN]", help=PATTERN_HELP)] = "",
     llm: Annotated[bool, Option("--llm", help="List the language models that can be named.")] = False,
     as_json: options.AsJson = False,
 ) -> None:

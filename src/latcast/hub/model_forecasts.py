@@ -294,11 +294,10 @@ def _predictions(graph: Graph, wanted: ModelRequest, chosen: Known) -> Iterator[
 def _named(text: str, known: Known) -> tuple[Known, str]:
     """Return the platforms that a text means, and what was taken, in a sentence; see :func:`meaning_among`."""
     found = meaning_among(text, {name: each.card for name, each in known.predictors.items()})
-    if found.from_chip:
-        made = {each.platform.id: each for each in found.from_chip}
-        return Known(made, {name: facts_of(each.platform, "chip") for name, each in made.items()}), found.note
-    taken = [name for name in known.predictors if name in found.taken]
-    return Known({name: known.predictors[name] for name in taken}, {name: known.facts[name] for name in taken}), found.note
+    taken = {name: known.predictors[name] for name in known.predictors if name in found.taken}
+    made = {each.platform.id: each for each in found.from_chip}
+    facts = {name: known.facts[name] for name in taken} | {name: facts_of(each.platform, "chip") for name, each in made.items()}
+    return Known(taken | made, facts), found.note
 
 
 def _kernels(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from latcast.chips.chip_names import COPY, chip_of, chips_of, devices_named, find
+from latcast.chips.chip_names import COPY, chip_of, chips_of, devices_named, find, same_unit
 from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
 from latcast.chips.name_matching import BRANDS, joined, words_of
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, Platform, Unit
@@ -62,8 +62,10 @@ class Named:
     Attributes:
         device: The words that name it.
         entries: What they name; several are variants of a device, or share a chip. None where only platform ids know the name.
-        platforms: Ids of the known platforms of it that the other words allow, sorted.
+        platforms: Ids of the known platforms of it that the other words allow, sorted; where there are none, those of chips
+            that have the same unit.
         said: What the other words say.
+        alike: Whether the platforms are of chips that have the same unit, another bin of the same silicon.
         is_id: Whether the text has the form of a platform id, so that ``said`` is runtime, unit and precision.
     """
 
@@ -72,6 +74,7 @@ class Named:
     platforms: tuple[str, ...]
     said: tuple[str, ...]
     is_id: bool = False
+    alike: bool = False
 
 
 def read_name(text: str, known: Iterable[str]) -> Named | None:
@@ -102,8 +105,11 @@ def read_name(text: str, known: Iterable[str]) -> Named | None:
                     mine = platforms_of(device, found, ids)
                     if found or mine:
                         said = tuple(word for word in rest if word not in _FILLERS)
-                        fit = tuple(name for name in mine if words_of_platform(name).issuperset(said))
-                        return Named(device, found, fit, said)
+                        for platforms in (mine, _with_the_same_unit(found, ids)):
+                            fit = tuple(name for name in platforms if words_of_platform(name).issuperset(said))
+                            if fit:
+                                return Named(device, found, fit, said, alike=platforms is not mine)
+                        return Named(device, found, (), said)
     return None
 
 
@@ -180,6 +186,19 @@ def platforms_of(text: str, entries: Sequence[Device | Chip], known: Sequence[st
             chip = chip_of(device, "", kind if kind in UNIT_KINDS else "")
             if chip is not None and chip.id in chip_ids:
                 found.append(name)
+    return found
+
+
+def _with_the_same_unit(entries: Sequence[Device | Chip], known: Sequence[str]) -> list[str]:
+    """Return the known platforms on a unit that one of the named chips has too, of another bin of the same silicon."""
+    named = [each for each in entries if isinstance(each, Chip)]
+    found = []
+    for name in known if named else ():
+        device, _, unit, _ = name.split("/")
+        kind = Unit.parse(unit).kind
+        chip = chip_of(device, "", kind) if kind in UNIT_KINDS else None
+        if chip is not None and any(same_unit(chip, each, kind) for each in named):
+            found.append(name)
     return found
 
 
