@@ -234,7 +234,7 @@ def test_an_output_stream_that_cannot_be_written_is_one_line_and_an_error(
 ) -> None:
     found = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m latcast {arguments} {streams}"], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONPATH": str(REPOSITORY / "src")},
     )  # fmt: skip
 
     assert (found.returncode, len(found.stderr.splitlines())) == (code, lines), found.stderr

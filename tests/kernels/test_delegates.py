@@ -128,7 +128,7 @@ def graph_of_one(
     return graph, graph.nodes[0]
 
 
-DELEGATE = Delegate("example", "an example", "GPU", (), precision="int8", device="qcm6690-mtp")
+DELEGATE = Delegate("example", "an example", "GPU", ())
 
 
 class TestConditions:
@@ -137,8 +137,6 @@ class TestConditions:
         [
             ("ranks", [4, 4], True), ("ranks", [2, 3], False), ("ranks", [5, 6], False),
             ("dtypes", ["float32"], True), ("dtypes", ["int8"], False),
-            ("precisions", ["int8", "w8a16"], True), ("precisions", ["fp16"], False),
-            ("devices", ["qcm6690*"], True), ("devices", ["pixel*"], False),
             ("quantised", False, True), ("quantised", True, False),
             ("axes", [[2, 3]], True), ("axes", [[1]], False),
             ("attributes", {"keepdims": [1]}, True), ("attributes", {"keepdims": [None, 0]}, False),
@@ -149,17 +147,31 @@ class TestConditions:
             ("classes", ["reduce_mean"], True), ("classes", ["conv"], False),
         ],
     )  # fmt: skip
-    def test_look_at_the_node_and_the_platform(self, condition: str, wanted: Any, holds: bool) -> None:
+    def test_look_at_the_node(self, condition: str, wanted: Any, holds: bool) -> None:
         graph, node = graph_of_one("ReduceMean", (1, 3, 8, 8), {"keepdims": 1}, [-1, 2])
 
-        assert CONDITIONS[condition](DELEGATE, graph, node, wanted) is holds
+        assert CONDITIONS[condition](graph, node, wanted) is holds
+
+    @pytest.mark.parametrize(
+        ("when", "holds"),
+        [({"precisions": ["int8", "w8a16"]}, True), ({"precisions": ["fp16"]}, False), ({"devices": ["qcm6690*"]}, True),
+         ({"devices": ["pixel*"]}, False), ({"devices": ["*"], "precisions": ["fp16"]}, False)],
+    )  # fmt: skip
+    def test_of_a_platform_are_decided_for_all_operators_at_once(self, when: dict[str, Any], holds: bool) -> None:
+        graph, node = graph_of_one("Softmax", (1, 4, 8), {"axis": -1})
+        delegate = replace(DELEGATE, takes=(OperatorRule(frozenset({"Softmax"}), when),))
+
+        there, elsewhere = (delegate.at(precision="int8", device=device) for device in ("qcm6690-mtp", "qcm6690-mtp.2"))
+
+        assert there.takes_operator(graph, node) is (True if holds else None)
+        assert there.key == elsewhere.key
 
     def test_an_axis_is_counted_from_the_front_and_all_are_meant_where_none_is_named(self) -> None:
         softmax = graph_of_one("Softmax", (1, 4, 8), {"axis": -1})
         everything = graph_of_one("ReduceMean", (1, 4, 8))
 
-        assert CONDITIONS["axes"](DELEGATE, *softmax, [[2]])
-        assert CONDITIONS["axes"](DELEGATE, *everything, [[0, 1, 2]])
+        assert CONDITIONS["axes"](*softmax, [[2]])
+        assert CONDITIONS["axes"](*everything, [[0, 1, 2]])
 
     def test_a_normalisation_is_alone_unless_a_convolution_of_its_own_comes_before_it(self) -> None:
         b = GraphBuilder("norms")
@@ -170,7 +182,7 @@ class TestConditions:
         graph = b.finish(b.add(b.batch_norm(shared), shared))
         norms = graph.nodes_of_type["BatchNormalization"]
 
-        assert [CONDITIONS["alone"](DELEGATE, graph, node, ["Conv"]) for node in norms] == [True, False, True]
+        assert [CONDITIONS["alone"](graph, node, ["Conv"]) for node in norms] == [True, False, True]
 
     def test_a_refusal_wins_and_an_operator_without_a_rule_is_not_taken(self) -> None:
         graph, node = graph_of_one("Softmax", (1, 4, 8), {"axis": -1})
@@ -215,7 +227,8 @@ def test_nothing_in_floating_point_runs_on_an_npu_of_integers_alone(name: str) -
     half = load_delegate(name).at(precision="fp16", device="dragonwing-q-6690-mtp")
 
     assert partition(graph, half).partitions == ()
-    assert partition(graph, replace(half, device="galaxy-s25")).on_cpu == frozenset()
+    whole = load_delegate(name).at(precision="fp16", device="galaxy-s25")
+    assert partition(graph, whole).on_cpu == frozenset()
 
 
 QUANTISED_FILE = load_graph(onnx.load_from_string(to_qdq(build(model("mobilenet_v3_small")))))

@@ -2,15 +2,15 @@
 
 A *delegate* is the part of a runtime that runs operators on a GPU or NPU; what it does not take falls back to the CPU. A rule
 names operators (ONNX's types, or idioms, which are judged as a whole) and the conditions that one of them must meet, in the words
-of :data:`CONDITIONS`. An operator is taken where a rule of ``takes`` holds for it and none of ``refuses``. How taken operators
-become partitions is :mod:`latcast.kernels.partitioning`.
+of :data:`CONDITIONS` and :data:`OF_PLATFORMS`. An operator is taken where a rule of ``takes`` holds for it and none of
+``refuses``. How taken operators become partitions is :mod:`latcast.kernels.partitioning`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -59,6 +59,11 @@ class OperatorRule:
         """Return whether it holds for a version; an unknown one (no numbers) counts as the latest."""
         return not version or (version >= self.since and (not self.until or version < self.until))
 
+    @cached_property
+    def of_operators(self) -> OperatorRule:
+        """Return the rule without the conditions that a platform decides."""
+        return replace(self, when={name: wanted for name, wanted in self.when.items() if name not in OF_PLATFORMS})
+
 
 @dataclass(frozen=True)
 class Delegate:
@@ -100,16 +105,29 @@ class Delegate:
     device: str = ""
 
     def at(self, *, version: str = "", precision: str = "fp32", device: str = "") -> Delegate:
-        """Return the delegate of one version on a platform, without rules of other versions.
+        """Return the delegate of one version on a platform, with the rules of that version and platform.
 
         Args:
             version: As in platform ids; where it is empty or has no numbers, the latest is meant.
             precision: As in platform ids.
             device: As in platform ids.
         """
-        number = version_number(version)
-        takes, refuses = (tuple(rule for rule in rules if rule.of_version(number)) for rules in (self.takes, self.refuses))
-        return replace(self, takes=takes, refuses=refuses, precision=precision, device=device)
+        number, found = version_number(version), replace(self, precision=precision, device=device)
+
+        def rules_there(rules: Sequence[OperatorRule]) -> tuple[OperatorRule, ...]:
+            return tuple(
+                rule.of_operators
+                for rule in rules
+                if rule.of_version(number)
+                and all(holds(found, rule.when[name]) for name, holds in OF_PLATFORMS.items() if name in rule.when)
+            )
+
+        return replace(found, takes=rules_there(self.takes), refuses=rules_there(self.refuses))
+
+    @cached_property
+    def key(self) -> tuple[str, str, tuple[int, ...]]:
+        """Equal for delegates that partition a network alike: those of one version on platforms of one precision."""
+        return self.name, self.precision, tuple(map(id, (*self.takes, *self.refuses)))
 
     @cached_property
     def idioms(self) -> tuple[str, ...]:
@@ -145,8 +163,9 @@ class Delegate:
     def _by_operator(self) -> dict[str, tuple[tuple[OperatorRule, ...], tuple[OperatorRule, ...]]]:
         return {}
 
-    def _holds(self, rule: OperatorRule, graph: Graph, node: Node) -> bool:
-        return all(CONDITIONS[name](self, graph, node, wanted) for name, wanted in rule.when.items())
+    @staticmethod
+    def _holds(rule: OperatorRule, graph: Graph, node: Node) -> bool:
+        return all(CONDITIONS[name](graph, node, wanted) for name, wanted in rule.when.items())
 
     @classmethod
     def from_json(cls, name: str, data: Any) -> Delegate:
@@ -183,9 +202,10 @@ class Delegate:
 
 def _rule(name: str, data: Mapping[str, Any]) -> OperatorRule:
     when = data.get("when", {})
-    unknown = sorted(set(when) - set(CONDITIONS))
+    conditions = sorted({**CONDITIONS, **OF_PLATFORMS})
+    unknown = sorted(set(when).difference(conditions))
     if unknown:
-        raise BundleError(f"{name}: no condition is called '{unknown[0]}'; known: {', '.join(CONDITIONS)}")
+        raise BundleError(f"{name}: no condition is called '{unknown[0]}'; known: {', '.join(conditions)}")
     confidence = data.get("confidence", "documented")
     if confidence not in CONFIDENCES:
         raise BundleError(f"{name}: confidence '{confidence}'; expected one of {', '.join(CONFIDENCES)}")
@@ -207,7 +227,7 @@ def version_number(text: str) -> tuple[int, ...]:
 
 # Conditions
 
-Condition = Callable[[Delegate, Graph, Node, Any], bool]
+Condition = Callable[[Graph, Node, Any], bool]
 """Whether a node meets what a rule compares with."""
 
 
@@ -216,31 +236,31 @@ def _activations(graph: Graph, node: Node) -> list[str]:
     return [name for name in (*node.inputs, *node.outputs) if name not in static]
 
 
-def _ranks(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+def _ranks(graph: Graph, node: Node, wanted: Any) -> bool:
     least, most = wanted
     tensors = graph.tensors
     return all(least <= len(tensors[name].shape) <= most for name in _activations(graph, node))
 
 
-def _dtypes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+def _dtypes(graph: Graph, node: Node, wanted: Any) -> bool:
     found = {graph.tensors[name].dtype for name in _activations(graph, node)}
     if graph.precision == "int8":
         found = {"float32" if dtype in QUANTISED_DTYPES else dtype for dtype in found}
     return found.issubset(wanted)
 
 
-def _attributes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+def _attributes(graph: Graph, node: Node, wanted: Any) -> bool:
     def plain(value: Any) -> Any:
         return list(value) if isinstance(value, tuple) else value
 
     return all(plain(node.attributes.get(name)) in allowed for name, allowed in wanted.items())
 
 
-def _constant_inputs(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+def _constant_inputs(graph: Graph, node: Node, wanted: Any) -> bool:
     return all(not graph.is_activation(node.inputs[index]) for index in wanted if index < len(node.inputs))
 
 
-def _axes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+def _axes(graph: Graph, node: Node, wanted: Any) -> bool:
     """Return whether the axes of a reduction (all where it names none), counted from the front, are allowed."""
     rank = len(graph.shape(node.inputs[0])) or 1
     try:
@@ -253,7 +273,7 @@ def _axes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
     return sorted(axis % rank for axis in given) in wanted
 
 
-def _alone(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+def _alone(graph: Graph, node: Node, wanted: Any) -> bool:
     """Return False where an operator of these types makes the first input for this reader only, and is folded into it."""
     producer = graph.producers.get(node.inputs[0])
     return producer is None or producer.op_type not in wanted or graph.sole_reader(node.inputs[0]) is None
@@ -263,16 +283,12 @@ CONDITIONS: Mapping[str, Condition] = {
     "alone": _alone,
     "attributes": _attributes,
     "axes": _axes,
-    "classes": lambda delegate, graph, node, wanted: operator_class(graph, node) in wanted,
+    "classes": lambda graph, node, wanted: operator_class(graph, node) in wanted,
     "constant_inputs": _constant_inputs,
-    "devices": lambda delegate, graph, node, wanted: any(fnmatchcase(delegate.device, each) for each in wanted),
     "dtypes": _dtypes,
-    "most_activations": lambda delegate, graph, node, wanted: len(graph.activation_inputs(node)) <= wanted,
-    "most_elements": lambda delegate, graph, node, wanted: all(
-        graph.tensors[name].elements <= wanted for name in node.outputs if name
-    ),
-    "precisions": lambda delegate, graph, node, wanted: delegate.precision in wanted,
-    "quantised": lambda delegate, graph, node, wanted: (graph.precision == "int8") is wanted,
+    "most_activations": lambda graph, node, wanted: len(graph.activation_inputs(node)) <= wanted,
+    "most_elements": lambda graph, node, wanted: all(graph.tensors[name].elements <= wanted for name in node.outputs if name),
+    "quantised": lambda graph, node, wanted: (graph.precision == "int8") is wanted,
     "ranks": _ranks,
 }
 """Condition to its test. What a rule compares with:
@@ -282,12 +298,17 @@ CONDITIONS: Mapping[str, Condition] = {
 ``axes``: lists of axes of a reduction that are allowed, counted from the front.
 ``classes``: words of :func:`latcast.kernels.kernel.operator_class`.
 ``constant_inputs``: places of inputs that must be no activations.
-``devices``, ``precisions``: patterns of the platform's device; its precisions.
 ``dtypes``: allowed of all activations; what a quantised file has in eight bits counts as ``float32``.
 ``most_activations``, ``most_elements``: number of inputs that are activations; size of an output.
 ``quantised``: whether the file is.
 ``ranks``: least and most dimensions of all activations.
 """
+
+OF_PLATFORMS: Mapping[str, Callable[[Delegate, Any], bool]] = {
+    "devices": lambda delegate, wanted: any(fnmatchcase(delegate.device, each) for each in wanted),
+    "precisions": lambda delegate, wanted: delegate.precision in wanted,
+}
+"""Conditions on the platform, which :meth:`Delegate.at` decides: patterns of its device, and its precisions."""
 
 
 # Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -108,26 +108,6 @@ class Estimates(NetworkEstimates):
     outside: np.ndarray
     sums_ms: np.ndarray
     recalled: np.ndarray | None = None
-
-
-class _KernelEstimate(NamedTuple):
-    """Estimate of a distinct kernel."""
-
-    latency_ms: float
-    covered: bool
-    unknown: bool
-    outside: bool
-
-    @property
-    def uncovered(self) -> bool:
-        return not self.covered and not self.unknown
-
-
-_FREE = _KernelEstimate(0.0, True, False, False)
-
-
-_BusyKernels = Sequence[tuple[Kernel, _KernelEstimate]]
-"""The kernels of a network that take time."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -341,25 +321,23 @@ class PlatformPredictor:
         else:
             estimates = self.estimate_table(workload.table)
         low, high = self.bounds_ms(estimates)
-        columns = (estimates.kernel_ms, estimates.covered, estimates.unknown, estimates.outside)
-        by_kernel = map(_KernelEstimate, *(column.tolist() for column in columns))
-        estimate_of = dict(zip(workload.keys, by_kernel, strict=True))
-        limit_of: dict[tuple[str, tuple[int, ...]], str] = {}
+        limits: Sequence[str] = ()
         if breakdown:
             limit_ms = self.limit_ms(estimates.table.configurations)
             limits = [LIMITS[place] if most > 0 else "" for place, most in zip(limit_ms.argmax(1), limit_ms.max(1), strict=True)]
-            limit_of = dict(zip(workload.keys, limits, strict=True))
         delegate = delegate_of(self.platform)
         predictions = []
         for index, graph in enumerate(workload.graphs):
-            kernels = workload.kernels[index]
-            busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
-            parts = None if delegate is None else workload.partition(index, delegate)
+            busy, places = workload.busy[index]
+            kernel_ms = estimates.kernel_ms[places]
+            covered, unknown, outside = (each[places] for each in (estimates.covered, estimates.unknown, estimates.outside))
+            parts, left, left_with_reorders = (None, None, None) if delegate is None else workload.partition(index, delegate)
             idle = parts is not None and not parts.partitions and not parts.delegate.whole
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
-            whole_ms = sum(estimate.latency_ms for _, estimate in busy) + constant_ms or 1.0
-            warnings, notes = self._warnings(workload, index, busy, whole_ms)
+            whole_ms = float(kernel_ms.sum()) + constant_ms or 1.0
+            shares = kernel_ms / whole_ms
+            warnings, notes = self._warnings(workload, index, shares, ~covered & ~unknown, unknown, covered & outside)
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if workload.precision_remark(index, self.platform.precision):
@@ -379,19 +357,11 @@ class PlatformPredictor:
             covered_share, on_cpu = float(estimates.covered_share[index]), 0.0
             if parts is not None and parts.on_cpu:
                 # None of these kernels was measured on this platform, whatever their type.
-                lost = [(kernel, estimate) for kernel, estimate in busy if not parts.on_cpu.isdisjoint(kernel.nodes)]
-                names = {kernel.name for kernel, _ in lost}
-                busy = [
-                    (kernel, estimate._replace(covered=False, unknown=False) if kernel.name in names else estimate)
-                    for kernel, estimate in busy
-                ]
-                lost_share = sum(estimate.latency_ms / whole_ms for _, estimate in lost if estimate.covered)
-                covered_share = 0.0 if idle else max(0.0, covered_share - lost_share)
-                on_cpu = sum(estimate.latency_ms / whole_ms for _, estimate in lost)
+                covered_share = 0.0 if idle else max(0.0, covered_share - float(shares[left & covered].sum()))
+                on_cpu = float(shares[left].sum())
+                covered, unknown = covered & ~left_with_reorders, unknown & ~left_with_reorders
                 warnings = [parts.sentence(), *warnings]
-            uncovered = {name for kernel, estimate in busy if estimate.uncovered for name in kernel.operators}
-            uncovered.update(workload.unknown_operators[index])
-            unknown = {name for kernel, estimate in busy if estimate.unknown for name in kernel.operators}
+            unlike = _operators(busy, ~covered & ~unknown).union(workload.unknown_operators[index])
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
                 recalled=estimates.recalled is not None and bool(estimates.recalled[index]), overhead=constant_ms / whole_ms,
@@ -409,11 +379,15 @@ class PlatformPredictor:
                     latency_ms=latency_ms if idle else float(estimates.latency_ms[index]),
                     low_ms=low_ms,
                     high_ms=high_ms,
-                    coverage=Coverage(covered_share, tuple(sorted(uncovered)), tuple(sorted(unknown))),
+                    coverage=Coverage(covered_share, tuple(sorted(unlike)), tuple(sorted(_operators(busy, unknown)))),
                     grade=grade,
                     warnings=tuple(warnings),
                     notes=tuple(notes),
-                    kernels=_breakdown(graph, kernels, busy, limit_of, factor) if breakdown else (),
+                    kernels=_breakdown(
+                        graph, workload.kernels[index], factor * kernel_ms, covered, unknown, [limits[place] for place in places]
+                    )
+                    if breakdown
+                    else (),
                     overhead_ms=factor * constant_ms,
                     level=self.interval.level,
                     fallback=None if parts is None else parts.summary(),
@@ -421,8 +395,15 @@ class PlatformPredictor:
             )
         return conditions.added_to(predictions, self, workload)
 
-    def _warnings(self, workload: Workload, index: int, busy: _BusyKernels, whole_ms: float) -> tuple[list[str], list[str]]:
-        """Return what the user should know, and which small parts of the latency are unlike what was learned from."""
+    def _warnings(
+        self, workload: Workload, index: int, shares: np.ndarray, unlike: np.ndarray, unknown: np.ndarray, outside: np.ndarray
+    ) -> tuple[list[str], list[str]]:
+        """Return what the user should know, and which small parts of the latency are unlike what was learned from.
+
+        Args:
+            shares: (busy kernels,) part of the latency of each.
+            unlike, unknown, outside: (busy kernels,) whether each is unlike those learned from, perhaps, or out of their range.
+        """
         graph, sized = workload.graphs[index], workload.sized_by_values[index]
         found, notes = [*graph.notes], list[str]()
         if not graph.nodes:
@@ -438,14 +419,14 @@ class PlatformPredictor:
         kernels = "of the latency comes from kernels"
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, most, text, chosen in (
-            (NOTED_SHARE, LARGE_SHARE, f"{kernels} outside the training data", [p.uncovered for _, p in busy]),
-            (NOTED_SHARE, 1.0, f"{kernels} perhaps outside it", [p.unknown for _, p in busy]),
-            (OUTSIDE_NOTED_SHARE, 1.0, within, [p.covered and p.outside for _, p in busy]),
+            (NOTED_SHARE, LARGE_SHARE, f"{kernels} outside the training data", unlike),
+            (NOTED_SHARE, 1.0, f"{kernels} perhaps outside it", unknown),
+            (OUTSIDE_NOTED_SHARE, 1.0, within, outside),
         ):
-            shares = [(kernel, estimate.latency_ms / whole_ms) for kernel, estimate in compress(busy, chosen)]
-            share = sum(part for _, part in shares)
+            share = float(shares[chosen].sum())
             if share > least:
-                (found if share > most else notes).append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
+                listed = list(zip(compress(workload.busy[index][0], chosen), shares[chosen].tolist(), strict=True))
+                (found if share > most else notes).append(f"{100 * share:.0f} % {text}: {self._reasons(listed)}")
         if sized:
             found.append(f"how much {', '.join(sized)} gives depends on the values of an input; the most is assumed")
         if self.rules.assumed:
@@ -474,26 +455,32 @@ class PlatformPredictor:
         return replace(self, card=dict(card))
 
 
+def _operators(busy: Sequence[Kernel], chosen: np.ndarray) -> set[str]:
+    """Return the ONNX types of the operators in some kernels."""
+    return {name for kernel in compress(busy, chosen) for name in kernel.operators} if chosen.any() else set()
+
+
 def _breakdown(
     graph: Graph,
     kernels: Sequence[Kernel],
-    busy: _BusyKernels,
-    limit_of: Mapping[tuple[str, tuple[int, ...]], str],
-    factor: float,
+    latency_ms: np.ndarray,
+    covered: np.ndarray,
+    unknown: np.ndarray,
+    limits: Sequence[str],
 ) -> tuple[KernelLatency, ...]:
+    """Return all kernels of a network; the arrays and limits are of those that take time."""
     from latcast.graph.module_paths import module_paths
 
     listed = []
     modules = module_paths(graph)
-    estimates = iter(busy)
+    estimates = zip(latency_ms.tolist(), covered.tolist(), unknown.tolist(), limits, strict=True)
     for kernel in kernels:
-        estimate = _FREE if kernel.free else next(estimates)[1]
+        spent_ms, is_covered, is_unknown, limit = (0.0, True, False, "") if kernel.free else next(estimates)
         fields = kernel_type(kernel.kernel_type).fields
         listed.append(
             KernelLatency(
                 kernel.name, kernel.kernel_type, kernel.operators, dict(zip(fields, kernel.configuration, strict=True)),
-                factor * estimate.latency_ms, estimate.covered, estimate.unknown, modules[kernel.name],
-                "" if kernel.free else limit_of[kernel.key], kernel.nodes,
+                spent_ms, is_covered, is_unknown, modules[kernel.name], limit, kernel.nodes,
             )
         )  # fmt: skip
     return tuple(listed)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from latcast.graph.blocks import main_block
 from latcast.graph.ir import Graph
@@ -12,7 +15,7 @@ from latcast.graph.operators.classic import ML as CLASSIC_DOMAIN
 from latcast.graph.operators.table import sized_by_values, unknown_operators
 from latcast.graph.passes.folding import precision_remark
 from latcast.kernels.delegates import Delegate
-from latcast.kernels.kernel import KernelTable
+from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.partitioning import Partitioning, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
@@ -34,7 +37,7 @@ class Workload:
         self.rules = rules
         self.kernels = [find_kernels(graph, rules) for graph in graphs]
         self.table = KernelTable.of(self.kernels)
-        self._partitions: dict[tuple[int, int], Partitioning] = {}
+        self._partitions: dict[tuple[int, object], tuple[Partitioning, np.ndarray, np.ndarray]] = {}
         self._remarks: dict[tuple[int, str], str] = {}
         self._on_devices: TableOnDevices | None = None
 
@@ -64,15 +67,21 @@ class Workload:
         return [sized_by_values(graph) for graph in self.graphs]
 
     @cached_property
-    def keys(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Type and configuration of the table's distinct kernels."""
-        return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
+    def busy(self) -> list[tuple[list[Kernel], np.ndarray]]:
+        """Kernels of each network that take time, and the place of each among the table's distinct kernels."""
+        places = np.split(self.table.kernel, np.searchsorted(self.table.network, range(1, len(self.graphs))))
+        busy = [[kernel for kernel in kernels if not kernel.free] for kernels in self.kernels]
+        return list(zip(busy, places[: len(busy)], strict=True))
 
-    def partition(self, network: int, delegate: Delegate) -> Partitioning:
-        """Return what a delegate takes of a network."""
-        key = (network, id(delegate))
+    def partition(self, network: int, delegate: Delegate) -> tuple[Partitioning, np.ndarray, np.ndarray]:
+        """Return what a delegate takes of a network, and which busy kernels it leaves to the CPU: without reorders, and with."""
+        key = (network, delegate.key)
         if key not in self._partitions:
-            self._partitions[key] = partition(self.graphs[network], delegate)
+            parts, busy = partition(self.graphs[network], delegate), self.busy[network][0]
+            left = [not parts.on_cpu.isdisjoint(kernel.nodes) for kernel in busy]
+            names = {kernel.name for kernel in compress(busy, left)}
+            with_reorders = [kernel.name in names for kernel in busy]
+            self._partitions[key] = parts, np.array(left, dtype=bool), np.array(with_reorders, dtype=bool)
         return self._partitions[key]
 
     def precision_remark(self, network: int, precision: str) -> str:
