@@ -75,4 +75,4 @@ def test_a_malformed_count_is_a_wrong_call(latcast: Latcast, count: str) -> None
     found = latcast("choose", "--on", PHONE, "--params", count)
 
     assert found.code == 2
-    assert f"'{count}' is not a number such as 10M" in found.err
+    assert f"--params '{count}', expected a number such as 10M" in found.err

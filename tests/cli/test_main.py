@@ -69,6 +69,7 @@ def test_every_command_has_help_with_examples_that_parse(
 
     assert (found.code, found.err) == (0, "")
     assert found.out.startswith(f"Usage: latcast {' '.join(words)} ")
+    assert re.findall("<[a-z]+>", found.out) == []  # values have names in words
     _, _, after = found.out.partition("\n  Examples:\n")
     examples = [line.strip() for line in itertools.takewhile(str.strip, after.splitlines())]
     assert 1 <= len(examples) <= 5

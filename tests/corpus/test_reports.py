@@ -15,11 +15,10 @@ import pytest
 
 from benchmarks.files import suggested_options
 from latcast.cli.main import run
-from latcast.cli.options import parse_shapes
 from latcast.datasets.opening import open_measurements
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.networks import ModelOptions, read_model
+from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.bundle import save_bundle
 from latcast.training.from_store import train
 from tests.cli.conftest import Latcast, caller

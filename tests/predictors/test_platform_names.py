@@ -181,6 +181,14 @@ def test_the_best_known_of_each_unit_learned_from_many_networks_and_errs_least()
     assert best_known(Named("a", (), names, ()), few) == (names[0], names[4])
 
 
+def test_platforms_of_several_precisions_are_of_the_same_cores() -> None:
+    by_precision = [[f"a/tflite-1/{unit}/{precision}" for unit in ("1large", "1large1med")] for precision in ("fp32", "int8")]
+    one, both = zip(*by_precision, strict=True)
+    cards = {name: {"networks": 100, "mape": 6.0} for name in (*one, *both)} | {both[1]: {"networks": 100, "mape": 5.0}}
+
+    assert [best_known(Named("a", (), tuple(names), ()), cards) for names in by_precision] == [(one[0],), (one[1],)]
+
+
 def test_of_runtimes_that_are_known_well_the_most_usual_one_is_taken() -> None:
     names = ("a/tflite-1/gpu/fp16", "a/x-1/gpu/fp16")
 

@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
-from latcast.cli.output import CHECK_FAILED, print_json, print_table, warn
+from latcast.cli.output import CHECK_FAILED, json_text, print_json, print_table, warn
 from latcast.errors import LatcastError
 
 FORMATS = ("table", "markdown", "junit", "github", "json")
@@ -45,9 +45,7 @@ def check(
             max=100,
         ),
     ] = None,
-    form: Annotated[
-        str, Option("--format", help=f"One of {', '.join(FORMATS)}.", callback=options.one_of(lambda: FORMATS))
-    ] = "table",
+    form: Annotated[str, Option("--format", help=f"One of {', '.join(FORMATS)}.", callback=options.one_of(*FORMATS))] = "table",
     output: Annotated[Path | None, Option("--output", "-o", help="Write there what is otherwise printed.")] = None,
     shape: options.Shape = None,
     signature: options.Signature = "",
@@ -92,7 +90,7 @@ def check(
         raise typer.BadParameter("the budget names its platforms; --on goes with limits and --against")
     if not budget and not on:
         raise typer.BadParameter(f"{'--against needs' if against else 'limits need'} --on PLATFORM,...")
-    percentage = _percentage(max_growth)
+    percentage = options.quantity(max_growth, "--max-growth", {"%": 1, "": 1}, "a percentage such as 5%", may_be_zero=True)
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
         min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
@@ -101,10 +99,7 @@ def check(
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form
     if output is not None:
-        import json
-
-        document = {"schema": 1, **found.to_json()}
-        text = texts[form]() if form in texts else json.dumps(document, indent=2)
+        text = texts[form]() if form in texts else json_text(found.to_json())
         try:
             output.write_text(text + "\n", encoding="utf-8")
         except OSError as problem:
@@ -127,13 +122,3 @@ def check(
         warn(reason if model in reason else f"{model}: {reason}")
     if not found.passed:
         raise typer.Exit(1 if found.refused else CHECK_FAILED)
-
-
-def _percentage(text: str) -> float:
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = float("nan")
-    if not 0 <= value < float("inf"):
-        raise typer.BadParameter(f"--max-growth '{text}', expected a percentage such as 5%")
-    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,18 +26,6 @@ from latcast.cli.output import (
 
 if TYPE_CHECKING:
     from latcast.report.choose import Choice, ModelCandidate
-
-_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
-
-
-def _count(text: str) -> float | None:
-    """``10M`` as a number; None where empty."""
-    if not text:
-        return None
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMG]?)", text.upper())
-    if found is None or float(found.group(1)) == 0:
-        raise typer.BadParameter(f"'{text}' is not a number such as 10M or 4500000")
-    return float(found.group(1)) * _FACTORS[found.group(2)]
 
 
 def choose(
@@ -102,7 +89,8 @@ def choose(
     from latcast.report.choose import read_accuracies
 
     check_plot(plot, as_json=as_json)
-    most = _count(params)
+    counts = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+    most = options.quantity(params, "--params", counts, "a number such as 10M or 4500000") if params else None
     accuracies = {} if accuracy is None else read_accuracies(accuracy)
     listed = options.model_texts(models or [])
     graphs = [graph for _, graph in for_each(listed, lambda model: read_model(model, ModelOptions(trust=trust)))]

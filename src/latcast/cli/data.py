@@ -36,20 +36,15 @@ Examples:
 """)
 
 
-def _datasets() -> Sequence[str]:
-    from latcast.datasets.importers import IMPORTERS
-
-    return IMPORTERS.names()
-
-
-def _sources() -> Sequence[str]:
-    return [*_datasets(), BENCHMARK]
-
+IMPORTERS_TABLE = "latcast.datasets.importers:IMPORTERS"
 
 Dataset = Annotated[
     str,
     Argument(
-        metavar="DATASET", help="A published dataset (latcast data list).", callback=options.one_of(_datasets), show_default=False
+        metavar="DATASET",
+        help="A published dataset (latcast data list).",
+        callback=options.one_of(IMPORTERS_TABLE),
+        show_default=False,
     ),
 ]
 Folder = Annotated[
@@ -62,7 +57,7 @@ Source = Annotated[
     Argument(
         metavar="DATASET",
         help="Name of a published dataset (latcast data list), or benchmark: what stock tools printed.",
-        callback=options.one_of(_sources),
+        callback=options.one_of(IMPORTERS_TABLE, BENCHMARK),
         show_default=False,
     ),
 ]
@@ -162,12 +157,7 @@ def import_dataset(
     if nodes:
         with StageProgress() as progress:
             imported = importer.complete(imported, _watcher(imported, progress))
-    if output is not None:
-        from latcast.datasets import jsonlines
-
-        added, place = jsonlines.write(output, imported.measurements), str(output)
-    else:
-        added, place = _stored(dataset, store, imported.measurements)
+    added, place = _kept(dataset, store, output, imported.measurements)
     if as_json:
         print_json({**_described(dataset, importer.title, imported), "added": added, "store": place})
         return
@@ -285,12 +275,7 @@ def _import_outputs(
         platform=None if platform is None else Platform.parse(platform),
     )
     found = replace(found, measurements=_in_milliseconds(found.measurements, latency_unit))
-    if output is not None:
-        from latcast.datasets import jsonlines
-
-        added, place = jsonlines.write(output, found.measurements), str(output)
-    else:
-        added, place = _stored(BENCHMARK, store, found.measurements)
+    added, place = _kept(BENCHMARK, store, output, found.measurements)
     for note in found.notes:
         warn(note)
     if as_json:
@@ -342,15 +327,18 @@ def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Me
     )
 
 
-def _stored(dataset: str, store: str | None, measurements: Sequence[Measurement]) -> tuple[int, str]:
-    """Add measurements to a store, by default the dataset's in the user's folder.
+def _kept(dataset: str, store: str | None, output: Path | None, measurements: Sequence[Measurement]) -> tuple[int, str]:
+    """Write measurements to a JSON Lines file, or add them to a store, by default the dataset's in the user's folder.
 
     Returns:
-        How many are new, and where the store is.
+        How many are new, and where they are.
     """
+    from latcast.datasets import jsonlines
     from latcast.datasets.store import Store
     from latcast.folders import made, measurements_folder
 
+    if output is not None:
+        return jsonlines.write(output, measurements), str(output)
     if store is None:
         file = measurements_folder() / f"{dataset}.sqlite"
         made(file.parent)

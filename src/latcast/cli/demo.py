@@ -15,7 +15,7 @@ from latcast.cli.output import (
     print_json,
     warn,
 )
-from latcast.cli.profile import which_was_kept
+from latcast.cli.profile import say_which_was_kept
 from latcast.cli.train import print_errors
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def command(
         print_json(found.to_json())
     else:
         _print(found)
-    if found.indexed.before is not None:
-        warn(which_was_kept(found.predictor, found.indexed))
+    say_which_was_kept(found.predictor, found.indexed)
     for name, reason in found.failures.items():
         warn(f"{name} could not be run: {reason}")
 

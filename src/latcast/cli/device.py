@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +14,11 @@ from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
 from latcast.cli.device_reach import prepare
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, print_json, print_table, warn
+from latcast.cli.platforms import coefficients_of
+from latcast.records import PUBLISHED_PRECISIONS
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import NewDevice
-    from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.platform_predictor import PlatformPredictor
 
 app = command_group("""A new device: from a few networks timed there, or from minutes of measuring under a runtime here.
@@ -33,17 +33,6 @@ Examples:
 """)
 
 
-def _precisions() -> Sequence[str]:
-    from latcast.records import PUBLISHED_PRECISIONS
-
-    return ("", *PUBLISHED_PRECISIONS)
-
-
-DeviceModelFile = Annotated[
-    Path | None, Option("--device-model", metavar="FILE", help="Another model of devices than the one that comes with latcast.")
-]
-
-
 @app.command()
 def add(
     name: Annotated[
@@ -53,7 +42,12 @@ def add(
     runtime: Annotated[str, Option("--runtime", "-r", help="What ran them, with its version where known: tflite-2.16.")],
     precision: Annotated[
         str,
-        Option("--precision", "-p", help="fp32, fp16, int8...; not of language models.", callback=options.one_of(_precisions)),
+        Option(
+            "--precision",
+            "-p",
+            help="fp32, fp16, int8...; not of language models.",
+            callback=options.one_of("", *PUBLISHED_PRECISIONS),
+        ),
     ] = "",
     output: Annotated[
         Path | None,
@@ -76,7 +70,10 @@ def add(
     chip: Annotated[str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.")] = "",
     latency_unit: options.LatencyUnit = "",
     gpu_family: options.GpuFamilyName = "",
-    device_model: DeviceModelFile = None,
+    device_model: Annotated[
+        Path | None,
+        Option("--device-model", metavar="FILE", help="Another model of devices than the one that comes with latcast."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Make a predictor of a device from none to a hundred networks timed there.
@@ -175,19 +172,6 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
         document["members"] = {each.name: round(each.weight, 3) for each in predictor.device.members}
         document["coefficients"] = coefficients_of(predictor.device)
     return document
-
-
-def coefficients_of(forecast: DeviceForecast) -> list[dict[str, Any]]:
-    """Print what a device takes for each term, in milliseconds, and its uncertainty as a factor (one standard deviation)."""
-    import numpy as np
-
-    from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS
-
-    unit_ms = TERM_UNITS * np.exp(forecast.coefficients)
-    return [
-        {"term": name, "ms_per_unit": float(value), "factor_68": float(np.exp(deviation))}
-        for name, value, deviation in zip(TERM_NAMES, unit_ms, forecast.coefficient_deviation, strict=True)
-    ]
 
 
 def _print_added(added: NewDevice, written: Path) -> None:

@@ -15,23 +15,13 @@ from latcast.tables import signed
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import Suggestion
+    from latcast.devices.latency_table import LatencyTable
+    from latcast.devices.signature_selection import SignatureSet
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
 
 INFORMATION = "information"
 """What ``--method`` calls the choice of the model of devices; the others are those of the signature selections."""
-
-
-def _methods() -> Sequence[str]:
-    from latcast.devices.signature_selection import SELECTIONS
-
-    return (INFORMATION, *SELECTIONS.names())
-
-
-def _kit_precisions() -> Sequence[str]:
-    from latcast.devices.signature_kit import PRECISIONS
-
-    return PRECISIONS
 
 
 def _formats(text: str) -> str:
@@ -73,7 +63,7 @@ Method = Annotated[
     Option(
         "--method",
         help="How they are chosen: information narrows the intervals of the model of devices; the others choose from --data.",
-        callback=options.one_of(_methods),
+        callback=options.one_of(INFORMATION, "latcast.devices.signature_selection:SELECTIONS"),
     ),
 ]
 
@@ -109,7 +99,7 @@ def suggest(
         device_language.suggest(device, count, as_json=as_json)
         return
     if method != INFORMATION or data:
-        _suggest_from_data(data, count, INFORMATION if method == INFORMATION else method, known, max_mb, seed, as_json=as_json)
+        _suggest_from_data(data, count, method, known, max_mb, seed, as_json=as_json)
         return
     predictor = _predictor_of(device, unit)
     with StageProgress() as progress:
@@ -139,14 +129,7 @@ def suggest(
 def _suggest_from_data(
     data: Sequence[str] | None, count: int, method: str, known: str | None, max_mb: float | None, seed: int, *, as_json: bool
 ) -> None:
-    from latcast.devices.known_latencies import known_table
-    from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
-
-    if not data:
-        raise typer.BadParameter(f"{method} chooses from measured latencies; name them with --data", param_hint="--method")
-    method = DEFAULT_METHOD if method == INFORMATION else method
-    table = known_table(data, known or "*")
-    choice = choose_signature(table, count, method=method, seed=seed, most_parameters=_parameters(max_mb))
+    method, table, choice = _chosen_from_data(data, count, method, known, max_mb, seed)
     if as_json:
         networks = [
             {**network.to_json(), "key": network.key, "typical_ms": latency_ms}
@@ -170,6 +153,31 @@ def _suggest_from_data(
     )
 
 
+def _chosen_from_data(
+    data: Sequence[str] | None,
+    count: int,
+    method: str,
+    known: str | None,
+    max_mb: float | None,
+    seed: int,
+    *,
+    buildable: bool = False,
+) -> tuple[str, LatencyTable, SignatureSet]:
+    """Choose networks from measured latencies; return by which method, and the latencies.
+
+    Raises:
+        BadParameter: No latencies were named.
+    """
+    from latcast.devices.known_latencies import known_table
+    from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
+
+    if not data:
+        raise typer.BadParameter(f"{method} chooses from measured latencies; name them with --data", param_hint="--method")
+    method = DEFAULT_METHOD if method == INFORMATION else method
+    table, most = known_table(data, known or "*"), _parameters(max_mb)
+    return method, table, choose_signature(table, count, method=method, seed=seed, buildable=buildable, most_parameters=most)
+
+
 def kit(
     output: Annotated[Path, Option("--output", "-o", help="The kit's folder, or a .zip of it.")],
     networks: Annotated[
@@ -181,7 +189,8 @@ def kit(
     method: Method = INFORMATION,
     known: Known = None,
     precision: Annotated[
-        str, Option("--precision", "-p", help="fp32 or int8.", callback=options.one_of(_kit_precisions))
+        str,
+        Option("--precision", "-p", help="fp32 or int8.", callback=options.one_of("latcast.devices.signature_kit:PRECISIONS")),
     ] = "fp32",
     formats: Annotated[str, Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
     max_mb: MaxMb = None,
@@ -200,8 +209,18 @@ def kit(
         device_language.kit(output, as_json=as_json)
         return
     from latcast.devices.signature_kit import FORMATS, write_kit
+    from latcast.spaces.catalogue import model as published_model
 
-    references, chosen = _kit_networks(networks, data, count, method, known, seed, max_mb)
+    chosen: dict[str, Any]
+    references: Sequence[Reference]
+    if networks:
+        references, chosen = [published_model(name, as_measured=True) for name in networks], {"by": "name"}
+    elif data or method != INFORMATION:
+        method, _, choice = _chosen_from_data(data, count, method, known, max_mb, seed, buildable=True)
+        references, chosen = choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
+    else:
+        _, found = suggested(_predictor_of(None, "cpu"), count, (), max_mb)
+        references, chosen = [each.reference for each in found], {"by": INFORMATION}
     wanted = [name for name in FORMATS if not formats or name in options.names_in(formats)]
     done: list[str] = []
     with StageProgress() as progress:
@@ -245,33 +264,6 @@ def kit(
         f"    latcast device add rpi5 --unit cpu1 --runtime tflite-2.17 --precision {precision} --measured {folder} -o rpi5.zip\n"
         "    latcast predict my_network.onnx --on rpi5.zip"
     )
-
-
-def _kit_networks(
-    names: Sequence[str] | None,
-    data: Sequence[str] | None,
-    count: int,
-    method: str,
-    known: str | None,
-    seed: int,
-    max_mb: float | None,
-) -> tuple[Sequence[Reference], dict[str, Any]]:
-    """Choose the networks of a kit; return them and how they were chosen."""
-    from latcast.devices.known_latencies import known_table
-    from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
-    from latcast.spaces.catalogue import model as published_model
-
-    if names:
-        return [published_model(name, as_measured=True) for name in names], {"by": "name"}
-    if data:
-        method = DEFAULT_METHOD if method == INFORMATION else method
-        table = known_table(data, known or "*")
-        choice = choose_signature(table, count, method=method, seed=seed, buildable=True, most_parameters=_parameters(max_mb))
-        return choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
-    if method != INFORMATION:
-        raise typer.BadParameter(f"{method} chooses from measured latencies; name them with --data", param_hint="--method")
-    _, found = suggested(_predictor_of(None, "cpu"), count, (), max_mb)
-    return [each.reference for each in found], {"by": INFORMATION}
 
 
 def _parameters(megabytes: float | None) -> float | None:

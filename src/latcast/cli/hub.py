@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from typer import Argument, Option
 
 from latcast import __version__
 from latcast.cli import hub_admin, options
-from latcast.cli.hub_admin import Database, Yes, agreed, open_hub
+from latcast.cli.hub_admin import Database, agreed, open_hub
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import HubError
@@ -299,7 +299,7 @@ def listed(database: Database = "", as_json: options.AsJson = False) -> None:
 @token_app.command("revoke")
 def revoke(
     token_id: Annotated[str, Argument(metavar="ID", help="See latcast hub token list.")],
-    yes: Yes = False,
+    yes: options.Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -354,65 +354,58 @@ def held(
         print_table(why, (*names, "ms"), rows)
 
 
-@quarantine_app.command("release")
-def release(
-    record_ids: RecordIds = None,
-    platform: OfPlatform = "",
-    network: OfNetwork = "",
-    contributor: OfContributor = "",
-    reason: OfReason = "",
-    yes: Yes = False,
-    database: Database = "",
-) -> None:
-    """Believe records after all: they become measurements.
+def _deciding(act: str, text: str) -> Callable[..., None]:
+    """Return a command that releases or discards the records that are named, or that a query finds and the user agrees to."""
+
+    def decide(
+        record_ids: RecordIds = None,
+        platform: OfPlatform = "",
+        network: OfNetwork = "",
+        contributor: OfContributor = "",
+        reason: OfReason = "",
+        yes: options.Yes = False,
+        database: Database = "",
+    ) -> None:
+        query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
+        if bool(record_ids) == any(query.values()):
+            raise HubError("name records by their ids, or choose them by --platform, --network, --contributor or --reason")
+        with open_hub(database) as hub:
+            chosen = record_ids or [item["id"] for item in hub.quarantine(**query)]
+            if not chosen:
+                raise HubError("no record in quarantine is such; latcast hub quarantine list shows them")
+            if not record_ids:
+                agreed(f"{act.capitalize()} {len(chosen)} records?", yes)
+            getattr(hub, act)(*chosen)
+        print(f"{act.removesuffix('e')}ed {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
+
+    decide.__doc__ = text
+    return decide
+
+
+quarantine_app.command("release")(
+    _deciding(
+        "release",
+        """Believe records after all: they become measurements.
 
     \b
     Examples:
       latcast hub quarantine release 3f2a
       latcast hub quarantine release --platform 'pixel4/*' --reason 'of this upload'
-    """
-    query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
-    _decide("release", record_ids or [], query, yes, database)
-
-
-@quarantine_app.command("discard")
-def discard(
-    record_ids: RecordIds = None,
-    platform: OfPlatform = "",
-    network: OfNetwork = "",
-    contributor: OfContributor = "",
-    reason: OfReason = "",
-    yes: Yes = False,
-    database: Database = "",
-) -> None:
-    """Refuse records for good.
+    """,
+    )
+)
+quarantine_app.command("discard")(
+    _deciding(
+        "discard",
+        """Refuse records for good.
 
     \b
     Examples:
       latcast hub quarantine discard 3f2a
       latcast hub quarantine discard --contributor mallory
-    """
-    query = {"platform": platform, "network": network, "contributor": contributor, "reason": reason}
-    _decide("discard", record_ids or [], query, yes, database)
-
-
-def _decide(act: str, record_ids: Sequence[str], query: Mapping[str, str], yes: bool, database: str) -> None:
-    """Release or discard the records that are named, or that a query finds and the user agrees to.
-
-    Raises:
-        HubError: Neither or both are given, nothing is found, or the answer is no.
-    """
-    if bool(record_ids) == any(query.values()):
-        raise HubError("name records by their ids, or choose them by --platform, --network, --contributor or --reason")
-    with open_hub(database) as hub:
-        chosen = record_ids or [item["id"] for item in hub.quarantine(**query)]
-        if not chosen:
-            raise HubError("no record in quarantine is such; latcast hub quarantine list shows them")
-        if not record_ids:
-            agreed(f"{act.capitalize()} {len(chosen)} records?", yes)
-        getattr(hub, act)(*chosen)
-    done = f"{act.removesuffix('e')}ed"
-    print(f"{done} {', '.join(record_ids) if record_ids else f'{len(chosen)} records'}")
+    """,
+    )
+)
 
 
 for _command in hub_admin.COMMANDS:

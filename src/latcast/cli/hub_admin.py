@@ -27,7 +27,6 @@ Database = Annotated[
         help="SQLite file, or URL such as postgresql://user@host/name; one in the user's folder by default.",
     ),
 ]
-Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 def open_hub(location: str) -> HubDatabase:
@@ -108,7 +107,7 @@ def undo(
     erase: Annotated[bool, Option("--erase", help="Delete it for good, as its sender asked.")] = False,
     reason: Annotated[str, Option("--reason", help="For the audit log.")] = "",
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be taken back.")] = False,
-    yes: Yes = False,
+    yes: options.Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -142,7 +141,7 @@ def undo(
 
 def redo(
     entry: Annotated[int, Argument(metavar="ENTRY", help="See latcast hub audit.")],
-    yes: Yes = False,
+    yes: options.Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -314,7 +313,7 @@ def snapshot(
     url: Annotated[str, Option("--url", help="Where the hub is, for the citation.")] = "",
     parquet: Annotated[bool | None, Option("--parquet/--no-parquet", help="Also write Parquet, where it is installed.")] = None,
     drop: Annotated[str, Option("--drop", metavar="VERSION", help="Remove a version instead.")] = "",
-    yes: Yes = False,
+    yes: options.Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -380,18 +379,9 @@ def limits_of(min_decode: float | None, max_ttft: str, max_memory: str) -> Limit
 
     return Limits(
         min_decode,
-        _quantity(max_ttft, "--max-ttft", {"ms": 1.0, "s": 1e3}),
-        _quantity(max_memory, "--max-memory", {"mb": 1.0, "gb": 1e3}),
+        options.quantity(max_ttft, "--max-ttft", {"ms": 1, "s": 1e3}, "a time such as 2s or 800ms") if max_ttft else None,
+        options.quantity(max_memory, "--max-memory", {"mb": 1, "gb": 1e3}, "a size such as 3GB or 500MB") if max_memory else None,
     )
-
-
-def _quantity(text: str, option: str, units: Mapping[str, float]) -> float | None:
-    if not text:
-        return None
-    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]+)", text.strip().lower())
-    if found is None or found[2] not in units or float(found[1]) == 0:
-        raise typer.BadParameter(f"{option} '{text}', expected a number with one of {', '.join(units)}")
-    return float(found[1]) * units[found[2]]
 
 
 def measure(models: Sequence[str], threads: int, prompt_tokens: int, generated_tokens: int, *, as_json: bool) -> None:

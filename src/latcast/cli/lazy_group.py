@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
@@ -91,10 +91,16 @@ def _loaded(name: str, target: str) -> Any:
         app.command(name=name)(found)
     command = typer.main.get_command(app)
     command.name = name
-    for each in (command, *getattr(command, "commands", {}).values()):
+    for each in _with_those_in(command):
         for option in each.params:
             option.metavar = option.metavar or METAVARS.get(option.type.name.removesuffix(" range"))
             if option.metavar == "PLATFORM,...":  # given twice, it names the platforms of both
                 option.multiple, option.default = True, option.default or None
                 option.callback = lambda _context, _option, texts: ",".join(texts)
     return command
+
+
+def _with_those_in(command: Any) -> Iterator[Any]:
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from _with_those_in(inner)

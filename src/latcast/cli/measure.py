@@ -83,8 +83,9 @@ def command(
     from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure, measure_start
     from latcast.measure.statistics import stability_warnings
+    from latcast.networks import parse_shapes
 
-    shapes, values = options.parse_shapes(shape), options.parse_values(given, "--input")
+    shapes, values = parse_shapes(shape), options.parse_values(given, "--input")
     settings = options.worker_settings(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -16,6 +17,7 @@ from typer import Argument, Option
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.predictors.prediction import PROGRAMS, Conditions, parse_scenarios
 from latcast.records import PRECISIONS, Unit
+from latcast.registry import Registry
 
 if TYPE_CHECKING:
     from latcast import forecast
@@ -28,34 +30,29 @@ if TYPE_CHECKING:
 LLAMA_CPP = "llama.cpp"
 """The runtime of language models."""
 
+RUNTIMES = "latcast.runtimes:RUNTIMES"
+
 Value = TypeVar("Value", bound="str | None")
 
 
-def one_of(values: Callable[[], Sequence[str]]) -> Callable[[Value], Value]:
-    """Return a check that an option's value is one of some names, which are looked up only when it is parsed."""
+def one_of(*names: str) -> Callable[[Value], Value]:
+    """Return a check that an option's value is one of some names.
+
+    ``module:NAME`` stands for the names in that registry, list or mapping, which is imported only when a value is parsed.
+    """
+
+    def known() -> Iterator[str]:
+        for name in names:
+            module, colon, attribute = name.partition(":")
+            table = getattr(import_module(module), attribute) if colon else [name]
+            yield from table.names() if isinstance(table, Registry) else table
 
     def check(value: Value) -> Value:
-        if value is not None and value not in values():
-            raise typer.BadParameter(f"'{value}' is not one of: {', '.join(values())}")
+        if value is not None and value not in known():
+            raise typer.BadParameter(f"'{value}' is not one of: {', '.join(known())}")
         return value
 
     return check
-
-
-def _runtimes() -> Sequence[str]:
-    from latcast.runtimes import RUNTIMES
-
-    return RUNTIMES.names()
-
-
-def _runtimes_and_llama() -> Sequence[str]:
-    return (*_runtimes(), LLAMA_CPP)
-
-
-def _learn_from() -> Sequence[str]:
-    from latcast.training.fitting import LEARN_FROM
-
-    return LEARN_FROM
 
 
 def _gpu_family(value: str) -> str:
@@ -74,19 +71,7 @@ def _gpu_family(value: str) -> str:
 def _model(value: str | None) -> str | None:
     from latcast.predictors.kernel_predictor import ANALYTICAL_GP, kernel_models
 
-    return one_of(lambda: (*kernel_models(), ANALYTICAL_GP))(value)
-
-
-def _samplers() -> Sequence[str]:
-    from latcast.samplers import SAMPLERS
-
-    return SAMPLERS.names()
-
-
-def _units() -> Sequence[str]:
-    from latcast.devices.latency_units import MILLISECONDS
-
-    return ("", *MILLISECONDS)
+    return one_of(*kernel_models(), ANALYTICAL_GP)(value)
 
 
 def complete_platforms(incomplete: str) -> list[str]:
@@ -127,6 +112,7 @@ Models = Annotated[
         autocompletion=complete_models,
     ),
 ]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Verbose = Annotated[bool, Option("--verbose", help="Also say which kernels are unlike those learned from.")]
 Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
@@ -142,14 +128,14 @@ InputValue = Annotated[
         help="Value of an input that decides a branch, rounds of a loop or sizes: rate=16000, sizes=64,64 or sizes=FILE.npy.",
     ),
 ]
-Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
+Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(RUNTIMES))]
 RuntimeOrLlama = Annotated[
     str,
     Option(
         "--runtime",
         "-r",
         help="Inference framework: see latcast doctor; llama.cpp for language models.",
-        callback=one_of(_runtimes_and_llama),
+        callback=one_of(RUNTIMES, LLAMA_CPP),
     ),
 ]
 PromptTokens = Annotated[int, Option("--prompt", help="Of a language model: tokens of the prompt.", min=1, metavar="TOKENS")]
@@ -177,9 +163,7 @@ ComputeUnit = Annotated[
         show_default=False,
     ),
 ]
-Precision = Annotated[
-    str, Option("--precision", "-p", help=f"One of {', '.join(PRECISIONS)}.", callback=one_of(lambda: PRECISIONS))
-]
+Precision = Annotated[str, Option("--precision", "-p", help=f"One of {', '.join(PRECISIONS)}.", callback=one_of(*PRECISIONS))]
 Cpus = Annotated[str, Option("--cpus", help="CPUs to pin to, such as 2,3; the last ones by default.", callback=cpu_list)]
 Realtime = Annotated[
     bool | None,
@@ -245,7 +229,7 @@ LearnFrom = Annotated[
         help="Operators profiled inside networks, kernels timed alone or whole networks. "
         "[default: operators; profile takes kernels where there is no profiler]",
         metavar="operators|kernels|networks",
-        callback=one_of(_learn_from),
+        callback=one_of("latcast.training.fitting:LEARN_FROM"),
         show_default=False,
     ),
 ]
@@ -283,7 +267,7 @@ Sampler = Annotated[
         "--sampler",
         "-s",
         help="What chooses configurations of kernels: random, prior, adaptive or vae.",
-        callback=one_of(_samplers),
+        callback=one_of("latcast.samplers:SAMPLERS"),
     ),
 ]
 StoreFile = Annotated[
@@ -301,7 +285,7 @@ LatencyUnit = Annotated[
     Option(
         UNIT_OPTION,
         help="Unit of the latencies that are read: ms, s or us. [default: ms; asked for where no known device makes that likely]",
-        callback=one_of(_units),
+        callback=one_of("", "latcast.devices.latency_units:MILLISECONDS"),
         show_default=False,
         metavar="ms|s|us",
     ),
@@ -431,13 +415,6 @@ def platform_names(on: str, listing: str = "latcast platforms") -> list[str]:
     raise LatcastError(f"--on '{on}' names no platform; {listing} lists them")
 
 
-def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """See :func:`latcast.networks.parse_shapes`."""
-    from latcast.networks import parse_shapes as parsed
-
-    return parsed(texts)
-
-
 def parse_values(texts: Sequence[str] | None, option: str = "--value") -> Values:
     """See :func:`latcast.graph.input_values.parse_values`."""
     if not texts:
@@ -451,8 +428,11 @@ def reading(
     shape: Sequence[str] | None, value: Sequence[str] | None, signature: str = "", *, strict: bool = False, trust: bool = False
 ) -> ModelKeywords:
     """Return how a model is read, as the options ask for it."""
-    shapes, values = parse_shapes(shape), parse_values(value)
-    return {"shapes": shapes, "strict": strict, "trust": trust, "signature": signature, "values": values}
+    from latcast.networks import parse_shapes
+
+    return {
+        "shapes": parse_shapes(shape), "strict": strict, "trust": trust, "signature": signature, "values": parse_values(value),
+    }  # fmt: skip
 
 
 def asked_unit() -> Callable[[UnitMismatch], str] | None:
@@ -518,9 +498,25 @@ def conditions(start: bool, sustain: str, beside: str, fps: float | None = None)
     return Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ())
 
 
+def quantity(text: str, option: str, units: Mapping[str, float], such: str, *, may_be_zero: bool = False) -> float:
+    """Return the number in a text such as ``30m``, ``3GB`` or ``5%``, in the unit whose factor is 1.
+
+    Args:
+        text: What was given.
+        option: What it was given to.
+        units: Unit in small letters to its factor.
+        such: Examples, for the message.
+        may_be_zero: Whether 0 is allowed.
+
+    Raises:
+        BadParameter: It is no number with one of these units, or 0.
+    """
+    found = re.fullmatch(r"(\d*\.?\d+)\s*([a-z%]*)", text.strip().lower())
+    if found is None or found[2] not in units or not (float(found[1]) or may_be_zero):
+        raise typer.BadParameter(f"{option} '{text}', expected {such}")
+    return float(found[1]) * units[found[2]]
+
+
 def parse_minutes(text: str, option: str) -> float:
     """Return the minutes of a text such as ``30m``, ``90s`` or ``1h``; a number alone is of minutes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if found is None or not float(found[1]):
-        raise typer.BadParameter(f"{option} '{text}', expected a time such as 30m, 90s or 1h")
-    return float(found[1]) * {"s": 1 / 60, "m": 1, "": 1, "h": 60}[found[2]]
+    return quantity(text, option, {"s": 1 / 60, "m": 1, "": 1, "h": 60}, "a time such as 30m, 90s or 1h")

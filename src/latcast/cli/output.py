@@ -123,9 +123,14 @@ def _shown(text: str, stream: TextIO | WatchedStream, *, kept: str = "") -> str:
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print one JSON document on standard output; an object gets the schema version."""
+    """Print one JSON document on standard output."""
+    print(json_text(data))
+
+
+def json_text(data: Mapping[str, Any] | Sequence[Any]) -> str:
+    """Return a JSON document; an object gets the schema version."""
     document = {"schema": SCHEMA_VERSION, **data} if isinstance(data, Mapping) else data
-    print(json.dumps(document, indent=2, allow_nan=False, default=_plain))
+    return json.dumps(document, indent=2, allow_nan=False, default=_plain)
 
 
 def _plain(value: object) -> object:

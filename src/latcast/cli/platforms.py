@@ -164,21 +164,22 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
             else None
         ),
         "interval": predictor.interval.to_json(),
-        **({} if predictor.device is None else {"coefficients": _coefficients(predictor.device)}),
-        "throughputs": [each.to_json() for each in _throughputs(predictor)],
+        **({} if predictor.device is None else {"coefficients": coefficients_of(predictor.device)}),
+        "throughputs": [each.to_json() for each in predictor.throughputs],
     }
 
 
-def _coefficients(device: DeviceForecast) -> list[dict[str, Any]]:
-    from latcast.cli.device import coefficients_of
+def coefficients_of(device: DeviceForecast) -> list[dict[str, Any]]:
+    """Return what a device takes for each term, in milliseconds, and its uncertainty as a factor (one standard deviation)."""
+    import numpy as np
 
-    return coefficients_of(device)
+    from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS
 
-
-def _throughputs(predictor: PlatformPredictor) -> list[ClassThroughput]:
-    from latcast.predictors.analytical import throughputs
-
-    return throughputs(predictor.analytical, predictor.platform.precision)
+    unit_ms = TERM_UNITS * np.exp(device.coefficients)
+    return [
+        {"term": name, "ms_per_unit": float(value), "factor_68": float(np.exp(deviation))}
+        for name, value, deviation in zip(TERM_NAMES, unit_ms, device.coefficient_deviation, strict=True)
+    ]
 
 
 def _rates(found: ClassThroughput | None) -> tuple[str, ...]:
@@ -210,7 +211,7 @@ def _print_one(predictor: PlatformPredictor) -> None:
     print_table(title, ("figure", ""), [(text, _text(card.get(key))) for key, text in FIGURES.items()])
     print_table(
         "\nWhat the device does well", ("kernel class", *COLUMNS),
-        [(each.kernel_class, *_rates(each)) for each in _throughputs(predictor)],
+        [(each.kernel_class, *_rates(each)) for each in predictor.throughputs],
     )  # fmt: skip
     if predictor.device is not None:
         _print_known(predictor, predictor.device)
@@ -231,7 +232,7 @@ def _print_known(predictor: PlatformPredictor, device: DeviceForecast) -> None:
     """Print what was measured there, and what is inferred from other platforms."""
     from latcast.predictors.card import TRAINING_LINEAGES
 
-    found = _coefficients(device)
+    found = coefficients_of(device)
     told = [each["term"] for each in found if each["factor_68"] <= MEASURED_FACTOR]
     inferred = [f"{each['term']} (x/÷ {each['factor_68']:.2f})" for each in found if each["factor_68"] > MEASURED_FACTOR]
     lineages = predictor.card.get(TRAINING_LINEAGES) or ()
@@ -294,7 +295,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
         ("interval, times", *(_interval(each.interval) for each in both)),
     ]
     print_table("", ("", "A", "B"), rows)
-    pairs = compared(_throughputs(first), _throughputs(second))
+    pairs = compared(first.throughputs, second.throughputs)
     print_table(
         "\nWhat the devices do well",
         ("kernel class", *(f"{title} {which}" for title in COLUMNS for which in "AB"), "GFLOP/s B : A"),

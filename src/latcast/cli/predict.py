@@ -31,7 +31,7 @@ def predict(
             "--by",
             help="Add up the kernels of each type, or of each module.",
             metavar="type|module",
-            callback=options.one_of(lambda: ("", "type", "module")),
+            callback=options.one_of("", "type", "module"),
         ),
     ] = "",
     verbose: options.Verbose = False,

@@ -115,21 +115,17 @@ def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Pa
 
 
 def say_which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> None:
-    """Warn where a bundle of the platform was there before."""
-    if indexed.before is not None:
-        warn(which_was_kept(predictor, indexed))
-
-
-def which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> str:
-    """Return one line on a new bundle and the one that was there before."""
+    """Print a line on a new bundle and the one of the platform that was there before, if there was one."""
     from latcast.predictors.card import evidence
 
-    new, old = evidence(predictor.card), evidence(indexed.before or {})
-    if indexed.is_current:
-        return f"{predictor.platform}: this bundle ({new}) replaces the one before ({old})"
-    return (
-        f"{predictor.platform}: kept the bundle that was there ({old}), the better one; this one ({new}) is in {indexed.path}; "
-        "with --replace the command puts its bundle in that place"
+    if indexed.before is None:
+        return
+    new, old = evidence(predictor.card), evidence(indexed.before)
+    warn(
+        f"{predictor.platform}: this bundle ({new}) replaces the one before ({old})"
+        if indexed.is_current
+        else f"{predictor.platform}: kept the bundle that was there ({old}), the better one; this one ({new}) is in "
+        f"{indexed.path}; with --replace the command puts its bundle in that place"
     )
 
 

@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from latcast.search.result import FoundNetwork, SearchResult
 
 
-def _spaces() -> list[str]:
-    from latcast.spaces.nas.supernet import SUPERNETS
-
-    return SUPERNETS.names()
-
-
 @kept_when_interrupted("the same command goes on from the last generation")
 def command(
     space: Annotated[
@@ -42,18 +36,10 @@ def command(
         Argument(
             metavar="SPACE",
             help="Search space: ofa_mobilenet_v3, ofa_proxylessnas, ofa_resnet, bignas, fbnet_v3, autoformer, nas_bench_201, ...",
-            callback=options.one_of(_spaces),
+            callback=options.one_of("latcast.spaces.nas.supernet:SUPERNETS"),
         ),
     ],
-    on: Annotated[
-        str,
-        Option(
-            "--on",
-            metavar="PLATFORM",
-            help="A platform id, the beginning of one, a pattern in quotes, or the path of a bundle.",
-            autocompletion=options.complete_platforms,
-        ),
-    ],
+    on: options.On,
     max_latency_ms: Annotated[float, Option("--max-latency-ms", help="The limit, in milliseconds.", min=0.0)],
     objective: Annotated[
         str,

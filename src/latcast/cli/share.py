@@ -34,7 +34,7 @@ def share(
     device: Annotated[str, Option("--device", help="Name of this machine, instead of 'local'.")] = "",
     failed: Annotated[bool, Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: options.Yes = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Contribute measurements to a hub. Paths of this machine are left out; nothing is sent before you agree.

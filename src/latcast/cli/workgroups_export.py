@@ -40,7 +40,7 @@ def export(
             "--by",
             metavar="|".join(BY),
             help="The rules' first size, TFLite's formula, one size for all, or the fastest of those timed here.",
-            callback=options.one_of(lambda: BY),
+            callback=options.one_of(*BY),
         ),
     ] = "tuning",
     on: Annotated[

@@ -50,7 +50,7 @@ def measure(
             metavar="all|divisors|shortlist",
             help="All that the device allows (see --max-sizes), those that TFLite's exhaustive tuning tries, which divide the "
             "grid exactly, or only those that the rules or TFLite recommend.",
-            callback=options.one_of(lambda: WHICH_SIZES),
+            callback=options.one_of(*WHICH_SIZES),
         ),
     ] = "all",
     max_sizes: Annotated[int, Option("--max-sizes", help="At most so many: recommended ones and a random sample.", min=2)] = 120,

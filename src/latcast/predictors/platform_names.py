@@ -217,9 +217,9 @@ USUAL_RUNTIME = "tflite"
 def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
     """Return the best-founded platform of each kind of unit, CPU first.
 
-    Of those with the precision that is natural there and the fastest cores, unless others are said, it is the one with the lowest
-    held-out error among those that learned from at least half as many networks as any; where several are known well, the one of
-    the most usual runtime.
+    Of those with the precision that is natural there and the fastest cores, unless others are said, that learned from at least
+    half as many networks as any, and of these with the fewest threads, it is the one with the lowest held-out error; where
+    several are known well, the one of the most usual runtime.
 
     Args:
         named: What the user named.
@@ -237,6 +237,9 @@ def best_known(named: Named, cards: Mapping[str, Mapping[str, object]]) -> tuple
         found = [each for each in found if "big" in words_of_platform(each.id)] or found
         learned = [_number(cards[each.id].get("networks"), 0.0) for each in found]
         enough = [each for each, count in zip(found, learned, strict=True) if 2 * count >= max(learned)]
+        # Platforms of several precisions are then of the same cores.
+        fewest = min(Unit.parse(each.unit).threads for each in enough)
+        enough = [each for each in enough if Unit.parse(each.unit).threads == fewest]
         errors = {each.id: _number(cards[each.id].get("mape"), math.inf) for each in enough}
         well_known = [each for each in enough if errors[each.id] <= WELL_KNOWN_PERCENT]
         usual = [each for each in well_known if each.runtime.startswith(USUAL_RUNTIME)]

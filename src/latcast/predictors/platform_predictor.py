@@ -29,6 +29,7 @@ from latcast.tables import milliseconds
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from latcast.kernels.partitioning import Partitioning
     from latcast.predictors.device_forecast import DeviceForecast, TableOnDevices
     from latcast.predictors.starts import StartModel
 
@@ -331,7 +332,10 @@ class PlatformPredictor:
             busy, places = workload.busy[index]
             kernel_ms = estimates.kernel_ms[places]
             covered, unknown, outside = (each[places] for each in (estimates.covered, estimates.unknown, estimates.outside))
-            parts, left, left_with_reorders = (None, None, None) if delegate is None else workload.partition(index, delegate)
+            parts: Partitioning | None = None
+            left = left_with_reorders = np.zeros(len(busy), dtype=bool)
+            if delegate is not None:
+                parts, left, left_with_reorders = workload.partition(index, delegate)
             idle = parts is not None and not parts.partitions and not parts.delegate.whole
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms

@@ -281,7 +281,8 @@ def precision_remark(graph: Graph, precision: str) -> str:
         return ""
     else:
         found = f"the file {'is quantised to' if graph.precision == 'int8' else 'computes in'} {graph.precision}"
-    return f"{found}, the platform runs {precision}"
+    instead = "" if graph.precision in (precision, "fp32") else f"; for one that runs it so name 'DEVICE {graph.precision}'"
+    return f"{found}, the platform runs {precision}{instead}"
 
 
 _REALS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp32"}
