@@ -378,7 +378,7 @@ def _judged(rows: Sequence[Row]) -> list[Row]:
 
 
 def _case(row: Row) -> str:
-    return f"{row['kind']}, {row['held_out']} held out, {row['measured']} measured"
+    return f"{row['kind']}, networks {HELD_OUT[row['held_out']]}, {row['measured']} timed"
 
 
 def all_rows_table(rows: Sequence[Row]) -> str:
