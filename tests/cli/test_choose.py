@@ -70,7 +70,7 @@ def test_a_candidate_that_cannot_be_read_is_a_line_and_the_others_are_chosen_fro
     assert "broken.onnx" in found.err
 
 
-@pytest.mark.parametrize("count", ["many", "0", "10 M"])
+@pytest.mark.parametrize("count", ["many", "0", "10 X"])
 def test_a_malformed_count_is_a_wrong_call(latcast: Latcast, count: str) -> None:
     found = latcast("choose", "--on", PHONE, "--params", count)
 

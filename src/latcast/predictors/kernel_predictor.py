@@ -18,8 +18,7 @@ _QUANTITIES = ("flops", "input_elements", "output_elements", "weight_elements", 
 
 def feature_names(kind: KernelType) -> tuple[str, ...]:
     """Return the names of the columns of :func:`feature_matrix`."""
-    one = np.ones((1, len(kind.fields)), dtype=np.int64)
-    return (*kind.fields, *_QUANTITIES, *kind.features(kind.columns(one)))
+    return (*kind.fields, *_QUANTITIES, *kind.feature_names)
 
 
 def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence[str] | None = None) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,7 +65,12 @@ class KernelType:
     added: tuple[str, ...] = ()
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns that ``features`` adds."""
+        return tuple(self.features(self.columns(np.ones((1, len(self.fields)), dtype=np.int64))))
+
+    @cached_property
     def fields(self) -> tuple[str, ...]:
         return (*self.own_fields, *FUSED_FIELDS)
 
