@@ -25,9 +25,7 @@ def check(
     on: Annotated[str, Option("--on", metavar="PLATFORM,...", help="Platforms for limits and --against.")] = "",
     max_ms: Annotated[float | None, Option("--max-ms", help="Milliseconds that a model may take.", min=1e-6)] = None,
     min_fps: Annotated[float | None, Option("--min-fps", help="Inferences a second that it must reach.", min=1e-6)] = None,
-    max_memory_mb: Annotated[
-        float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
-    ] = None,
+    max_memory_mb: options.MaxMemoryMb = None,
     min_decode: options.MinDecode = None,
     max_ttft: options.MaxFirstToken = "",
     max_memory: options.MaxMemory = "",

@@ -39,9 +39,7 @@ def choose(
         ),
     ] = None,
     max_ms: Annotated[float | None, Option("--max-ms", help="Milliseconds that it may take on each platform.", min=1e-6)] = None,
-    max_memory_mb: Annotated[
-        float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
-    ] = None,
+    max_memory_mb: options.MaxMemoryMb = None,
     params: Annotated[str, Option("--params", help="Parameters that it may have, such as 10M.", metavar="COUNT")] = "",
     accuracy: Annotated[
         Path | None,

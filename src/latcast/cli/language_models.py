@@ -29,8 +29,10 @@ def _platforms(on: str) -> list[str]:
     return options.platform_names(on, "latcast platforms --llm")
 
 
-def _with_interval(value: float, low: float, high: float) -> str:
-    return f"{speed(value)} ({speed(low)} to {speed(high)})"
+def _speed(of: LanguagePrediction, phase: str) -> str:
+    """Return the tokens a second of a phase with their interval."""
+    found, low, high = (speed(getattr(of, f"{phase}_{bound}tokens_per_s")) for bound in ("", "low_", "high_"))
+    return f"{found} ({low} to {high})"
 
 
 def seconds(milliseconds: float) -> str:
@@ -74,8 +76,7 @@ def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
             [
                 (
                     found.model, found.platform,
-                    _with_interval(found.prefill_tokens_per_s, found.prefill_low_tokens_per_s, found.prefill_high_tokens_per_s),
-                    _with_interval(found.decode_tokens_per_s, found.decode_low_tokens_per_s, found.decode_high_tokens_per_s),
+                    _speed(found, "prefill"), _speed(found, "decode"),
                     seconds(found.first_token_ms), seconds(found.answer_ms), f"{found.memory_mb:,.0f}", str(found.grade),
                 )
                 for found in predictions
@@ -182,8 +183,7 @@ _FOUND = ("decode tok/s", "first token", "memory MB")
 
 
 def _found(each: LanguagePrediction) -> tuple[str, ...]:
-    decode = _with_interval(each.decode_tokens_per_s, each.decode_low_tokens_per_s, each.decode_high_tokens_per_s)
-    return decode, seconds(each.first_token_ms), f"{each.memory_mb:,.0f}"
+    return _speed(each, "decode"), seconds(each.first_token_ms), f"{each.memory_mb:,.0f}"
 
 
 def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json: bool) -> None:
@@ -201,9 +201,7 @@ def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json:
         print_json({"sweeps": [each.to_json() for each in points]})
         return
     print_table("", ("platform", "prompt", "prefill tok/s", *_FOUND, "grade"), [
-        (each.platform, str(each.prompt_tokens),
-         _with_interval(each.prefill_tokens_per_s, each.prefill_low_tokens_per_s, each.prefill_high_tokens_per_s),
-         *_found(each), str(each.grade))
+        (each.platform, str(each.prompt_tokens), _speed(each, "prefill"), *_found(each), str(each.grade))
         for each in points
     ])  # fmt: skip
 

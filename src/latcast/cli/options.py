@@ -146,6 +146,9 @@ MinDecode = Annotated[
 MaxFirstToken = Annotated[
     str, Option("--max-ttft", help="Of a language model: time until its first token, such as 2s or 800ms.", metavar="TIME")
 ]
+MaxMemoryMb = Annotated[
+    float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
+]
 MaxMemory = Annotated[
     str, Option("--max-memory", help="Of a language model: memory that it may take, such as 3GB.", metavar="SIZE")
 ]
