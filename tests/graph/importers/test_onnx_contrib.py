@@ -476,7 +476,10 @@ def test_a_remark_says_what_the_products_of_a_file_are_made_of(data: str, weight
     product = Node("MatMul", "product", ("x", "w"), ("y",))
     graph = with_precision(Graph("one", (product,), ("x",), ("y",), tensors, frozenset({"w"})))
 
-    assert precision_remark(graph, "fp32") == (f"{remark}, the platform runs fp32" if remark else "")
+    said, _, instead = precision_remark(graph, "fp32").partition("; ")
+
+    assert said == (f"{remark}, the platform runs fp32" if remark else "")
+    assert ("name 'DEVICE" in instead) == remark.endswith(("int8", "fp16"))  # which platforms are of
 
 
 def test_experts_that_are_used_are_read_once() -> None:

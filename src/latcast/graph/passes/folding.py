@@ -273,6 +273,7 @@ def precision_remark(graph: Graph, precision: str) -> str:
     data, weight = (
         round(8 * DTYPE_BYTES[dtype]) if is_quantized(dtype) else 0 for dtype in max(work, key=work.__getitem__, default=("", ""))
     )
+    instead = ""
     if weight and not data:
         found = f"the weights of the file are stored in {weight} bits"
     elif data and min(data, weight or data) < 8:
@@ -281,7 +282,7 @@ def precision_remark(graph: Graph, precision: str) -> str:
         return ""
     else:
         found = f"the file {'is quantised to' if graph.precision == 'int8' else 'computes in'} {graph.precision}"
-    instead = "" if graph.precision in (precision, "fp32") else f"; for one that runs it so name 'DEVICE {graph.precision}'"
+        instead = f"; for one that runs it so name 'DEVICE {graph.precision}'"
     return f"{found}, the platform runs {precision}{instead}"
 
 
