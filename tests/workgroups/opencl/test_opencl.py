@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -32,14 +32,7 @@ def nothing_remembered() -> Iterator[None]:
 
 
 def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "pyopencl":
-            raise ImportError(name)
-        return usual(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'latcast\[opencl\]'"):
         find_device("opencl")
 
