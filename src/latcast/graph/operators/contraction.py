@@ -7,6 +7,7 @@ from functools import partial
 from math import prod
 
 from latcast.graph.ir import Shape, Tensor
+from latcast.graph.operators.selection import infer_as_first
 from latcast.graph.operators.table import Operator, OperatorView, define
 
 
@@ -259,10 +260,6 @@ def flops_einsum(view: OperatorView) -> int:
     return 2 * macs_einsum(view) if len(operands) > 1 else prod(sizes.values())
 
 
-def infer_rotary_embedding(view: OperatorView) -> list[Tensor]:
-    return [Tensor(view.shape(), view.dtype())]
-
-
 def flops_rotary_embedding(view: OperatorView) -> int:
     """Count two products and a sum for every element."""
     return 3 * view.outputs[0].elements
@@ -279,5 +276,5 @@ define(
     Operator("Attention", infer_attention, flops_attention, macs_attention),
     Operator("LinearAttention", infer_linear_attention, flops_linear_attention, macs_linear_attention),
     Operator("Einsum", infer_einsum, flops_einsum, macs_einsum),
-    Operator("RotaryEmbedding", infer_rotary_embedding, flops_rotary_embedding),
+    Operator("RotaryEmbedding", infer_as_first, flops_rotary_embedding),
 )

@@ -58,9 +58,7 @@ def infer_split(view: OperatorView) -> list[Tensor]:
 
 def infer_slice(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    starts, ends = view.ints_from("starts", 1), view.ints_from("ends", 2)
-    if starts is None or ends is None:
-        raise view.fail("a slice needs its starts and ends")
+    starts, ends = view.needed_ints("starts", 1), view.needed_ints("ends", 2)
     axes = view.ints_from("axes", 3) or tuple(range(len(starts)))
     steps = view.ints_from("steps", 4) or (1,) * len(starts)
     shape = list(x)
@@ -73,9 +71,7 @@ def infer_slice(view: OperatorView) -> list[Tensor]:
 
 def infer_pad(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    pads = view.ints_from("pads", 1)
-    if pads is None:
-        raise view.fail("the amount of padding is missing")
+    pads = view.needed_ints("pads", 1)
     axes = view.ints_from("axes", 3) if view.has_input(3) else None
     chosen = tuple(axis % len(x) for axis in axes) if axes else tuple(range(len(x)))
     shape = list(x)
@@ -99,10 +95,7 @@ def resolve_reshape(view: OperatorView, x: Shape, target: tuple[int, ...]) -> Sh
 
 
 def infer_reshape(view: OperatorView) -> list[Tensor]:
-    target = view.ints_from("shape", 1)
-    if target is None:
-        raise view.fail("the target shape is missing")
-    return [Tensor(resolve_reshape(view, view.shape(), target), view.dtype())]
+    return [Tensor(resolve_reshape(view, view.shape(), view.needed_ints("shape", 1)), view.dtype())]
 
 
 def infer_flatten(view: OperatorView) -> list[Tensor]:
@@ -131,9 +124,7 @@ def infer_squeeze(view: OperatorView) -> list[Tensor]:
 
 def infer_unsqueeze(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    axes = view.ints_from("axes", 1)
-    if axes is None:
-        raise view.fail("the axes are missing")
+    axes = view.needed_ints("axes", 1)
     rank = len(x) + len(axes)
     chosen = {axis % rank for axis in axes}
     rest = iter(x)
@@ -143,16 +134,11 @@ def infer_unsqueeze(view: OperatorView) -> list[Tensor]:
 def infer_expand(view: OperatorView) -> list[Tensor]:
     from latcast.graph.operators.linear import broadcast
 
-    target = view.ints_from("shape", 1)
-    if target is None:
-        raise view.fail("the target shape is missing")
-    return [Tensor(broadcast(view, view.shape(), target), view.dtype())]
+    return [Tensor(broadcast(view, view.shape(), view.needed_ints("shape", 1)), view.dtype())]
 
 
 def infer_tile(view: OperatorView) -> list[Tensor]:
-    repeats = view.ints_from("repeats", 1)
-    if repeats is None:
-        raise view.fail("the repeats are missing")
+    repeats = view.needed_ints("repeats", 1)
     return [Tensor(tuple(s * r for s, r in zip(view.shape(), repeats, strict=True)), view.dtype())]
 
 

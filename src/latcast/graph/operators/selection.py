@@ -35,9 +35,7 @@ def axis_of(view: OperatorView, axis: int, rank: int) -> int:
 def infer_top_k(view: OperatorView) -> list[Tensor]:
     x = view.shape()
     axis = axis_of(view, view.int_attribute("axis", -1), len(x))
-    k = (x[axis],) if _computed_count(view) else view.ints_from("k", 1)
-    if k is None:
-        raise view.fail("the count k is missing")
+    k = (x[axis],) if _computed_count(view) else view.needed_ints("k", 1)
     if k[0] > x[axis]:
         raise view.fail(f"cannot take the {k[0]} largest of {x[axis]}")
     shape = (*x[:axis], k[0], *x[axis + 1 :])
@@ -50,10 +48,7 @@ def _computed_count(view: OperatorView) -> bool:
 
 
 def infer_one_hot(view: OperatorView) -> list[Tensor]:
-    indices = view.shape()
-    depth = view.ints_from("depth", 1)
-    if depth is None:
-        raise view.fail("the depth is missing")
+    indices, depth = view.shape(), view.needed_ints("depth", 1)
     axis = view.int_attribute("axis", -1) % (len(indices) + 1)
     return [Tensor((*indices[:axis], depth[0], *indices[axis:]), view.dtype(2))]
 

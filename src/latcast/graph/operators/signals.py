@@ -80,31 +80,24 @@ def _coded(view: OperatorView, attribute: str, default: str) -> str:
     return dtype_of_code(view, code) if code else default
 
 
-def _needed(view: OperatorView, name: str, index: int) -> tuple[int, ...]:
-    found = view.ints_from(name, index)
-    if found is None:
-        raise view.fail(f"the input '{name}' is missing")
-    return found
-
-
 def infer_window(view: OperatorView) -> list[Tensor]:
-    return [Tensor((_needed(view, "size", 0)[0],), _coded(view, "output_datatype", "float32"))]
+    return [Tensor((view.needed_ints("size", 0)[0],), _coded(view, "output_datatype", "float32"))]
 
 
 def infer_mel_weights(view: OperatorView) -> list[Tensor]:
     """Return (bins of the spectrum, bands)."""
-    bands, points = _needed(view, "num_mel_bins", 0)[0], _needed(view, "dft_length", 1)[0]
+    bands, points = view.needed_ints("num_mel_bins", 0)[0], view.needed_ints("dft_length", 1)[0]
     return [Tensor((points // 2 + 1, bands), _coded(view, "output_datatype", "float32"))]
 
 
 def infer_affine_grid(view: OperatorView) -> list[Tensor]:
     """Return coordinates of every pixel of (images, channels, ...)."""
-    size = _needed(view, "size", 1)
+    size = view.needed_ints("size", 1)
     return [Tensor((size[0], *size[2:], len(size) - 2), view.dtype())]
 
 
 def infer_center_crop_pad(view: OperatorView) -> list[Tensor]:
-    shape, sizes = list(view.shape()), _needed(view, "shape", 1)
+    shape, sizes = list(view.shape()), view.needed_ints("shape", 1)
     for axis, size in zip(view.ints("axes", tuple(range(len(shape)))), sizes, strict=True):
         shape[axis_of(view, axis, len(shape))] = size
     return [Tensor(tuple(shape), view.dtype())]
@@ -112,7 +105,7 @@ def infer_center_crop_pad(view: OperatorView) -> list[Tensor]:
 
 def infer_col2im(view: OperatorView) -> list[Tensor]:
     """Return images of the blocks that lie in columns."""
-    x, image, block = view.shape(), _needed(view, "image_shape", 1), _needed(view, "block_shape", 2)
+    x, image, block = view.shape(), view.needed_ints("image_shape", 1), view.needed_ints("block_shape", 2)
     return [Tensor((x[0], x[1] // prod(block), *image), view.dtype())]
 
 

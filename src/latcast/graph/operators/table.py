@@ -75,6 +75,17 @@ class OperatorView:
             )
         return None
 
+    def needed_ints(self, attribute: str, index: int) -> tuple[int, ...]:
+        """Return :meth:`ints_from` where they must be there.
+
+        Raises:
+            ModelError: They are left out.
+        """
+        found = self.ints_from(attribute, index)
+        if found is None:
+            raise self.fail(f"its '{attribute}' is missing")
+        return found
+
     def fail(self, problem: str) -> ModelError:
         shapes = ", ".join("-" if tensor is None else str(list(tensor.shape)) for tensor in self.inputs)
         return MisfitError(f"node '{self.node.name}' ({self.node.op_type}) with inputs {shapes}: {problem}", self)
