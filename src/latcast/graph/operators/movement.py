@@ -56,27 +56,34 @@ def infer_split(view: OperatorView) -> list[Tensor]:
     return [Tensor((*x[:axis], size, *x[axis + 1 :]), view.dtype()) for size in sizes]
 
 
-def infer_slice(view: OperatorView) -> list[Tensor]:
+def slice_ranges(view: OperatorView) -> dict[int, range]:
+    """Return the places that a slice takes along each axis that it cuts, by axis."""
     x = view.shape()
     starts, ends = view.needed_ints("starts", 1), view.needed_ints("ends", 2)
     axes = view.ints_from("axes", 3) or tuple(range(len(starts)))
     steps = view.ints_from("steps", 4) or (1,) * len(starts)
-    shape = list(x)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step == 0:
-            raise view.fail("a slice cannot step by 0")
-        shape[axis] = len(range(*slice(start, end, step).indices(x[axis])))
-    return [Tensor(tuple(shape), view.dtype())]
+    if 0 in steps:
+        raise view.fail("a slice cannot step by 0")
+    cuts = zip(axes, starts, ends, steps, strict=True)
+    return {axis % len(x): range(x[axis])[start:end:step] for axis, start, end, step in cuts}
+
+
+def infer_slice(view: OperatorView) -> list[Tensor]:
+    taken = slice_ranges(view)
+    return [Tensor(tuple(len(taken[axis]) if axis in taken else size for axis, size in enumerate(view.shape())), view.dtype())]
+
+
+def pad_amounts(view: OperatorView) -> dict[int, tuple[int, int]]:
+    """Return how many elements a padding adds before and behind each axis that it names; negative ones take elements away."""
+    rank, pads = len(view.shape()), view.needed_ints("pads", 1)
+    axes = [axis % rank for axis in view.ints_from("axes", 3) or range(rank)]
+    return {axis: (pads[place], pads[place + len(axes)]) for place, axis in enumerate(axes)}
 
 
 def infer_pad(view: OperatorView) -> list[Tensor]:
-    x = view.shape()
-    pads = view.needed_ints("pads", 1)
-    axes = view.ints_from("axes", 3) if view.has_input(3) else None
-    chosen = tuple(axis % len(x) for axis in axes) if axes else tuple(range(len(x)))
-    shape = list(x)
-    for position, axis in enumerate(chosen):
-        shape[axis] += pads[position] + pads[position + len(chosen)]
+    shape = list(view.shape())
+    for axis, amount in pad_amounts(view).items():
+        shape[axis] += sum(amount)
     return [Tensor(tuple(shape), view.dtype())]
 
 

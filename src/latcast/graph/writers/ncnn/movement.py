@@ -9,6 +9,7 @@ import numpy as np
 
 from latcast.graph.ir import Node, Shape
 from latcast.graph.operators import Kind, names_of, operators
+from latcast.graph.operators.movement import pad_amounts, slice_ranges
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, dims_params
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers
@@ -142,18 +143,13 @@ def lower_split(ctx: Lowering, node: Node) -> None:
 @lowers("Slice")
 def lower_slice(ctx: Lowering, node: Node) -> None:
     """Crop; a step takes a reshape that sets the step apart as an axis, and a crop of it."""
-    view = ctx.view(node)
     shape = ctx.shape(node.inputs[0])
-    starts, ends = view.ints_from("starts", 1) or (), view.ints_from("ends", 2) or ()
-    chosen = [axis % len(shape) for axis in view.ints_from("axes", 3) or tuple(range(len(starts)))]
-    steps = view.ints_from("steps", 4) or (1,) * len(starts)
     cuts: dict[int, tuple[int, int]] = {}
     strides: dict[int, range] = {}
-    for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
-        taken = range(shape[axis])[slice(start, end, step)]
-        if step < 1 and len(taken) > 1:
-            raise failure(node, f"step {step} on axis {axis} goes backwards, which no layer does")
-        if step == 1 or len(taken) == 1:
+    for axis, taken in slice_ranges(ctx.view(node)).items():
+        if taken.step < 1 and len(taken) > 1:
+            raise failure(node, f"step {taken.step} on axis {axis} goes backwards, which no layer does")
+        if taken.step == 1 or len(taken) == 1:
             cuts[axis] = (taken.start, len(taken))
         else:
             strides[axis] = taken
@@ -253,17 +249,13 @@ def lower_pad(ctx: Lowering, node: Node) -> None:
     """Write a padding; a blob of four axes can be padded along all but the first."""
     view = ctx.view(node)
     shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
-    rank = len(shape)
-    pads, mode = view.ints_from("pads", 1) or (), view.str_attribute("mode", "constant")
-    padded = [axis % rank for axis in view.ints_from("axes", 3) or range(rank)]
-    before = {axis: pads[index] for index, axis in enumerate(padded)}
-    after = {axis: pads[index + len(padded)] for index, axis in enumerate(padded)}
-    amounts = {axis: (before[axis], after[axis]) for axis in padded if before[axis] or after[axis]}
+    amounts = {axis: amount for axis, amount in pad_amounts(view).items() if any(amount)}
+    mode = view.str_attribute("mode", "constant")
     if not amounts:
         ctx.alias(node)
         return
     if mode not in _PAD_MODES or min(map(min, amounts.values())) < 0:
-        raise failure(node, f"padding is constant, edge or reflect and not negative; this is {mode} {list(pads)}")
+        raise failure(node, f"padding is constant, edge or reflect and not negative; this is {mode} {list(amounts.values())}")
     axes = _fitting_axes(ctx, node, shape, keep=tuple(amounts))
     names = {1: ("w",), 2: ("h", "w"), 3: ("c", "h", "w"), 4: ("", "c", "h", "w")}[len(axes)]
     numbers = {"h": (0, 1), "w": (2, 3), "c": (7, 8)}

@@ -12,6 +12,7 @@ import numpy as np
 
 from latcast.graph.ir import Node
 from latcast.graph.operators import Kind, names_of, operators
+from latcast.graph.operators.movement import pad_amounts, slice_ranges
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.tflite.layout import (
     CHANNELS_LAST,
@@ -128,34 +129,25 @@ def split(writer: GraphWriter, step: Step) -> None:
         writer.finish_several("SPLIT_V", (index, table, position), step, order, num_splits=len(sizes))
 
 
-def _strided(
-    writer: GraphWriter, step: Step, bounds: Mapping[int, tuple[int, int, int]]
-) -> tuple[tuple[int, int, int, int], Order]:
-    """Return the inputs of a STRIDED_SLICE with (begin, end, stride) of some logical axes."""
+def _strided(writer: GraphWriter, step: Step, taken: Mapping[int, range]) -> tuple[tuple[int, int, int, int], Order]:
+    """Return the inputs of a STRIDED_SLICE that takes these places along some logical axes."""
     order = writer.orders[step.inputs[0]]
     shape = writer.shape(step.inputs[0])
-    rows = [bounds.get(axis, (0, shape[axis], 1)) for axis in order]
+    rows = [taken.get(axis, range(shape[axis])) for axis in order]
     begin, end, stride = (
-        writer.indices([row[part] for row in rows], f"{step.output}/{name}")
-        for part, name in enumerate(("begin", "end", "strides"))
+        writer.indices([getattr(row, part) for row in rows], f"{step.output}/{name}")
+        for part, name in (("start", "begin"), ("stop", "end"), ("step", "strides"))
     )
     return (writer.operand(step.inputs[0], order), begin, end, stride), order
 
 
 @emits("Slice")
 def slice_(writer: GraphWriter, step: Step) -> None:
-    view = writer.view(step)
-    shape = writer.shape(step.inputs[0])
-    starts, ends = view.ints_from("starts", 1) or (), view.ints_from("ends", 2) or ()
-    axes = view.ints_from("axes", 3) or tuple(range(len(starts)))
-    steps = view.ints_from("steps", 4) or (1,) * len(starts)
-    bounds = {}
-    for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
-        if stride < 1:
-            raise unsupported(step.node, f"it steps by {stride}; TFLite's delegate goes forwards only")
-        size = shape[axis % len(shape)]
-        bounds[axis % len(shape)] = slice(start, min(end, size), stride).indices(size)
-    inputs, order = _strided(writer, step, bounds)
+    taken = slice_ranges(writer.view(step))
+    backwards = [each.step for each in taken.values() if each.step < 1]
+    if backwards:
+        raise unsupported(step.node, f"it steps by {backwards[0]}; TFLite's delegate goes forwards only")
+    inputs, order = _strided(writer, step, taken)
     writer.finish("STRIDED_SLICE", inputs, step, order)
 
 
@@ -170,7 +162,7 @@ def gather(writer: GraphWriter, step: Step) -> None:
     picked = writer.values[where]
     if picked.ndim == 0:
         at = int(picked) % shape[axis]
-        inputs, order = _strided(writer, step, {axis: (at, at + 1, 1)})
+        inputs, order = _strided(writer, step, {axis: range(at, at + 1)})
         sliced = physical_shape((*shape[:axis], 1, *shape[axis + 1 :]), order)
         part = writer.add("STRIDED_SLICE", inputs, sliced, f"{step.output}/sliced")
         final = tuple(a - (a > axis) for a in order if a != axis)
@@ -186,12 +178,9 @@ def gather(writer: GraphWriter, step: Step) -> None:
 def pad(writer: GraphWriter, step: Step) -> None:
     view = writer.view(step)
     order = writer.orders[step.inputs[0]]
-    rank = len(order)
-    amounts = view.ints_from("pads", 1) or ()
-    axes = [axis % rank for axis in (view.ints_from("axes", 3) or range(rank))]
-    if min(amounts, default=0) < 0:
-        raise unsupported(step.node, f"its pads {list(amounts)} take elements away; slice instead")
-    around = {axis: (amounts[i], amounts[i + len(axes)]) for i, axis in enumerate(axes)}
+    around = pad_amounts(view)
+    if min(map(min, around.values())) < 0:
+        raise unsupported(step.node, f"its pads {list(around.values())} take elements away; slice instead")
     table = np.array([around.get(axis, (0, 0)) for axis in order], dtype=np.int32)
     inputs = [writer.operand(step.inputs[0], order), writer.constant(table, f"{step.output}/paddings")]
     mode = view.str_attribute("mode", "constant")
