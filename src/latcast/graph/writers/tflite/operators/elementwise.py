@@ -42,13 +42,12 @@ def gelu(writer: GraphWriter, step: Step) -> None:
 
 @emits("Elu", "LeakyRelu")
 def sloped(writer: GraphWriter, step: Step) -> None:
-    order = writer.orders[step.inputs[0]]
-    source = (writer.operand(step.inputs[0], order),)
+    source, order = writer.source(step)
     alpha = number_of(step.node, "alpha", 1.0 if step.op_type == "Elu" else 0.01)
     if step.op_type == "LeakyRelu":
-        writer.finish("LEAKY_RELU", source, step, order, alpha=alpha)
+        writer.finish("LEAKY_RELU", (source,), step, order, alpha=alpha)
     elif alpha == 1.0:
-        writer.finish("ELU", source, step, order)
+        writer.finish("ELU", (source,), step, order)
     else:
         raise unsupported(step.node, f"its alpha is {alpha}; TFLite's ELU has 1")
 
@@ -114,16 +113,15 @@ def hard_sigmoid(writer: GraphWriter, step: Step) -> None:
 
 @emits("Reciprocal")
 def reciprocal(writer: GraphWriter, step: Step) -> None:
-    order = writer.orders[step.inputs[0]]
-    writer.finish("DIV", (_number(writer, step, "one", 1.0), writer.operand(step.inputs[0], order)), step, order)
+    source, order = writer.source(step)
+    writer.finish("DIV", (_number(writer, step, "one", 1.0), source), step, order)
 
 
 @emits("Swish")
 def swish(writer: GraphWriter, step: Step) -> None:
     """x sigmoid(alpha x), which TFLite has in two operators."""
-    order = writer.orders[step.inputs[0]]
-    source = gated = writer.operand(step.inputs[0], order)
-    shape = physical_shape(writer.shape(step.output), order)
+    source, order = writer.source(step)
+    shape, gated = physical_shape(writer.shape(step.output), order), source
     alpha = number_of(step.node, "alpha", 1.0)
     if alpha != 1.0:
         gated = writer.add("MUL", (source, _number(writer, step, "alpha", alpha)), shape, f"{step.output}/scaled")
@@ -197,9 +195,8 @@ def common_order(writer: GraphWriter, step: Step) -> Order:
 def arg_max(writer: GraphWriter, step: Step) -> None:
     view = writer.view(step)
     rank = len(writer.shape(step.inputs[0]))
-    order = writer.orders[step.inputs[0]]
+    source, order = writer.source(step)
     axis = view.int_attribute("axis", 0) % rank
-    source = writer.operand(step.inputs[0], order)
     position = writer.constant(np.int32(order.index(axis)), f"{step.output}/axis")
     shape = tuple(size for a, size in zip(order, physical_shape(writer.shape(step.inputs[0]), order), strict=True) if a != axis)
     kept = view.int_attribute("keepdims", 1)

@@ -5,7 +5,7 @@ TFLite knows three ways to place the samples of a resized image, ONNX many; they
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -116,11 +116,9 @@ def _laid_out(writer: GraphWriter, name: str, order: Order) -> int:
 
 @emits("Split")
 def split(writer: GraphWriter, step: Step) -> None:
-    source = step.inputs[0]
-    order = writer.orders[source]
+    index, order = writer.source(step)
     axis = writer.view(step).int_attribute("axis", 0) % len(order)
     sizes = [writer.shape(name)[axis] for name in step.outputs]
-    index = writer.operand(source, order)
     position = writer.constant(np.int32(order.index(axis)), f"{step.output}/axis")
     if len(set(sizes)) == 1:
         writer.finish_several("SPLIT", (position, index), step, order, num_splits=len(sizes))
@@ -211,9 +209,9 @@ def expand(writer: GraphWriter, step: Step) -> None:
 
 @emits("Tile")
 def tile(writer: GraphWriter, step: Step) -> None:
-    order = writer.orders[step.inputs[0]]
-    repeats: Sequence[int] = writer.view(step).ints_from("repeats", 1) or ()
-    inputs = (writer.operand(step.inputs[0], order), writer.indices([repeats[a] for a in order], f"{step.output}/repeats"))
+    source, order = writer.source(step)
+    repeats = writer.view(step).needed_ints("repeats", 1)
+    inputs = (source, writer.indices([repeats[axis] for axis in order], f"{step.output}/repeats"))
     writer.finish("TILE", inputs, step, order)
 
 
