@@ -12,7 +12,7 @@ from latcast.graph.ncnn_codes import BINARY_OPS, OWN_LAYERS, UNARY_OPS
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, plain
-from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
+from latcast.graph.writers.ncnn.lowering import Blob, Lowering, failure, fitting_axes, lowers, rows
 
 
 def _write_unary(
@@ -137,9 +137,7 @@ def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
     if left is not None and right is not None and ctx.shape(first) == ctx.shape(second) and left.shape == right.shape:
         ctx.emit("BinaryOp", [left, right], {node.outputs[0]: left.shape}, [node], {0: forward})
         return
-    axes = blob_axes(output)
-    if len(axes) > MAX_DIMS:
-        raise failure(node, f"a blob has at most four axes, its output {list(output)} more")
+    axes = fitting_axes(node, output)
     shapes = [_aligned(ctx.shape(name), len(output), axes) for name in (first, second)]
     bottoms = [_operand(ctx, first, *shapes), _operand(ctx, second, *reversed(shapes))]
     ctx.emit("BinaryOp", bottoms, {node.outputs[0]: [output[axis] for axis in axes]}, [node], {0: forward})
@@ -221,9 +219,7 @@ def lower_softmax(ctx: Lowering, node: Node) -> None:
     """Softmax; the logarithm is a separate layer."""
     shape = ctx.shape(node.inputs[0])
     axis = ctx.view(node).int_attribute("axis", -1) % len(shape)
-    axes = blob_axes(shape, keep=(axis,))
-    if len(axes) > MAX_DIMS:
-        raise failure(node, f"a blob has at most four axes, its input {list(shape)} more")
+    axes = fitting_axes(node, shape, keep=(axis,))
     bottom = ctx.shaped(node.inputs[0], [shape[kept] for kept in axes])
     params: dict[int, ParamValue] = {0: axes.index(axis), 1: 1}
     if node.op_type == "LogSoftmax":

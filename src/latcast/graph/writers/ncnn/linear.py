@@ -15,7 +15,7 @@ from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.linear import spatial_pads, window_output
 from latcast.graph.writers.folding import batch_norm_terms, number_of
 from latcast.graph.writers.ncnn.layers import Layer, ParamValue, plain, quantise, quantised, tagged
-from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
+from latcast.graph.writers.ncnn.lowering import Blob, Lowering, blob_axes, failure, fitting_axes, lowers, rows
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
@@ -332,9 +332,7 @@ def lower_reduction(ctx: Lowering, node: Node) -> None:
     given = view.ints_from("axes", 1) or tuple(range(len(shape)))
     reduced = {axis % len(shape) for axis in given}
     keeps = view.int_attribute("keepdims", 1)
-    axes = blob_axes(shape)
-    if len(axes) > MAX_DIMS:
-        raise failure(node, f"a blob has at most four axes, its input {list(shape)} more")
+    axes = fitting_axes(node, shape)
     positions = tuple(position for position, axis in enumerate(axes) if axis in reduced)
     if not positions:
         raise failure(node, "it reduces axes of size 1 alone; remove it")

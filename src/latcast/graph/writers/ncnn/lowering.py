@@ -66,6 +66,14 @@ def failure(node: Node, problem: str) -> UnsupportedOperatorError:
     )
 
 
+def fitting_axes(node: Node, shape: Shape, *, keep: Iterable[int] = ()) -> tuple[int, ...]:
+    """Return :func:`blob_axes` of a tensor of the node; refuse one that needs more than four."""
+    axes = blob_axes(shape, keep=keep)
+    if len(axes) > MAX_DIMS:
+        raise failure(node, f"a blob has at most four axes, {list(shape)} more")
+    return axes
+
+
 class Lowering:
     """The network written so far.
 

@@ -12,7 +12,7 @@ from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.operators.movement import pad_amounts, slice_ranges
 from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, dims_params
-from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers
+from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, failure, fitting_axes, lowers
 
 _PAD_MODES = {"constant": 0, "edge": 1, "reflect": 2}
 """ONNX's mode to parameter 4 of Padding."""
@@ -22,13 +22,6 @@ _PAD_MODES = {"constant": 0, "edge": 1, "reflect": 2}
 def lower_view(ctx: Lowering, node: Node) -> None:
     """Nothing to compute; what reads it decides whether the blob must be reshaped."""
     ctx.alias(node)
-
-
-def _fitting_axes(ctx: Lowering, node: Node, shape: Shape, *, keep: tuple[int, ...] = ()) -> tuple[int, ...]:
-    axes = blob_axes(shape, keep=keep)
-    if len(axes) > MAX_DIMS:
-        raise failure(node, f"a blob has at most four axes, {list(shape)} more")
-    return axes
 
 
 # Transposition
@@ -120,7 +113,7 @@ def lower_concat(ctx: Lowering, node: Node) -> None:
     if len(names) == 1:
         ctx.alias(node)
         return
-    axes = _fitting_axes(ctx, node, output, keep=(axis,))
+    axes = fitting_axes(node, output, keep=(axis,))
     bottoms = [ctx.shaped(name, [ctx.shape(name)[kept] for kept in axes]) for name in names]
     ctx.emit("Concat", bottoms, {node.outputs[0]: [output[kept] for kept in axes]}, [node], {0: axes.index(axis)})
 
@@ -133,7 +126,7 @@ def lower_split(ctx: Lowering, node: Node) -> None:
     if len(node.outputs) == 1:
         ctx.alias(node)
         return
-    axes = _fitting_axes(ctx, node, shape, keep=(axis,))
+    axes = fitting_axes(node, shape, keep=(axis,))
     bottom = ctx.shaped(node.inputs[0], [shape[kept] for kept in axes])
     outputs = {name: [ctx.shape(name)[kept] for kept in axes] for name in node.outputs}
     sizes = tuple(ctx.shape(name)[axis] for name in node.outputs)
@@ -165,7 +158,7 @@ def _write_crop(ctx: Lowering, node: Node, source: str, shape: Shape, cuts: dict
     if not cuts:
         ctx.alias(node)
         return
-    axes = _fitting_axes(ctx, node, shape)
+    axes = fitting_axes(node, shape)
     bottom = ctx.shaped(source, [shape[axis] for axis in axes])
     result = [cuts[axis][1] if axis in cuts else shape[axis] for axis in axes]
     ctx.emit("Crop", [bottom], {node.outputs[0]: result}, [node], _crop_params(axes, cuts))
@@ -256,7 +249,7 @@ def lower_pad(ctx: Lowering, node: Node) -> None:
         return
     if mode not in _PAD_MODES or min(map(min, amounts.values())) < 0:
         raise failure(node, f"padding is constant, edge or reflect and not negative; this is {mode} {list(amounts.values())}")
-    axes = _fitting_axes(ctx, node, shape, keep=tuple(amounts))
+    axes = fitting_axes(node, shape, keep=tuple(amounts))
     names = {1: ("w",), 2: ("h", "w"), 3: ("c", "h", "w"), 4: ("", "c", "h", "w")}[len(axes)]
     numbers = {"h": (0, 1), "w": (2, 3), "c": (7, 8)}
     value = ctx.weight(node, 2)
@@ -280,7 +273,7 @@ def lower_tile(ctx: Lowering, node: Node) -> None:
     if prod(repeats) == 1:
         ctx.alias(node)
         return
-    axes = _fitting_axes(ctx, node, output)
+    axes = fitting_axes(node, output)
     bottom = ctx.shaped(node.inputs[0], [full[axis] for axis in axes])
     params: dict[int, ParamValue] = {2: tuple(repeats[axis] for axis in axes)}
     ctx.emit("Tile", [bottom], {node.outputs[0]: [output[axis] for axis in axes]}, [node], params)
