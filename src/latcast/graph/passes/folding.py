@@ -22,7 +22,7 @@ from latcast.graph.ir import DTYPE_BYTES, Graph, Node, Tensor
 from latcast.graph.operators import Kind, lookup, names_of, operators, view_of
 from latcast.graph.operators.elementwise import is_quantized
 from latcast.graph.operators.table import no_flops
-from latcast.graph.passes.rewire import rewire
+from latcast.graph.passes.rewire import resolved, rewire
 
 _QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 _QUANTIZERS = names_of(operators(Kind.QUANTISED))
@@ -142,12 +142,12 @@ def _fold_pairs(graph: Graph, folded: frozenset[str]) -> Graph:
     integer: dict[str, str] = {}  # a real tensor that is dequantised, and the integers it comes from
     kept: list[Node] = []
     for node in graph.nodes:
-        if node.op_type == _DEQUANTIZE and is_quantized(tensors[_resolved(aliases, node.inputs[0])].dtype):
-            integer[node.outputs[0]] = _resolved(aliases, node.inputs[0])
+        if node.op_type == _DEQUANTIZE and is_quantized(tensors[resolved(aliases, node.inputs[0])].dtype):
+            integer[node.outputs[0]] = resolved(aliases, node.inputs[0])
             kept.append(node)
             continue
         if node.op_type == _QUANTIZE:
-            source = _resolved(aliases, node.inputs[0])
+            source = resolved(aliases, node.inputs[0])
             if source in integer:
                 aliases[node.outputs[0]] = integer[source]
             elif is_quantized(tensors[source].dtype):
@@ -162,12 +162,6 @@ def _fold_pairs(graph: Graph, folded: frozenset[str]) -> Graph:
                 # Its reader computes in reals: the runtime dequantises the weight when it loads the model.
                 tensors[name] = replace(tensors[name], dtype="float32")
     return rewire(graph, kept, aliases, tensors=tensors)
-
-
-def _resolved(aliases: dict[str, str], name: str) -> str:
-    while name in aliases:
-        name = aliases[name]
-    return name
 
 
 def _on_integers(graph: Graph, node: Node, tensors: dict[str, Tensor], integer: dict[str, str], becomes: dict[str, str]) -> Node:

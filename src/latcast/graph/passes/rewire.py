@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from latcast.graph.ir import Graph, Node
 
@@ -19,12 +20,7 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
         aliases: Tensor to the tensor that replaces it, which may be an alias itself.
         **changes: Other fields of the new graph.
     """
-
-    def resolve(name: str) -> str:
-        while name in aliases:
-            name = aliases[name]
-        return name
-
+    resolve = partial(resolved, aliases)
     kept = [
         replace(node, inputs=tuple(map(resolve, node.inputs))) if any(name in aliases for name in node.inputs) else node
         for node in nodes
@@ -45,6 +41,13 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
     unique = tuple(dict.fromkeys(outputs))
     live = live_nodes(kept, unique)
     return graph.with_nodes(live, outputs=unique, tensors=tensors, **changes) if live else graph
+
+
+def resolved(aliases: Mapping[str, str], name: str) -> str:
+    """Return the tensor that stands in the end for one of this name."""
+    while name in aliases:
+        name = aliases[name]
+    return name
 
 
 def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:

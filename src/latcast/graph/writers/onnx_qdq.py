@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import Kind, names_of, operators
+from latcast.graph.passes.rewire import resolved
 from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
 from latcast.graph.writers.ranges import activation_ranges, int8_weights, int32_bias
@@ -147,10 +149,7 @@ def choose_parameters(
     """
     leader: dict[str, str] = {}
 
-    def first(name: str) -> str:
-        while name in leader:
-            name = leader[name]
-        return name
+    first = partial(resolved, leader)
 
     def join(name: str, other: str) -> None:
         if first(name) != first(other):
