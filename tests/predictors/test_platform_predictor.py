@@ -230,15 +230,15 @@ def test_the_interval_widens_with_the_distance_from_what_was_trained_on(predicto
     channels = most[kernel_type("conv").fields.index("out_channels")]
 
     def widths() -> Iterator[float]:
-        for factor in (1, 4, 8, 16):
+        for factor in (1, 3, 5, 8):
             b = GraphBuilder("wide")
             one = plain.predict(b.finish(b.conv(b.input((1, 64, 14, 14)), factor * channels, 1)))
             yield one.high_ms / one.low_ms
 
-    trained, four, eight, sixteen = widths()
+    trained, three, five, eight = widths()
 
-    assert trained < four < eight < sixteen
-    assert sixteen >= 0.999 * UNPREDICTED_HIGH / UNPREDICTED_LOW
+    assert trained < three < five < eight
+    assert eight >= 0.999 * UNPREDICTED_HIGH / UNPREDICTED_LOW
 
 
 def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:

@@ -81,7 +81,7 @@ RESIDUAL_LIMIT = 20.0
 FAR = 2.0
 """Factor beyond a size's range from which on a kernel is not covered: stages of networks are a factor of 2 apart."""
 
-FARTHEST = 16.0
+FARTHEST = 8.0
 """The same from which on what was learned of a type says nothing of a kernel."""
 
 FAR_WORK = 4.0
@@ -131,8 +131,8 @@ class Familiarity:
         covered: Whether similar kernels were in the training data: no size is beyond its range by more than a factor ``FAR``, the
             work is at most ``FAR_WORK`` times that of any of them, and its kinds are among theirs.
         unknown: Whether that is unknown, as the bundle holds the range of its kinds' codes alone.
-        extrapolated: From 0, up to a factor ``FAR`` beyond what was trained on, to 1, from a factor ``FARTHEST`` on, where only
-            arithmetic and bytes tell the latency; a float, (kernels,).
+        extrapolated: 0 up to a factor ``FAR`` beyond what was trained on; then growing with the logarithm of the factor, to 1
+            from ``FARTHEST`` on, where only arithmetic and bytes tell the latency; a float, (kernels,).
     """
 
     outside: np.ndarray
@@ -245,7 +245,7 @@ class KernelPredictor:
             farthest = np.maximum(farthest, more * FAR / FAR_WORK)
         if self.model == ANALYTICAL_GP:  # whose variance itself grows with the distance
             farthest = np.ones(len(configurations))
-        extrapolated = np.clip(np.log(farthest / FAR) / np.log(FARTHEST / FAR), 0.0, 1.0)
+        extrapolated = np.where(farthest > FAR, np.minimum(np.log(farthest) / np.log(FARTHEST), 1.0), 0.0)
         return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown, extrapolated)
 
     def _told(self, kind: KernelType) -> np.ndarray:
