@@ -49,7 +49,7 @@ class AdaptiveSampler(LearningSampler):
         latency_ms: Sequence[float] | None = None,
         errors: Sequence[float] | None = None,
     ) -> None:
-        self._note(configurations)
+        super().observe(configurations)
         if errors is not None:
             known = zip(configurations, errors, strict=True)
             self._errors.update((configuration, error) for configuration, error in known if not isnan(error))

@@ -59,10 +59,10 @@ class RandomSampler:
     def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
         self._space = space
         self._rng = Random(f"{self.kind}/{space.name}/{seed}")
-        self._seen: set[Configuration] = set()
+        self.seen: set[Configuration] = set()
 
     def suggest(self, count: int) -> list[Configuration]:
-        return draw_distinct(self._draw, count, self._seen)
+        return draw_distinct(self._draw, count, self.seen)
 
     def observe(
         self,
@@ -71,7 +71,7 @@ class RandomSampler:
         latency_ms: Sequence[float] | None = None,
         errors: Sequence[float] | None = None,
     ) -> None:
-        self._seen.update(configurations)
+        self.seen.update(configurations)
 
     def _draw(self) -> Configuration | None:
         return self._space.draw(self._rng)
@@ -139,17 +139,15 @@ class LearningSampler:
         self._space = space
         self._seed = seed
         self._prior = PriorSampler(space, listed, seed)
-        self._seen: set[Configuration] = set()
+        self._seen = self._prior.seen
 
     def _learned(self, count: int) -> list[Configuration]:
-        """Return up to ``count`` new configurations, noted in ``_seen``."""
+        """Return up to ``count`` new configurations, noted in ``_seen``, which the prior has too."""
         raise NotImplementedError
 
     def suggest(self, count: int) -> list[Configuration]:
         found = self._learned(count)
-        found += self._prior.suggest(count - len(found))
-        self._note(found)
-        return found
+        return found + self._prior.suggest(count - len(found))
 
     def observe(
         self,
@@ -158,11 +156,7 @@ class LearningSampler:
         latency_ms: Sequence[float] | None = None,
         errors: Sequence[float] | None = None,
     ) -> None:
-        self._note(configurations)
-
-    def _note(self, configurations: Sequence[Configuration]) -> None:
         self._seen.update(configurations)
-        self._prior.observe(configurations)
 
 
 def grain(*values: int) -> int:
