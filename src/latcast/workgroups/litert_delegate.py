@@ -122,15 +122,11 @@ class DelegateSession:
         (self._number,) = kernels
         kernel = self._cache.kernels[self._number]
         self.workload = replace(workload, descriptor=kernel.descriptor)
-        self._limits = kernel.limits(limits)
+        self.limits = kernel.limits(limits)
         self.default = kernel.size
 
-    @property
-    def limits(self) -> SizeLimits:
-        return self._limits
-
     def prepare(self, size: WorkGroup) -> None:
-        if not self._limits.allow(size):
+        if not self.limits.allow(size):
             raise MeasurementError(f"LiteRT cannot launch {self.workload} with {size}: the device or the shader allows less")
         folder = Path(self._folder.name, str(size))
         folder.mkdir(exist_ok=True)

@@ -62,13 +62,9 @@ class OpenClSession:
             most = int(self._kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
         except cl.Error as problem:
             raise MeasurementError(f"OpenCL on {device.name.strip()} cannot prepare {workload}: {problem}") from problem
-        self._limits = SizeLimits(min(most, device.max_work_group_size), *device.max_work_item_sizes[:3])
+        self.limits = SizeLimits(min(most, device.max_work_group_size), *device.max_work_item_sizes[:3])
 
     default = None
-
-    @property
-    def limits(self) -> SizeLimits:
-        return self._limits
 
     def prepare(self, size: WorkGroup) -> None:
         """Launch once: drivers that specialise a kernel for its local size do so at its first launch.
@@ -76,7 +72,7 @@ class OpenClSession:
         Raises:
             MeasurementError: The size is beyond the device's limits, which some drivers launch, or not to be launched.
         """
-        if not self._limits.allow(size):
+        if not self.limits.allow(size):
             raise MeasurementError(f"OpenCL cannot launch {self.workload} with {size}: the device or the kernel allows less")
         self.run(size)
 

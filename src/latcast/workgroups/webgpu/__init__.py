@@ -53,7 +53,7 @@ class WebGpuSession:
         self.workload = workload
         operands = make_operands(workload)
         limits = adapter.limits
-        self._limits = SizeLimits(*(limits[name] for name in _LIMITS))
+        self.limits = SizeLimits(*(limits[name] for name in _LIMITS))
         usage = wgpu.BufferUsage
         try:
             self._device = adapter.request_device_sync(
@@ -96,10 +96,6 @@ class WebGpuSession:
         )
 
     default = None
-
-    @property
-    def limits(self) -> SizeLimits:
-        return self._limits
 
     def prepare(self, size: WorkGroup) -> None:
         """Compile the shader and launch it once, since drivers compile at the first launch too."""
