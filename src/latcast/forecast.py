@@ -144,7 +144,7 @@ def meaning_of(
         if len(named.platforms) > 1:
             each = " of each unit" if len(taken) > 1 else ""
             note = (
-                f"'{text}' names {len(named.platforms)} platforms; taken is the best known{each}: {', '.join(taken)}; "
+                f"'{text}' names {len(named.platforms)} platforms; the best known{each} is taken; "
                 f"all: latcast platforms '{text}'{_unmeasured_units(named)}"
             )
         return Meaning(named.platforms, taken, (), note)
@@ -154,9 +154,9 @@ def meaning_of(
     found = tuple(each for each in unmeasured_platforms(named, known) if Unit.parse(each.platform.unit).kind not in measured)
     said = []
     if not named.is_id:
-        said += [f"from the same unit in another bin of its silicon: {', '.join(taken)}"] if taken else []
-        said += [f"from its chip: {', '.join(each.platform.id for each in found)}"] if found else []
-    note = f"nothing was measured on '{text}'; answered {', and '.join(said)}" if said else ""
+        said += ["from the same unit in another bin of its silicon"] if taken else []
+        said += ["from its chip"] if found else []
+    note = f"nothing was measured on '{text}'; answered {' and '.join(said)}" if said else ""
     return Meaning(named.platforms, taken, found, note)
 
 
