@@ -92,6 +92,13 @@ def _map(c: Conversion, rank: int) -> Shape:
     return (*(1,) * (rank + 1 - len(shape)), *shape)
 
 
+def _weights(c: Conversion, shape: Shape, outputs: int, *, read: bool) -> list[str]:
+    """Return the weights of a convolution and its bias where it has one: blobs that it reads, or what the file stores."""
+    if not read:
+        return [c.weight(*shape), *bias(c, c.integer(5), outputs)]
+    return [c.shaped(c.shape(1), 1), *([c.shaped((outputs,), 2)] if c.integer(5) else [])]
+
+
 def convolution(c: Conversion) -> None:
     """Add Convolution or ConvolutionDepthWise over one to three axes; 1x1 on a vector runs on (1, C, 1, 1)."""
     c.computes_in_int8(8)
@@ -116,12 +123,8 @@ def convolution(c: Conversion) -> None:
     attributes: Attributes = {
         "kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations, "group": group,
     }  # fmt: skip
-    x = c.shaped((1, *shape))
-    if read:
-        weights = [c.shaped(c.shape(1), 1), *([c.shaped((outputs,), 2)] if c.integer(5) else [])]
-    else:
-        weights = [c.weight(outputs, inputs // group, *kernel), *bias(c, c.integer(5), outputs)]
-    activated(c, "Conv", [x, *weights], attributes, (outputs,) if vector else None)
+    names = [c.shaped((1, *shape)), *_weights(c, (outputs, inputs // group, *kernel), outputs, read=read)]
+    activated(c, "Conv", names, attributes, (outputs,) if vector else None)
 
 
 def deconvolution(c: Conversion) -> None:
@@ -147,11 +150,8 @@ def deconvolution(c: Conversion) -> None:
     }  # fmt: skip
     if any(extra):
         attributes["output_padding"] = extra
-    if read:
-        weights = [c.shaped(c.shape(1), 1), *([c.shaped((outputs,), 2)] if c.integer(5) else [])]
-    else:
-        weights = [c.weight(shape[0], outputs // group, *kernel), *bias(c, c.integer(5), outputs)]
-    activated(c, "ConvTranspose", [c.shaped((1, *shape)), *weights], attributes)
+    names = [c.shaped((1, *shape)), *_weights(c, (shape[0], outputs // group, *kernel), outputs, read=read)]
+    activated(c, "ConvTranspose", names, attributes)
 
 
 def deformable_convolution(c: Conversion) -> None:
