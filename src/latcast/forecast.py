@@ -92,10 +92,10 @@ def platforms_meant(text: str, note: Callable[[str], None] | None = None) -> lis
         if is_path_or_address(text) or text.partition("/")[0] == LOCAL:
             raise
         found = meaning_of(text, platform_ids(), cards_of)
-        if found is None:
+        if found is None or not (found.taken or found.from_chip):
+            if found is not None and "/" in text:
+                raise  # with the nearest ids
             raise UnknownPlatformError(f"{problem}; {what_to_name(text)}") from None
-        if not (found.taken or found.from_chip):
-            raise
         if note is not None and found.note:
             note(found.note)
         return [*map(resolve_platform, found.taken), *found.from_chip]
@@ -204,6 +204,10 @@ def what_to_name(text: str) -> str:
     from latcast.devices.device_search import nearest_known
     from latcast.predictors.platform_names import read_name
 
+    named = read_name(text, platform_ids())
+    has = [kind.upper() for kind in UNIT_KINDS if named and any(c.has(kind) for e in named.entries for c in chips_of(e))]
+    if named and has and not named.is_id:
+        return f"of {named.device} only the {' and '.join(has)} {'are' if len(has) > 1 else 'is'} known"
     words = text.split()
     for place, word in enumerate(words):
         rest = " ".join(words[:place] + words[place + 1 :])

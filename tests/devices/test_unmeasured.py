@@ -59,7 +59,7 @@ def test_of_devices_with_one_name_the_runtime_tells_which_is_meant() -> None:
 def test_an_id_whose_device_names_a_chip_is_answered_from_it() -> None:
     [found] = predictors_of("my-sa8295p-board/qairt-2.42.0/npu+qnn_dlc/int8")
 
-    assert "sc8280xp" in found.card["warning"]
+    assert "the chip SA8295P;" in found.card["warning"]
 
 
 def test_a_device_with_one_of_several_chips_is_refused_with_their_names() -> None:

@@ -181,3 +181,10 @@ def test_a_loaded_platform_takes_models_as_users_have_them(predictor: PlatformPr
     assert load(predictor) is predictor
     assert repr(predictor) == f"<PlatformPredictor {predictor.platform.id}>"
     assert predictor.throughputs[0].kernel_class == "any"
+
+
+def test_a_unit_that_a_device_does_not_have_is_said() -> None:
+    with pytest.raises(UnknownPlatformError, match="of raspberry pi 4 only the CPU and GPU are known"):
+        load("Raspberry Pi 4 NPU")
+    with pytest.raises(UnknownPlatformError, match="of hailo-8 only the NPU is known"):
+        load("hailo-8 gpu")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_names import chip_of, nearest, vendor_of
-from latcast.chips.chip_table import chips
+from latcast.chips.chip_table import Chip, chips
+from latcast.chips.name_matching import joined
 from latcast.devices.covariates import RULES, covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import DescribedNetworks, DeviceModel
 from latcast.devices.known_rows import Twin, most_like
@@ -148,7 +149,7 @@ def add_device(
     )
     alike = _nearest(model, kind, covariates, described, log_ms, die)
     twin = _named(alike, len(log_ms))
-    warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, die))
+    warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, chip))
     predictor = PlatformPredictor(
         platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
         typical_interval(model, forecast, kind),
@@ -210,13 +211,16 @@ def _named(alike: Sequence[Twin], measured: int) -> Twin | None:
     return None
 
 
-def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float, alike: Sequence[Twin], die: str) -> list[str]:
+def _warnings(
+    kind: str, measured: int, misfits: Sequence[Misfit], scale: float, alike: Sequence[Twin], chip: Chip | None
+) -> list[str]:
     found = []
     if not measured:
+        called = "" if chip is None else chip.name if joined(chip.id) in joined(chip.name) else f"{chip.name} ({chip.id})"
         like = "platforms of its chip are known" if any(each.same_chip for each in alike) else "no platform of its chip is known"
         found.append(
             f"nothing was measured on this device: {like}, the interval is that of what is known of "
-            + (f"the chip {die}" if die else f"any {kind} (its chip is not in the table; name it with --chip)")
+            + (f"the chip {called}" if called else f"any {kind} (its chip is not in the table; name it with --chip)")
         )
     many = len(misfits) >= FEWEST_MISFITS and len(misfits) > UNLIKE_SHARE * measured
     if measured and (many or (scale > UNLIKE_SCALE and not misfits)):
