@@ -15,7 +15,6 @@ from latcast.errors import MeasurementError
 from latcast.measure.opened_runtime import OpenedRuntime
 from latcast.measure.settings import SINGLE_THREADED_LIBRARIES
 from latcast.measure.timing import RunLog, garbage_collection_off
-from latcast.predictors.contention import shared_out
 from latcast.predictors.prediction import SAME, parse_beside
 from latcast.runtimes.protocol import Session
 
@@ -28,7 +27,7 @@ WORK: Mapping[str, str] = {
 ENDED_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 9)\n"
 """Python by which the system kills a program, stopped or not, when the process that started it is gone (PR_SET_PDEATHSIG)."""
 
-ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 150.0
+ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 300.0
 """Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
 
 SETTLE_S = 0.004
@@ -76,13 +75,14 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
     processes: dict[tuple[str, int], int] = {}
     with ExitStack() as started, garbage_collection_off():
 
-        def placed(needed: Sequence[str]) -> Iterator[int]:
+        def placed(needed: Sequence[str]) -> Iterator[tuple[int, bool]]:
             for place, each in enumerate(needed):
-                kind, cpus = each.removesuffix(SAME), opened.cpus if each.endswith(SAME) else others
+                kind, same = each.removesuffix(SAME), each.endswith(SAME)
+                cpus = opened.cpus if same else others
                 if (kind, place) not in processes:
                     processes[kind, place] = started.enter_context(_stopped(kind))
                 os.sched_setaffinity(processes[kind, place], (cpus[-1 - place % len(cpus)],))
-                yield processes[kind, place]
+                yield processes[kind, place], same
 
         everything = ("", *programs)
         for index in range(ROUNDS):
@@ -90,8 +90,7 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
             # In another order each time: what ran before leaves caches and clocks in its own state.
             for place in range(len(everything)):
                 scenario = everything[(place + index * len(everything) // ROUNDS) % len(everything)]
-                needed = programs.get(scenario, ())
-                runs_ms, mean_ms[scenario] = _window(opened, session, [*placed(needed)], shared_out(needed))
+                runs_ms, mean_ms[scenario] = _window(opened, session, dict(placed(programs.get(scenario, ()))))
                 if not scenario:
                     log.runs_ms += runs_ms
                     log.rounds += [index] * len(runs_ms)
@@ -100,35 +99,40 @@ def time_beside(opened: OpenedRuntime, session: Session, scenarios: Sequence[str
     return log, {scenario: median(found) for scenario, found in slowed_ms.items()}
 
 
-def _window(opened: OpenedRuntime, session: Session, processes: Sequence[int], sharing: int) -> tuple[list[float], float]:
+def _window(opened: OpenedRuntime, session: Session, processes: Mapping[int, bool]) -> tuple[list[float], float]:
     """Return runs back to back while processes run, and the mean run as it would be with nothing else running.
 
     A shared core is given out in slices of some milliseconds, also to whatever else the machine runs. So what is counted on one
-    core is the processor time of a run, times the number of those that share it, each of which gets as much.
+    core is the time that the network and the processes had of it.
 
     Args:
         opened, session: As for :func:`time_beside`.
-        processes: Ids.
-        sharing: The network and the processes on its core.
+        processes: Ids, to whether they are on the network's core.
     """
     now_ms = opened.instruments.clock.now_ms
+    sharing = [process for process, same in processes.items() if same]
     runs_ms: list[float] = []
     try:
         for process in processes:
             os.kill(process, signal.SIGCONT)
         if processes:
             time.sleep(SETTLE_S)
-        with opened.priority(processes) if sharing == 1 else nullcontext():
+        with nullcontext() if sharing else opened.priority([*processes]):
             session.run()
-            used_s = time.process_time()
+            used_s = _processor_seconds(sharing)
             start = begun = now_ms()
-            while begun - start < (WINDOW_MS if sharing == 1 else SHARED_WINDOW_MS) or len(runs_ms) < 2:
+            while begun - start < (SHARED_WINDOW_MS if sharing else WINDOW_MS) or len(runs_ms) < 2:
                 session.run()
                 runs_ms.append(now_ms() - begun)
                 begun = now_ms()
-            used_s = time.process_time() - used_s
+            used_s = _processor_seconds(sharing) - used_s
     finally:
         for process in processes:
             os.kill(process, signal.SIGSTOP)
     # Several threads wait for the one that shares its core, which processor time does not show.
-    return runs_ms, fmean(runs_ms) if len(opened.cpus) > 1 else sharing * 1e3 * used_s / len(runs_ms)
+    return runs_ms, fmean(runs_ms) if len(opened.cpus) > 1 else 1e3 * used_s / len(runs_ms)
+
+
+def _processor_seconds(processes: Sequence[int]) -> float:
+    """Return the processor time of this process and of others, whose clocks have such numbers (clock_getcpuclockid)."""
+    return time.process_time() + sum(time.clock_gettime(~process << 3 | 2) for process in processes)
