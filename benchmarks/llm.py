@@ -8,6 +8,7 @@ measured there. A fifth of the lineages, chips and quantisations is kept back: n
 from __future__ import annotations
 
 import hashlib
+import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +22,18 @@ from benchmarks.command import PUBLISHED, Data
 from benchmarks.judge import markdown_table
 from benchmarks.result_files import keep, kept
 from latcast.datasets.importers.language_model_speeds import read_rows, read_speeds
-from latcast.llm.learned_prices import LearnedPrices, model_of, pair_of, shipped_file, written
+from latcast.llm.design import telling_pairs
+from latcast.llm.learned_prices import LONGER, LearnedPrices, learn, model_of, pair_of, shipped_file, written
 from latcast.llm.speeds import Machine, SpeedMeasurement, machines_of
-from latcast.predictors.intervals import LEVEL, conformal_quantile
-from latcast.training.language_speeds import HeldOut, chip_group, learned, lineage_of, predictions, predictions_of_chip
+from latcast.training.language_speeds import (
+    HeldOut,
+    chip_group,
+    learned,
+    lineage_of,
+    predictions,
+    predictions_of_chip,
+    shortest_and_longest,
+)
 
 CLASSES: Mapping[str, str] = {
     "cpu-arm": "Arm CPUs", "cpu-arm+i8mm": "Arm CPUs", "cpu-x86": "x86 CPUs", "npu-hexagon": "Hexagon",
@@ -52,6 +61,9 @@ LLMFIT_SPEED = {"f16": 0.6, "bf16": 0.6, "q8": 0.8, "q6": 0.95, "q5": 1.0, "q4":
 
 LLMFIT_BYTES = {"f16": 2.0, "bf16": 2.0, "q8": 1.05, "q6": 0.8, "q5": 0.68, "q4": 0.58, "q3": 0.48, "q2": 0.37}
 
+SUGGESTED, DRAWS = 6, 3
+"""Pairs that are suggested for a new chip, and draws of as many that they are compared with."""
+
 FEWEST, FEWEST_SHOWN, FEWEST_FOR_A_LINE = 8, 30, 3
 """Predictions of a row, of a row that the documents show, and measurements of a line."""
 
@@ -61,7 +73,8 @@ def llm(data: Data = PUBLISHED, ship: Annotated[bool, typer.Option(help="Write t
     measurements, left_out = read_speeds(data / "llm")
     prices, judged = learned(measurements, machines_of(measurements))
     apart = list(predictions_kept_back(measurements, prices.machines))
-    rows = [*rows_of(judged, prices), *rows_of(apart, prices), *repeats_of(read_rows(data / "llm")[0])]
+    suggested = list(predictions_of_suggested(measurements, prices.machines))
+    rows = [*rows_of([*judged, *suggested], prices), *rows_of(apart, prices), *repeats_of(read_rows(data / "llm")[0])]
     keep("llm", {"rows": rows, "left_out": dict(left_out), "measurements": len(measurements)})
     if ship:
         shipped_file().write_text(written(prices), encoding="utf-8")
@@ -86,6 +99,27 @@ def predictions_kept_back(measurements: Sequence[SpeedMeasurement], machines: Ma
     for platform in sorted({each.platform for each in groups["chip",]}):
         mine = [each for each in groups["chip",] if each.platform == platform]
         yield from predictions_of_chip(prices, machines[platform], mine, "kept back: chip", 0)
+
+
+def predictions_of_suggested(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> Iterator[HeldOut]:
+    """Yield predictions on chips held out after six of the pairs measured there, as suggested and as drawn."""
+    for number, group in enumerate(sorted({chip_group(machine) for machine in machines.values()})):
+        others = {name: machine for name, machine in machines.items() if chip_group(machine) != group}
+        prices = learn([each for each in measurements if each.platform in others], others)
+        for platform in sorted(set(machines) - set(others)):
+            mine = [each for each in measurements if each.platform == platform]
+            pairs = sorted({pair_of(each) for each in mine})
+            if len(pairs) < 2 * SUGGESTED:
+                continue
+            suggested = telling_pairs(prices.with_machine(machines[platform]), platform, SUGGESTED, pairs)
+            drawn = [random.Random(seed).sample(pairs, SUGGESTED) for seed in range(DRAWS)]
+            for how, chosen in [("suggested", suggested), *(("drawn", each) for each in drawn)]:
+                measured = [
+                    each for pair in chosen for each in shortest_and_longest([one for one in mine if pair_of(one) == pair])
+                ]
+                rest = [each for each in mine if pair_of(each) not in chosen]
+                known = prices.adapted(machines[platform], measured)
+                yield from predictions(known, measured, rest, "chip", number, f"{SUGGESTED} pairs {how}")
 
 
 def work_of(measurement: SpeedMeasurement, phase: str) -> float:
@@ -134,11 +168,18 @@ RIVALS: Mapping[str, Callable[[HeldOut, Machine], float]] = {"bandwidth": by_ban
 
 def case_of(each: HeldOut) -> str:
     """Return the case of a held-out prediction: what was held out, and how much of the rest was measured there."""
-    return each.split if "quantisation" in each.split else f"{each.split}, {each.situation}"
+    return each.split if "quantisation" in each.split or each.split == LONGER else f"{each.split}, {each.situation}"
 
 
 def rows_of(judged: Sequence[HeldOut], prices: LearnedPrices) -> list[dict[str, Any]]:
-    """Return the figures of each phase, case and class: means over platforms, coverage with widths from the other folds."""
+    """Return the figures of each phase, case and class: means over chips."""
+
+    def mean(members: Sequence[HeldOut], value: Callable[[HeldOut], float]) -> float:
+        found: dict[str, list[float]] = defaultdict(list)
+        for each in members:
+            found[chip_group(prices.machines[each.measurement.platform])].append(value(each))
+        return float(np.mean([np.mean(values) for values in found.values()]))
+
     groups: dict[tuple[str, str, str], list[HeldOut]] = defaultdict(list)
     for each in judged:
         groups[each.phase, case_of(each), CLASSES.get(each.kind, each.kind)].append(each)
@@ -149,11 +190,13 @@ def rows_of(judged: Sequence[HeldOut], prices: LearnedPrices) -> list[dict[str, 
     for (phase, case, kind), members in sorted(groups.items()):
         if len(members) < FEWEST:
             continue
-        ape = _by_platform(members, lambda each: abs(each.predicted / each.seconds - 1))
-        within = _by_platform(members, lambda each: abs(each.predicted / each.seconds - 1) <= 0.1)
+        with_interval = [each for each in members if each.half_width is not None]
+        covered = 100 * mean(with_interval, lambda each: abs(each.error) <= (each.half_width or 0.0)) if with_interval else None
+        ape = mean(members, lambda each: abs(each.predicted / each.seconds - 1))
+        within = mean(members, lambda each: abs(each.predicted / each.seconds - 1) <= 0.1)
         rivals = {
             name: 100
-            * _by_platform(
+            * mean(
                 members, lambda each, rule=rule: abs(rule(each, prices.machines[each.measurement.platform]) / each.seconds - 1)
             )
             for name, rule in RIVALS.items()
@@ -161,7 +204,7 @@ def rows_of(judged: Sequence[HeldOut], prices: LearnedPrices) -> list[dict[str, 
         rows.append(
             {
                 "phase": phase, "case": case, "class": kind, "predictions": len(members), "mape": 100 * ape,
-                "within_10": 100 * within, "coverage": 100 * coverage_of(members),
+                "within_10": 100 * within, "coverage": covered,
                 **{name: None if np.isnan(value) else value for name, value in rivals.items()},
             }
         )  # fmt: skip
@@ -189,23 +232,6 @@ def repeats_of(measurements: Sequence[SpeedMeasurement]) -> list[dict[str, Any]]
             for kind, found in sorted(off.items())
         ]  # fmt: skip
     return rows
-
-
-def _by_platform(members: Sequence[HeldOut], value: Callable[[HeldOut], float]) -> float:
-    found: dict[str, list[float]] = defaultdict(list)
-    for each in members:
-        found[each.measurement.platform].append(value(each))
-    return float(np.mean([np.mean(values) for values in found.values()]))
-
-
-def coverage_of(members: Sequence[HeldOut]) -> float:
-    """Return the share of speeds within their interval, or else within the width that 90 % of the other folds' errors give."""
-    hits = [abs(each.error) <= each.half_width for each in members if each.half_width is not None]
-    for fold in {each.fold for each in members if each.half_width is None}:
-        others = [abs(each.error) for each in members if each.fold != fold]
-        width = conformal_quantile(np.array(others), LEVEL) if others else np.inf
-        hits += [abs(each.error) <= width for each in members if each.fold == fold]
-    return float(np.mean(hits))
 
 
 TARGETS: Mapping[str, tuple[float, float]] = {

@@ -97,6 +97,14 @@ def test_another_number_of_threads_starts_from_the_prices_of_the_measured_one():
     )
 
 
+def test_a_prompt_far_longer_than_those_measured_is_graded_by_it():
+    known, long = (predict_language_model("llama-3.2-1b:q4_0", "s23 cpu6", prompt_tokens=count)[0] for count in (256, 40_000))
+
+    assert long.grade.word != known.grade.word == "good"
+    assert "of such a length" in long.grade.why
+    assert long.decode_high_tokens_per_s / long.decode_tokens_per_s > known.decode_high_tokens_per_s / known.decode_tokens_per_s
+
+
 def test_one_sentence_says_that_nothing_was_measured():
     (found,) = predict_language_model("qwen2.5-1.5b:q4_0", "raspberry pi 5")
     assert found.warnings == (found.grade.why,)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, NEW_OPERATORS, learn, read_prices, timed, written
-from latcast.llm.prices import PriceList, Timed, effects_of, fit
+from latcast.llm.prices import PriceList, Timed, effects_of, fit, price_list
 from latcast.llm.speeds import SpeedMeasurement, machine_of
 from latcast.training.language_speeds import held_out, lineage_of, with_widths
 
@@ -98,10 +98,33 @@ def test_adapting_moves_only_the_prices_of_the_new_platform(prices):
     assert np.mean(np.abs(predicted / [each.seconds for each in rest] - 1)) < 0.15
 
 
+def test_platforms_of_a_chip_have_one_vote_together() -> None:
+    """A fast phone under four releases of a runtime says about as much of a third phone as under one."""
+    new = "galaxy-s20/llama.cpp-1/cpu4/unstated"
+
+    def seconds_on_a_third(releases: int) -> float:
+        fast = [f"pixel-6a/llama.cpp-{1 + number}/cpu4/unstated" for number in range(releases)]
+        rows = [*measured("galaxy-s23/llama.cpp-1/cpu4/unstated", 4.0), *(each for name in fast for each in measured(name, 1.0))]
+        known = learn(rows, {each.platform: machine_of(each.platform) for each in rows}).with_machine(machine_of(new))
+        return float(np.sum(seconds(known.prices["decode"], new, timed("decode", measured(new, 1.0)))))
+
+    assert seconds_on_a_third(4) == pytest.approx(seconds_on_a_third(1), rel=0.1)
+
+
+def test_a_context_far_beyond_those_measured_widens_the_interval(prices, judged) -> None:
+    known, (platform, *_) = with_widths(prices, judged), PHONES
+    context = known.longest[platform]["decode"]
+
+    widths = [known.width("decode", platform, FAMILIAR, times * context)[0] for times in (1, 20)]
+
+    assert known.times_as_long("decode", platform, 3 * context) == pytest.approx(3)
+    assert widths[1] >= 2 * widths[0]
+
+
 def test_a_wild_measurement_moves_little() -> None:
     clean = timed("decode", measured("galaxy-s23/llama.cpp-1/cpu4/unstated", 1.0))
     wild = [*clean, replace(clean[0], seconds=20 * clean[0].seconds)]
-    start = PriceList(effects_of("decode", MACHINES), {})
+    start = price_list("decode", MACHINES, {})
 
     before, after = (seconds(fit(rows, start), clean[0].platform, clean) for rows in (clean, wild))
 
@@ -112,7 +135,7 @@ def test_a_gpu_leaves_weights_of_types_that_it_lacks_to_the_cpu_and_pays_for_the
     gpu = "galaxy-s23/llama.cpp-1/gpu+opencl/unstated"
     path = effects_of("decode", {**MACHINES, gpu: machine_of(gpu)})
 
-    assert path(gpu, ("passed", "q4_0")) == path(gpu, ("unpack", "q4_0")) == []
+    assert path(gpu, ("passed", "q4_0")) == []
     assert path(gpu, ("passed", "q2_k"))
     assert {effect for effect, *_ in path("galaxy-s23/llama.cpp-1/cpu4/unstated", ("unpack", "q2_k"))} < {
         effect for effect, *_ in path(gpu, ("unpack", "q2_k"))

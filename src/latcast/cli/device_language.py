@@ -8,18 +8,8 @@ from pathlib import Path
 from latcast.cli.output import print_json, print_table, warn
 from latcast.records import UNSTATED
 
-KIT: Sequence[tuple[str, str]] = (
-    ("qwen3-1.7b", "q4_0"),
-    ("qwen2.5-1.5b", "q8_0"),
-    ("qwen3-1.7b", "q4_k_m"),
-    ("smollm2-1.7b", "q6_k"),
-    ("phi-4-mini", "q4_k_m"),
-    ("qwen3.5-0.8b", "q4_0"),
-)
-"""Pairs that tell most, the most telling first: each family of weight types, two sizes, another head size, a recurrent model."""
-
-PROMPTS = (64, 512)
-"""Two lengths: one alone cannot tell reading the weights from computing."""
+UNKNOWN = "unknown-device/llama.cpp-unstated/cpu4/unstated"
+"""Platform that stands for a device of which nothing is known."""
 
 _SCRIPT = """#!/bin/sh
 # Times language models with llama-bench: sh run.sh [FOLDER_OF_GGUF_FILES] [llama-bench with options]
@@ -40,16 +30,17 @@ echo "wrote llama-bench.jsonl"
 def kit(output: Path, *, as_json: bool) -> None:
     """Write a folder with the script that times the pairs, and their list."""
     from latcast.folders import made
+    from latcast.llm.design import PROMPTS
 
-    folder = made(output)
-    patterns = " ".join(f"{model}*{quantisation}".replace(".", "?") for model, quantisation in KIT)
+    folder, found = made(output), _telling(None, 6)[1]
+    patterns = " ".join(f"{model}*{quantisation}".replace(".", "?") for model, quantisation in found)
     script = _SCRIPT.replace("PATTERNS", f"'{patterns}'".replace(" ", "' '")).replace("LENGTHS", ",".join(map(str, PROMPTS)))
     (folder / "run.sh").write_text(script, encoding="utf-8")
-    (folder / "models.txt").write_text("".join(f"{model}:{quantisation}\n" for model, quantisation in KIT), encoding="utf-8")
+    (folder / "models.txt").write_text("".join(f"{model}:{quantisation}\n" for model, quantisation in found), encoding="utf-8")
     if as_json:
-        print_json({"folder": str(folder), "prompt_tokens": list(PROMPTS), "pairs": [":".join(pair) for pair in KIT]})
+        print_json({"folder": str(folder), "prompt_tokens": list(PROMPTS), "pairs": [":".join(pair) for pair in found]})
         return
-    print_table(f"{len(KIT)} pairs to time with {folder / 'run.sh'}", ("model", "quantisation"), list(KIT))
+    print_table(f"{len(found)} pairs to time with {folder / 'run.sh'}", ("model", "quantisation"), found)
 
 
 def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], output: Path | None, *, as_json: bool) -> None:
@@ -91,30 +82,30 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
 
 
 def suggest(device: str | None, count: int, *, as_json: bool) -> None:
-    """Print the pairs to time next: those of the kit that the platform was not measured with."""
-    from latcast.llm.forecast import language_platforms_meant
-    from latcast.llm.learned_prices import known_prices, model_of, timed
-    from latcast.llm.speeds import SpeedMeasurement
+    """Print the pairs to time next on a device: those after which the least is unknown of others."""
+    from latcast.llm.design import PROMPTS
+    from latcast.llm.learned_prices import model_of
 
-    pairs = list(KIT)
-    if device is not None:
-        platforms, prices = language_platforms_meant(device, known_prices())
-        platform = platforms[0]
-
-        def news(pair: tuple[str, str]) -> float:
-            """Return the share of a token's time in what was never measured there."""
-            (token,) = timed("decode", [SpeedMeasurement(*pair, platform, decode_tokens_per_s=1.0)])
-            parts = prices.prices["decode"].seconds_by_term(platform, [token.quantities])[0]
-            unseen = sum(seconds for term, seconds in parts.items() if not prices.prices["decode"].measured(platform, term))
-            return unseen / sum(parts.values())
-
-        pairs = sorted(pairs, key=news, reverse=True)
-    found = pairs[:count]
+    platform, found = _telling(device, count)
     if as_json:
         print_json({"prompt_tokens": list(PROMPTS), "pairs": [":".join(pair) for pair in found]})
         return
+    of, lengths = platform if device else "an unknown device", " and ".join(map(str, PROMPTS))
     print_table(
-        f"{len(found)} pairs that tell most of {device or 'an unknown device'}, at prompts of {' and '.join(map(str, PROMPTS))}",
+        f"{len(found)} pairs that tell most of {of}, at prompts of {lengths} tokens",
         ("model", "quantisation", "parameters"),
         [(*pair, f"{model_of(*pair).parameters / 1e6:.0f} M") for pair in found],
     )
+
+
+def _telling(device: str | None, count: int) -> tuple[str, list[tuple[str, str]]]:
+    """Return the first platform that a device means, and the pairs that tell the most of it."""
+    from latcast.llm.design import telling_pairs
+    from latcast.llm.forecast import language_platforms_meant
+    from latcast.llm.learned_prices import known_prices
+    from latcast.llm.speeds import machine_of
+
+    if device is None:
+        return UNKNOWN, telling_pairs(known_prices().with_machine(machine_of(UNKNOWN)), UNKNOWN, count)
+    platforms, prices = language_platforms_meant(device, known_prices())
+    return platforms[0], telling_pairs(prices, platforms[0], count)

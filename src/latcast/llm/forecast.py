@@ -12,7 +12,15 @@ from typing import Any
 from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.learned_prices import NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices, with_added
+from latcast.llm.learned_prices import (
+    LONGER_BY,
+    NEW_OPERATORS,
+    NEW_QUANTISATION,
+    LearnedPrices,
+    known_prices,
+    read_prices,
+    with_added,
+)
 from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
@@ -165,7 +173,8 @@ class _Forecast:
         self, text: str, model: LanguageModel, platform: str, runtime: str, parts: Mapping[Phase, Mapping[Term, float]]
     ) -> LanguagePrediction:
         situations = {phase: self.prices.situation(phase, platform, parts[phase]) for phase in parts}
-        width = {phase: self.prices.width(phase, platform, situations[phase]) for phase in parts}
+        tokens: dict[Phase, float] = {"prefill": self.prompt, "decode": self.prompt + self.generated / 2}
+        width = {phase: self.prices.width(phase, platform, situations[phase], tokens[phase]) for phase in parts}
         # What is not known of a model or a kind of unit is outside of what was held out.
         wider = 2.0 if model.notes or self.prices.machines[platform].kind not in self.prices.measured_kinds else 1.0
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
@@ -173,7 +182,8 @@ class _Forecast:
         first, further = prompt_s, (self.generated - 1) * token_s  # reading the prompt gives the first token
         prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
-        why, warnings = self._why(model, platform, worst)
+        longer = any(self.prices.times_as_long(phase, platform, tokens[phase]) > LONGER_BY for phase in tokens)
+        why, warnings = self._why(model, platform, worst, longer=longer)
         maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
         return LanguagePrediction(
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
@@ -184,7 +194,7 @@ class _Forecast:
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 
-    def _why(self, model: LanguageModel, platform: str, situation: str) -> tuple[str, tuple[str, ...]]:
+    def _why(self, model: LanguageModel, platform: str, situation: str, *, longer: bool) -> tuple[str, tuple[str, ...]]:
         """Return what decides the error that is to be expected, and the warnings."""
         pairs, warnings = self.prices.pairs.get(platform, 0), list(model.notes)
         sibling = _sibling(self.prices, self.prices.machines[platform]) if not pairs else None
@@ -199,6 +209,8 @@ class _Forecast:
             why = "no model of such operators or weights was measured here"
         elif situation == NEW_QUANTISATION:
             why = "no weights of such types were measured here"
+        elif longer:
+            why = "no prompt or context of such a length was measured here"
         warnings += [why] if why else []
         if pairs and pairs < 10:
             why = f"{platform} was measured with {pairs} pairs of a model and a quantisation"

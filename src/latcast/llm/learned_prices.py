@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from latcast.errors import BundleError
 from latcast.folders import data_folder, made, replacing
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.prices import Phase, PriceList, Timed, effects_of, fit
+from latcast.llm.prices import Phase, PriceList, Timed, effects_of, fit, price_list
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, SpeedMeasurement
 from latcast.llm.workload import Term, decode_quantities, prefill_quantities
@@ -25,6 +25,13 @@ PHASES: Sequence[Phase] = ("prefill", "decode")
 
 FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new operators"
 """How much of a model's time goes to quantities that were measured on the platform: all, all but types of weights, or less."""
+
+LONGER, LONGER_BY, LONGEST_HELD_OUT = "longer context", 2.0, 8.0
+"""Row of half-widths of prompts and contexts that are longer than those measured; how many times as long they are at least, and
+how many times those that were held out are at most."""
+
+SCHEMA = 2
+"""Of a file of prices: it changes with the effects that make a price."""
 
 ALL_KINDS = ""
 """Key of half-widths that hold for kinds of platforms with too few held-out predictions of their own."""
@@ -46,6 +53,7 @@ class LearnedPrices:
         machines: Platform id to what is known of it.
         prices: Phase to its price list.
         pairs: Platform id to the (model, quantisation) pairs measured there.
+        longest: Platform id and phase to the longest prompt and context measured there.
         widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
             speeds, that held 90 % of held-out predictions, and to their mean error in percent.
         card: Sources, licences and held-out figures.
@@ -54,6 +62,7 @@ class LearnedPrices:
     machines: Mapping[str, Machine]
     prices: Mapping[Phase, PriceList]
     pairs: Mapping[str, int]
+    longest: Mapping[str, Mapping[Phase, float]] = field(default_factory=dict)
     widths: Mapping[Phase, Mapping[str, Mapping[str, tuple[float, float]]]] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,14 +91,16 @@ class LearnedPrices:
             )
             for phase, known in self.prices.items()
         }
-        return replace(self, machines=machines, prices=prices, pairs={**self.pairs, machine.platform: 0})
+        longest = {**self.longest, machine.platform: self.longest.get(like or "", {})}
+        return replace(self, machines=machines, prices=prices, pairs={**self.pairs, machine.platform: 0}, longest=longest)
 
     def adapted(self, machine: Machine, measurements: Sequence[SpeedMeasurement]) -> LearnedPrices:
         """Return the same with a platform learned from its measurements; prices of others stay."""
         known = self.with_machine(machine)
         mine = [replace(each, platform=machine.platform) for each in measurements]
         prices = {phase: fit(timed(phase, mine), known.prices[phase]) for phase in PHASES}
-        return replace(known, prices=prices, pairs={**known.pairs, machine.platform: len({pair_of(each) for each in mine})})
+        pairs = {**known.pairs, machine.platform: len({pair_of(each) for each in mine})}
+        return replace(known, prices=prices, pairs=pairs, longest={**known.longest, **longest_of(mine)})
 
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
         """Return how familiar a workload is, by what of it was measured on this platform or its kind.
@@ -112,30 +123,46 @@ class LearnedPrices:
             else NEW_OPERATORS
         )
 
-    def width(self, phase: Phase, platform: str, situation: str) -> tuple[float, float]:
-        """Return the half-width, of log speeds, of a 90 % interval, and the mean error that is to be expected, in percent."""
+    def width(self, phase: Phase, platform: str, situation: str, tokens: float = 0.0) -> tuple[float, float]:
+        """Return the half-width, of log speeds, of a 90 % interval, and the mean error that is to be expected, in percent.
+
+        Args:
+            phase, platform, situation: See :meth:`situation`.
+            tokens: Length of the prompt, or of decoding of the context.
+        """
         kind, table = self.machines[platform].kind, self.widths[phase]
 
         def of(row: str) -> tuple[float, float]:
             return table[row].get(kind, table[row][ALL_KINDS])
 
         if platform in table.get(situation, {}):
-            return table[situation][platform]
-        found, pairs = of(situation), self.pairs.get(platform, 0)
-        counts = sorted(int(row.split()[0]) for row in table if row.endswith(" pairs"))
-        if pairs >= _MANY_PAIRS or not counts:
-            return found
-        fewer = max(count for count in counts if count <= pairs)
-        few = of(f"{fewer} pairs")
-        return max(found[0], few[0]), max(found[1], few[1])
+            found = [table[situation][platform]]
+        else:
+            found, pairs = [of(situation)], self.pairs.get(platform, 0)
+            counts = [int(row.split()[0]) for row in table if row.endswith(" pairs")]
+            if pairs < _MANY_PAIRS and counts:
+                found.append(of(f"{max(count for count in counts if count <= pairs)} pairs"))
+        times = self.times_as_long(phase, platform, tokens)
+        if times > LONGER_BY:
+            found.append(of(LONGER))
+        more = 2.0 if times > LONGEST_HELD_OUT else 1.0
+        return more * max(wide for wide, _ in found), more * max(error for _, error in found)
+
+    def times_as_long(self, phase: Phase, platform: str, tokens: float) -> float:
+        """Return how many times the longest prompt or context that was measured there, or else on such units, so many are."""
+        kind = self.machines[platform].kind
+        like = (name for name, machine in self.machines.items() if machine.kind == kind)
+        own = self.longest.get(platform, {}).get(phase)
+        return tokens / (own or max((self.longest.get(name, {}).get(phase, 0.0) for name in like), default=0.0) or math.inf)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that :func:`read_prices` reads; equal prices give equal bytes."""
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "card": self.card,
             "platforms": {
-                name: {**asdict(machine), "pairs": self.pairs.get(name, 0)} for name, machine in sorted(self.machines.items())
+                name: {**asdict(machine), "pairs": self.pairs.get(name, 0), "longest": self.longest.get(name, {})}
+                for name, machine in sorted(self.machines.items())
             },
             "widths": self.widths,
             "effects": {
@@ -154,6 +181,16 @@ def pair_of(measurement: SpeedMeasurement) -> tuple[str, str]:
 def model_of(name: str, quantisation: str) -> LanguageModel:
     """Return a named model for measurements of it, whose contexts may be longer than those it was made for."""
     return replace(read_language_model(name, quantisation), context_limit=None)
+
+
+def longest_of(measurements: Iterable[SpeedMeasurement]) -> dict[str, dict[Phase, float]]:
+    """Return the longest prompt and context that were measured on each platform."""
+    found: dict[str, dict[Phase, float]] = defaultdict(dict)
+    for each in measurements:
+        for phase in PHASES:
+            if each.has(phase):
+                found[each.platform][phase] = max(found[each.platform].get(phase, 0.0), each.tokens(phase))
+    return dict(found)
 
 
 def timed(phase: Phase, measurements: Iterable[SpeedMeasurement]) -> list[Timed]:
@@ -183,13 +220,11 @@ def learn(
 ) -> LearnedPrices:
     """Return prices learned from all measurements, without intervals."""
     prices = {
-        phase: fit(
-            timed(phase, measurements), PriceList(effects_of(phase, machines), {}), start.prices[phase].effects if start else None
-        )
+        phase: fit(timed(phase, measurements), price_list(phase, machines, {}), start.prices[phase].effects if start else None)
         for phase in PHASES
     }
     pairs = {platform: len({pair_of(each) for each in measurements if each.platform == platform}) for platform in machines}
-    return LearnedPrices(machines, prices, pairs)
+    return LearnedPrices(machines, prices, pairs, longest_of(measurements))
 
 
 def read_prices(text: str, name: str) -> LearnedPrices:
@@ -200,10 +235,16 @@ def read_prices(text: str, name: str) -> LearnedPrices:
     """
     document = parse_json(text, name, error=BundleError)
     try:
-        if document["schema"] != 1:
-            raise BundleError(f"{name}: schema {document['schema']}, expected 1; update latcast")
+        if document["schema"] != SCHEMA:
+            do = (
+                "update latcast"
+                if document["schema"] > SCHEMA
+                else "write it again with latcast device add or profile, or delete it"
+            )
+            raise BundleError(f"{name}: found schema {document['schema']}, expected {SCHEMA}; {do}")
         rows = document["platforms"]
-        machines = {key: Machine(**{part: value for part, value in row.items() if part != "pairs"}) for key, row in rows.items()}
+        known = [each.name for each in fields(Machine)]
+        machines = {key: Machine(**{part: row[part] for part in known if part in row}) for key, row in rows.items()}
         effects = {
             phase: {tuple(key.split("|")): float(value) for key, value in document["effects"][phase].items()} for phase in PHASES
         }
@@ -215,8 +256,10 @@ def read_prices(text: str, name: str) -> LearnedPrices:
             for phase in PHASES
         }
         return LearnedPrices(
-            machines, {phase: PriceList(effects_of(phase, machines), effects[phase]) for phase in PHASES},
-            {key: int(row["pairs"]) for key, row in rows.items()}, widths, document["card"],
+            machines, {phase: price_list(phase, machines, effects[phase]) for phase in PHASES},
+            {key: int(row["pairs"]) for key, row in rows.items()},
+            {key: {phase: float(tokens) for phase, tokens in row["longest"].items()} for key, row in rows.items()},
+            widths, document["card"],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise BundleError(
@@ -262,7 +305,10 @@ def with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
         phase: {row: {**kinds, **added.widths[phase].get(row, {})} for row, kinds in known.widths[phase].items()}
         for phase in PHASES
     }
-    return replace(known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs}, widths=widths)
+    return replace(
+        known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs},
+        longest={**known.longest, **added.longest}, widths=widths,
+    )  # fmt: skip
 
 
 def written(prices: LearnedPrices) -> str:
@@ -287,6 +333,7 @@ def save_added(prices: LearnedPrices, platform: str, file: Path | None = None) -
         machines={platform: prices.machines[platform]},
         prices=own,
         pairs={platform: prices.pairs[platform]},
+        longest={platform: prices.longest.get(platform, {})},
         widths={
             phase: {row: {platform: kinds[platform]} for row, kinds in rows.items() if platform in kinds}
             for phase, rows in prices.widths.items()

@@ -57,7 +57,7 @@ class PriceList:
 
     path: Callable[[str, Term], Path]
     effects: Mapping[Effect, float]
-    noise: float = 0.06
+    noise: float
 
     def measured(self, platform: str, term: Term, *, elsewhere: bool = False) -> bool:
         """Return whether the term was measured on the platform, or ``elsewhere`` on such a unit."""
@@ -91,60 +91,60 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
         known: Effects that stay, and how prices are made.
         start: Values to start from, where a similar fit is known: a fold of cross-validation takes half the steps.
     """
-    index: dict[Effect, int] = {}
-    means: list[float] = []
-    deviations: list[float] = []
-    columns: dict[tuple[str, Term], int] = {}
-    fixed: list[float] = []
-    members: list[tuple[int, int, float]] = []
-    rows, cells, counts = [], [], []
-    for row, each in enumerate(timed):
-        for term, count in each.quantities.items():
-            if count <= 0:
-                continue
-            key = (each.platform, term)
-            path = known.path(*key)
-            if not path:
-                continue
-            if key not in columns:
-                columns[key] = len(columns)
-                fixed.append(0.0)
-                for effect, mean, deviation, factor in path:
-                    if effect in known.effects:
-                        fixed[-1] += factor * known.effects[effect]
-                        continue
-                    if effect not in index:
-                        index[effect] = len(index)
-                        means.append(mean)
-                        deviations.append(deviation)
-                    members.append((columns[key], index[effect], factor))
-            rows.append(row)
-            cells.append(columns[key])
-            counts.append(count)
-    if not index:
+    cells = [
+        (row, (each.platform, term), count)
+        for row, each in enumerate(timed)
+        for term, count in each.quantities.items()
+        if count > 0 and known.path(each.platform, term)
+    ]
+    columns = {key: column for column, key in enumerate(dict.fromkeys(key for _, key, _ in cells))}
+    base, members, priors = np.zeros(len(columns)), [], dict[Effect, tuple[float, float]]()
+    for key, column in columns.items():
+        for effect, mean, deviation, factor in known.path(*key):
+            if effect in known.effects:
+                base[column] += factor * known.effects[effect]
+            else:
+                priors.setdefault(effect, (mean, deviation))
+                members.append((column, effect, factor))
+    if not priors:
         return known
-    prior, precision = np.array(means), 1 / np.array(deviations) ** 2
+    index = {effect: place for place, effect in enumerate(priors)}
     members_of = np.zeros((len(columns), len(index)))
-    for column, place, factor in members:
-        members_of[column, place] += factor
-    at, cell, count_of, base = np.array(rows), np.array(cells), np.array(counts), np.array(fixed)
+    for column, effect, factor in members:
+        members_of[column, index[effect]] += factor
+    prior, deviations = np.array(list(priors.values())).T
+    precision = 1 / deviations**2
+    at, cell = np.array([row for row, *_ in cells]), np.array([columns[key] for _, key, _ in cells])
+    count_of = np.array([count for *_, count in cells])
     target, weights = np.log([each.seconds for each in timed]), np.array([each.weight for each in timed])
-    size = len(timed), len(columns)
+    # Rows of a platform have few of the effects: slopes are worked out for each platform alone.
+    blocks = []
+    of_platform = np.unique([each.platform for each in timed], return_inverse=True)[1][at]
+    for number in range(of_platform.max() + 1):
+        mine = np.flatnonzero(of_platform == number)
+        own_rows, row_place = np.unique(at[mine], return_inverse=True)
+        own_columns, column_place = np.unique(cell[mine], return_inverse=True)
+        effects = np.flatnonzero(members_of[own_columns].any(axis=0))
+        entry = row_place * len(own_columns) + column_place
+        blocks.append((mine, own_rows, entry, effects, members_of[np.ix_(own_columns, effects)]))
 
     def state(values: Array) -> tuple[Array, Array, float]:
         parts = count_of * np.exp((base + members_of @ values)[cell])
-        total = np.bincount(at, parts, size[0])
+        total = np.bincount(at, parts, len(timed))
         residuals = (target - np.log(total)) / known.noise
         loss = float(weights @ ((_FREEDOM + 1) * np.log1p(residuals**2 / _FREEDOM)) + precision @ (values - prior) ** 2)
         return parts / total[at], residuals, loss
 
-    values = np.array([(start or {}).get(effect, mean) for effect, mean in zip(index, means, strict=True)])
+    values = np.array([(start or {}).get(effect, mean) for effect, (mean, _) in priors.items()])
     shares, residuals, loss = state(values)
     for _ in range(_STEPS):
-        slopes = np.bincount(at * size[1] + cell, shares, size[0] * size[1]).reshape(size) @ members_of
         trust = weights * (_FREEDOM + 1) / (_FREEDOM + residuals**2) / known.noise
-        curvature = (slopes * (trust / known.noise)[:, None]).T @ slopes + np.diag(precision)
-        step = np.linalg.solve(curvature, slopes.T @ (trust * residuals) - precision * (values - prior)).clip(-1, 1)
+        curvature, slope = np.diag(precision), -precision * (values - prior)
+        for mine, own_rows, entry, effects, own_members in blocks:
+            found = np.bincount(entry, shares[mine], len(own_rows) * len(own_members)).reshape(len(own_rows), -1) @ own_members
+            curvature[np.ix_(effects, effects)] += (found * (trust[own_rows] / known.noise)[:, None]).T @ found
+            slope[effects] += found.T @ (trust * residuals)[own_rows]
+        step = np.linalg.solve(curvature, slope).clip(-1, 1)
         for part in (1.0, 0.4, 0.1):
             tried = state(values + part * step)
             if tried[2] < loss:
@@ -159,6 +159,9 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
 
 
 Phase = Literal["prefill", "decode"]
+
+_NOISE: Mapping[Phase, float] = {"prefill": 0.1, "decode": 0.06}
+"""Standard deviation of a log latency about its prediction."""
 
 
 @dataclass(frozen=True)
@@ -206,14 +209,20 @@ BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 _TYPES: Mapping[str, float] = {"cpu": 0.4, "cpu-arm": 0.25, "cpu-x86": 0.25, "gpu-opencl": 0.3, "npu-hexagon": 0.3}
 """Deviation of the price of a type of weights by unit and kind: where unpacking takes longer than reading."""
 
+_UNPACKING = frozenset({"cpu", "gpu-opencl", "gpu-cuda", "gpu-vulkan", "gpu-rocm", "npu-hexagon"})
+"""Units and kinds on which a token takes time for unpacking weights beside reading them. The others wait for memory alone."""
+
 _TYPES_ELSEWHERE: Mapping[Phase, float] = {"decode": 0.1, "prefill": 0.2}
 """The same of units that wait for memory."""
 
-_FAMILY = 0.1
+_FAMILY, _FAMILY_ON_CPU = 0.1, 0.3
 """Deviation of what types of a family have in common."""
 
-_SPEED, _EXPONENT = 0.3, 0.1
-"""Deviations of a platform's speed from what its peaks say, and of the exponents with which speeds follow them."""
+_SPEED, _SPEED_WITHIN_CHIP, _EXPONENT = 0.3, 0.2, 0.1
+"""Deviations of a chip's speed from what its peaks say, of platforms of one chip from that, and of the exponents of the peaks.
+
+That platforms of a chip share its deviation gives a chip one vote, however many numbers of threads were measured on it.
+"""
 
 _NATIVE: Mapping[str, frozenset[str]] = {
     "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
@@ -224,12 +233,19 @@ one's input and output between the two."""
 
 
 def _family(tensor_type: str) -> str:
-    """Return the family of a type of weights: types of one share their kernels' design."""
-    if tensor_type.startswith("iq"):
-        return "codebook"
-    if tensor_type.endswith("_k"):
-        return "k"
-    return "block" if tensor_type.startswith("q") else "float" if tensor_type in ("f16", "bf16", "f32") else "integer"
+    """Return the family of a type of weights: types of one are unpacked alike."""
+    if tensor_type.startswith(("iq1", "iq2", "iq3")):
+        return "grid"  # several weights are looked up at once in a table
+    if tensor_type in ("q3_k", "q5_0", "q5_1", "q5_k", "q6_k"):
+        return "planes"  # the bits of a weight lie in two places
+    if tensor_type in ("q8_0", "f16", "bf16", "f32"):
+        return "whole"
+    return "nibbles" if tensor_type.startswith(("q", "iq", "mxfp4")) else "integer"
+
+
+def price_list(phase: Phase, machines: Mapping[str, Machine], effects: Mapping[Effect, float]) -> PriceList:
+    """Return the price list of a phase on some platforms, with what is known of its effects."""
+    return PriceList(effects_of(phase, machines), effects, _NOISE[phase])
 
 
 def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, Term], Path]:
@@ -262,20 +278,23 @@ def _cpu_beside(machine: Machine, machines: Mapping[str, Machine]) -> Machine:
 def _path(phase: Phase, machine: Machine, term: Term) -> Path:
     platform, kind, name = machine.platform, machine.kind, term[0]
     unit, expected = kind.partition("-")[0], _EXPECTED[phase][name]
-    # A processor reads weights of any type alike, and then unpacks each type at its own speed; other units wait for memory alone.
-    if name == "unpack" and unit != "cpu":
+    # Where weights are unpacked, bytes of all types are read alike, and each type takes its own time for the unpacking.
+    unpacks = unit in _UNPACKING or kind in _UNPACKING
+    if name == "unpack" and not unpacks:
         return []
-    typed = name in ("multiply", "unpack") or ((phase, name) == ("decode", "weights") and unit != "cpu")
+    typed = name in ("multiply", "unpack") or ((phase, name) == ("decode", "weights") and not unpacks)
     # Processors with matrix instructions are a kind within a kind.
     kinds = [kind] if "+" not in kind else [kind.partition("+")[0], kind]
-    detail = term[1] if len(term) > 1 and (typed or unit != "cpu") else ""
+    detail = term[1] if len(term) > 1 and (typed or not unpacks) else ""
     found: list[tuple[Effect, float, float, float]] = [((name,), expected.mean, expected.anywhere, 1.0)]
     if typed:
-        family, other = _family(detail), _TYPES_ELSEWHERE[phase]
+        family, other, alike = _family(detail), _TYPES_ELSEWHERE[phase], _FAMILY_ON_CPU if unit == "cpu" else _FAMILY
         for each, wide in [(("on", unit), _TYPES.get(unit, other)), *(((one,), _TYPES.get(kinds[0], other)) for one in kinds)]:
-            found += [((name, *each, detail), 0.0, wide, 1.0), ((name, *each, family), 0.0, _FAMILY, 1.0)]
+            found += [((name, *each, detail), 0.0, wide, 1.0), ((name, *each, family), 0.0, alike, 1.0)]
         found += [((name, platform, detail), 0.0, expected.own, 1.0), ((name, platform, family), 0.0, 0.12, 1.0)]
-    else:
+    if name == "unpack":
+        found += [((name, "on", unit), 0.0, 0.5, 1.0), *(((name, each), 0.0, 0.6, 1.0) for each in kinds)]
+    if not typed:
         found.append(((name, "on", unit), 0.0, min(0.5, expected.kind), 1.0))
         found += [((name, each), 0.0, expected.kind, 1.0) for each in kinds]
         found.append(((name, platform), 0.0, expected.own, 1.0))
@@ -287,14 +306,19 @@ def _path(phase: Phase, machine: Machine, term: Term) -> Path:
         return found
     narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
     # Where the peak is not known, units with a faster memory are expected to compute as much faster.
-    slow = -math.log(machine.compute_tops / COMPUTE_TOPS) if machine.compute_tops else narrow
+    # Rows of a token are dealt out once, in equal parts, so that the slowest core decides; those of a prompt as cores get free.
+    tops = (machine.token_tops if phase == "decode" else None) or machine.compute_tops
+    slow = -math.log(tops / COMPUTE_TOPS) if tops else narrow
+    # Matrix instructions double the peak. A token has no use for them, and a prompt unpacks weights once a token without them.
+    if unit == "cpu" and ("+" in kind) == (phase == "decode"):
+        slow += math.log(2.0)
     if phase == "prefill" and expected.scale == "bandwidth":
         return [*found, (("reading", platform), narrow, 0.4, 1.0)]
     known = machine.bandwidth_gb_s if phase == "decode" else machine.compute_tops
     found.append((("speed", "on", unit), 0.0, 0.4, 1.0))
     found += [(("speed", each), 0.0, 0.4 if each == kinds[0] else 0.3, 1.0) for each in kinds]
-    found.append((("speed", platform), 0.0, _SPEED if known else 0.8, 1.0))
+    chip = f"{machine.chip or platform.partition('/')[0]} {unit}"
+    found += [(("speed", chip), 0.0, _SPEED if known else 0.8, 1.0), (("speed", platform), 0.0, _SPEED_WITHIN_CHIP, 1.0)]
     if expected.scale == "bandwidth":
         return [*found, (("bandwidth", unit), 1.0, _EXPONENT, narrow)]
-    # Products of a matrix and a vector have no use for matrix instructions, which double the peak.
-    return [*found, (("compute", unit), 1.0, _EXPONENT, slow + math.log(2.0) * (phase == "decode" and "+" in kind))]
+    return [*found, (("compute", unit), 1.0, _EXPONENT, slow)]

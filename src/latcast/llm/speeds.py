@@ -50,6 +50,10 @@ class SpeedMeasurement:
             return bool(self.decode_tokens_per_s)
         return bool(self.prefill_tokens_per_s and self.prompt_tokens)
 
+    def tokens(self, phase: str) -> float:
+        """Return the length of the prompt, or of decoding of the context."""
+        return self.context_tokens if phase == "decode" else float(self.prompt_tokens or 0)
+
 
 def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
     """Return one measurement, the median, for each model, platform and number of tokens."""
@@ -85,6 +89,7 @@ class Machine:
         chip: Id of the chip in :mod:`latcast.chips`; empty where unknown.
         bandwidth_gb_s: Peak bandwidth of its memory; None where unknown.
         compute_tops: Peak of its unit, of int8 on CPUs and NPUs, of fp16 on GPUs; None where unknown.
+        token_tops: The same of a CPU whose cores take equal parts, as of a token: the slowest one decides; None of others.
     """
 
     platform: str
@@ -92,6 +97,7 @@ class Machine:
     chip: str = ""
     bandwidth_gb_s: float | None = None
     compute_tops: float | None = None
+    token_tops: float | None = None
 
 
 def machine_of(platform: str, chip_text: str = "") -> Machine:
@@ -115,9 +121,9 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
     elif vendor == "apple" and unit.kind == "npu":
         kind = "npu-ane"
     bandwidth = (chip.bandwidth_gb_s or _usual_bandwidth(chip.memory)) if chip else None
-    compute = _peak_tops(chip, unit.kind, unit.threads) if chip else None
+    compute, for_token = _peak_tops(chip, unit.kind, unit.threads) if chip else (None, None)
     found = _peaks().get(f"{parsed.device}/{unit.kind}", (None, None))
-    return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute)
+    return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute, for_token)
 
 
 @cache
@@ -138,20 +144,22 @@ _OPERATIONS = {frozenset({"i8mm", "amx"}): 4.0, frozenset({"dotprod", "vnni"}): 
 """Operations on int8 of a cycle for each byte that fused multiply-adds take, by the best instructions of a core."""
 
 
-def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> float | None:
-    """Return the peak of a chip's unit in 10^12 operations a second; of a CPU, of its fastest ``threads`` cores."""
+def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> tuple[float | None, float | None]:
+    """Return the peak of a chip's unit in 10^12 operations a second; of a CPU, of its fastest ``threads`` cores.
+
+    The second is that of a CPU whose cores take equal parts, so that the slowest decides.
+    """
     if unit_kind == "gpu":
-        return 2 * chip.gpu_gflops / 1000 if chip.gpu_gflops else None
+        return 2 * chip.gpu_gflops / 1000 if chip.gpu_gflops else None, None
     if unit_kind == "npu":
-        return chip.npu_tops
-    left, total = threads, 0.0
+        return chip.npu_tops, None
+    each: list[float] = []
     for cluster in chip.cpu:
-        used = min(left, cluster.cores or 1)
-        left -= used
         lanes = (cluster.fma_bits or (cluster.simd_bits or 128) * (1 if cluster.in_order else 2)) / 8
-        each_lane = next((operations for names, operations in _OPERATIONS.items() if cluster.features & names), 0.5)
-        total += used * (cluster.ghz or 2.0) * lanes * each_lane
-    return total / 1000 or None
+        of_lane = next((operations for names, operations in _OPERATIONS.items() if cluster.features & names), 0.5)
+        each += (cluster.cores or 1) * [(cluster.ghz or 2.0) * lanes * of_lane / 1000]
+    used = each[:threads]
+    return sum(used) or None, len(used) * min(used, default=0.0) or None
 
 
 def machines_of(measurements: Sequence[SpeedMeasurement]) -> dict[str, Machine]:

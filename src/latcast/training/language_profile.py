@@ -117,7 +117,12 @@ def learn_here(found: Sequence[TimedModel], platform: str) -> tuple[LearnedPrice
         for phase, each in errors.items()
     }  # fmt: skip
     learned = _fitted(known, platform, found)
-    return replace(learned, widths=widths, pairs={**known.pairs, platform: len(found)}), errors
+    longest: dict[Phase, float] = {
+        "prefill": max(max(each.prefill_s) for each in found), "decode": max(max(each.decode_s) for each in found)
+    }  # fmt: skip
+    return replace(
+        learned, widths=widths, pairs={**known.pairs, platform: len(found)}, longest={**known.longest, platform: longest}
+    ), errors
 
 
 def _machine_here(platform: str) -> Machine:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from latcast.datasets.importers.language_model_speeds import attribution
 from latcast.llm.learned_prices import (
     ALL_KINDS,
     FAMILIAR,
+    LONGER,
     NEW_OPERATORS,
     NEW_QUANTISATION,
     PHASES,
     LearnedPrices,
     learn,
+    longest_of,
     model_of,
     pair_of,
     timed,
@@ -38,7 +41,7 @@ _SEEDS = 3
 """Draws of the measured pairs of a new chip."""
 
 _FEWEST, _FEWEST_NAMES = 30, 5
-"""Held-out predictions, and lineages or chips, from which on a kind of platforms has separate intervals."""
+"""Held-out predictions, and lineages or chips, from which on a kind of platforms has intervals of its own."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class HeldOut:
 
     Attributes:
         phase, measurement: What was predicted.
-        split: ``lineage``, ``quantisation here``, ``quantisation anywhere`` or ``chip``.
+        split: ``lineage``, ``quantisation here``, ``quantisation anywhere``, ``longer context`` or ``chip``.
         fold: Part that was held out with it.
         kind: Of the platform.
         situation: See :data:`latcast.llm.learned_prices.FAMILIAR`; of a chip the number of its measured pairs, ``3 pairs``.
@@ -67,12 +70,13 @@ class HeldOut:
     trained: Sequence[SpeedMeasurement] = ()
     half_width: float | None = None
 
-    @property
+    @cached_property
     def error(self) -> float:
         """Return the logarithm of predicted over measured."""
         return float(np.log(self.predicted / self.seconds))
 
 
+@cache
 def lineage_of(name: str) -> str:
     """Return the lineage of a named model: its architecture, and of Llama's, which many share, the maker and the generation."""
     architecture = model_of(name, "f16").architecture
@@ -96,7 +100,29 @@ def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Ma
             test = [each for each in measurements if name_of(each) in out]
             if test and train:
                 yield from predictions(learn(train, machines, full), train, test, split, number)
+    yield from _longer(measurements, machines, full)
     yield from _chips(measurements, machines, full)
+
+
+def _longer(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+    """Yield predictions of lengths of more than half of a platform's longest, from those of up to a quarter."""
+
+    def part(each: SpeedMeasurement, holds: Callable[[float], bool]) -> SpeedMeasurement:
+        """Return a measurement with the phases whose length, as a part of the longest, holds."""
+        kept = {phase for phase in PHASES if each.has(phase) and holds(each.tokens(phase) / full.longest[each.platform][phase])}
+        return replace(
+            each,
+            prefill_tokens_per_s=each.prefill_tokens_per_s if "prefill" in kept else None,
+            decode_tokens_per_s=each.decode_tokens_per_s if "decode" in kept else None,
+        )
+
+    train = [part(each, lambda share: share <= 0.25) for each in measurements]
+    known, shorter = learn(train, machines, full), longest_of(train)
+    for number, platform in enumerate(sorted(shorter)):
+        test = [part(each, lambda share: share > 0.5) for each in measurements if each.platform == platform]
+        for each in predictions(known, train, test, LONGER, number, LONGER):
+            if each.phase in shorter[platform]:
+                yield each
 
 
 def predictions(
@@ -172,14 +198,14 @@ def predictions_of_chip(
         for seed in range(_SEEDS if count else 1):
             chosen = set(random.Random(100 * seed + count).sample(pairs, count))
             measured = [
-                each for pair in sorted(chosen) for each in _shortest_and_longest([one for one in mine if pair_of(one) == pair])
+                each for pair in sorted(chosen) for each in shortest_and_longest([one for one in mine if pair_of(one) == pair])
             ]
             known = prices.adapted(machine, measured)
             rest = [each for each in mine if pair_of(each) not in chosen]
             yield from predictions(known, measured, rest, split, fold, f"{count} pairs")
 
 
-def _shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[SpeedMeasurement]:
+def shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[SpeedMeasurement]:
     """Return the measurements of a pair that a kit would take: its shortest and its longest prompt."""
     ordered = sorted(measurements, key=lambda each: each.prompt_tokens or 0)
     return ordered[:1] + (ordered[-1:] if len(ordered) > 1 else [])
@@ -189,37 +215,61 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
     """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform.
 
     A kind has its own where enough predictions of enough lineages, or of a new chip of enough chips, were held out; else the
-    wider of its own and of those of all kinds.
+    wider of its own and of those of all kinds. What is off together has one vote: a new chip without measured pairs, a lineage of
+    new operators; of fewer than five the worst decides.
     """
 
-    def width(members: Sequence[HeldOut]) -> tuple[float, float]:
-        errors = np.array([each.error for each in members])
-        return round(conformal_quantile(np.abs(errors), LEVEL), 4), round(100 * float(np.mean(np.abs(np.expm1(errors)))), 1)
-
-    def of_its_own(members: Sequence[HeldOut], pooled: tuple[float, float]) -> tuple[float, float]:
-        names = {
+    def name_of(each: HeldOut) -> str:
+        return (
             chip_group(prices.machines[each.measurement.platform]) if each.split == "chip" else lineage_of(each.measurement.model)
-            for each in members
-        }
-        own = width(members)
-        enough = len(members) >= _FEWEST and len(names) >= _FEWEST_NAMES
+        )
+
+    def width(members: Sequence[HeldOut], row: str) -> tuple[float, float]:
+        errors, names = np.array([each.error for each in members]), [name_of(each) for each in members]
+        say, level, counts = np.ones(len(names)), LEVEL, Counter(names)
+        if row in (NEW_OPERATORS, f"{PAIR_COUNTS[0]} pairs"):
+            say, level = np.array([1 / counts[name] for name in names]), LEVEL if len(counts) >= _FEWEST_NAMES else 1.0
+        mean = float(np.average(np.abs(np.expm1(errors)), weights=say))
+        return round(conformal_quantile(np.abs(errors), level, say), 4), round(100 * mean, 1)
+
+    def of_its_own(members: Sequence[HeldOut], row: str, pooled: tuple[float, float]) -> tuple[float, float]:
+        own = width(members, row)
+        enough = len(members) >= _FEWEST and len({name_of(each) for each in members}) >= _FEWEST_NAMES
         return own if enough else (max(own[0], pooled[0]), max(own[1], pooled[1]))
 
+    grouped: dict[tuple[str, str], dict[str, list[HeldOut]]] = defaultdict(lambda: defaultdict(list))
+    for each in judged:
+        grouped[each.phase, each.situation][each.kind].append(each)
     widths: dict[Phase, dict[str, dict[str, tuple[float, float]]]] = {phase: {} for phase in PHASES}
     for phase in PHASES:
-        for row in (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, *(f"{count} pairs" for count in PAIR_COUNTS)):
-            like = [each for each in judged if (each.phase, each.situation) == (phase, row)]
-            pooled = width(like or [each for each in judged if each.phase == phase])
-            kinds = sorted({each.kind for each in like})
-            own = {kind: of_its_own([each for each in like if each.kind == kind], pooled) for kind in kinds}
+        for row in (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, LONGER, *(f"{count} pairs" for count in PAIR_COUNTS)):
+            kinds = grouped.get((phase, row), {})
+            like = [each for members in kinds.values() for each in members]
+            pooled = width(like or [each for each in judged if each.phase == phase], row)
+            own = {kind: of_its_own(members, row, pooled) for kind, members in sorted(kinds.items())}
             widths[phase][row] = {ALL_KINDS: pooled, **own}
     return replace(prices, widths=widths)
+
+
+def _with_half_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> list[HeldOut]:
+    """Return held-out predictions with the half-widths that those of the other folds of their split, and other splits, give."""
+    folds: dict[tuple[str, int], list[HeldOut]] = defaultdict(list)
+    for each in judged:
+        folds[each.split, each.fold].append(each)
+    found = []
+    for out, members in folds.items():
+        rest = [each for fold, others in folds.items() if fold != out for each in others]
+        widths = with_widths(prices, rest).widths
+        for each in members:
+            kinds = widths[each.phase][each.situation]
+            found.append(replace(each, half_width=kinds.get(each.kind, kinds[ALL_KINDS])[0]))
+    return found
 
 
 def learned(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> tuple[LearnedPrices, list[HeldOut]]:
     """Return prices learned from measurements, with intervals and a card, and the held-out predictions behind these."""
     full = learn(measurements, machines)
-    judged = list(held_out(measurements, machines, full))
+    judged = _with_half_widths(full, list(held_out(measurements, machines, full)))
     card: dict[str, Any] = {
         "sources": attribution(measurements),
         "measurements": len(measurements),
