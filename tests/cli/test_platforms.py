@@ -17,7 +17,7 @@ from latcast.records import Platform
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
 
-POOL = pool_path()
+POOL, SHIPPED_FOLDER = pool_path(), bundle_index.SHIPPED_FOLDER
 
 JETSON = "jetson-nano/tensorrt-jetpack4.6/gpu/fp16"
 
@@ -137,6 +137,16 @@ class TestPatterns:
         [network] = latcast("models", "squeezenet1_[1]", "--json").json
         assert (network["name"], network["family"], network["million_macs"]) == ("squeezenet1_1", "squeezenet", 349)
         assert latcast("models", "resnet19").reason.startswith("no published network matches 'resnet19'; nearest: resnet18, ")
+
+
+def test_without_a_pattern_each_device_that_is_shipped_has_a_line(latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle_index, "SHIPPED_FOLDER", SHIPPED_FOLDER)
+    every = latcast("platforms", "*", "--json").json
+    head, *rows = latcast("platforms").out.split("\n\n")[0].splitlines()
+
+    assert head.split() == ["device", "platforms", "CPU", "MAPE", "%", "GPU", "MAPE", "%", "NPU", "MAPE", "%"]
+    assert [row.split()[0] for row in rows] == list(dict.fromkeys(each["device"] for each in every))
+    assert sum(int(row.split()[1]) for row in rows) == len(every)
 
 
 class TestNarrowTerminals:

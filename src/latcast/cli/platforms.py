@@ -16,6 +16,7 @@ from latcast.registry import matched, matching
 
 if TYPE_CHECKING:
     from latcast.predictors.analytical import ClassThroughput
+    from latcast.predictors.bundle_index import PlatformSummary
     from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.intervals import Interval
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -64,6 +65,8 @@ def list_platforms(
 ) -> None:
     """List the platforms that can be predicted for, and how well: figures are of networks that training did not see.
 
+    Without a pattern, one's own platforms and a line for each device that is known.
+
     \b
     Examples:
       latcast platforms tflite
@@ -89,7 +92,7 @@ def list_platforms(
         return
     from latcast.folders import bundles_folder
     from latcast.forecast import platforms_named
-    from latcast.predictors.bundle_index import platforms, scan_bundles
+    from latcast.predictors.bundle_index import SHIPPED, platforms, scan_bundles
 
     found = platforms()
     for problem in scan_bundles().problems:
@@ -103,6 +106,14 @@ def list_platforms(
     if not found:
         warn(f"no predictors yet in {bundles_folder()}; make one of this machine with: latcast demo, or latcast profile")
         return
+    shipped = [] if pattern else [each for each in found if each.source == SHIPPED]
+    if len(shipped) < len(found):
+        _print_platforms([each for each in found if each not in shipped])
+    if shipped:
+        _print_devices(shipped)
+
+
+def _print_platforms(found: list[PlatformSummary]) -> None:
     print_table(
         "",
         ("platform", "MAPE %", "±5 %", "±10 %", "in interval %", "trained on", "source"),
@@ -117,6 +128,25 @@ def list_platforms(
         ],
         spare=("source", "±5 %", "in interval %", "trained on", "±10 %"),
     )
+
+
+def _print_devices(found: list[PlatformSummary]) -> None:
+    """Print a row for each device: its platforms, and the held-out error of the best known of each kind of unit."""
+    from latcast.predictors.bundle_index import cards_of
+    from latcast.predictors.platform_names import Named, best_known
+    from latcast.records import UNIT_KINDS, Unit
+
+    by_device: dict[str, list[PlatformSummary]] = {}
+    for each in found:
+        by_device.setdefault(each.device, []).append(each)
+    cards = cards_of([each.id for each in found])
+    rows = []
+    for device, platforms in by_device.items():
+        best = best_known(Named(device, (), tuple(each.id for each in platforms), ()), cards)
+        errors = {Unit.parse(each.unit).kind: each.mape for each in platforms if each.id in best}
+        rows.append((device, str(len(platforms)), *(percent(errors[kind]) if kind in errors else "" for kind in UNIT_KINDS)))
+    print_table("", ("device", "platforms", *(f"{kind.upper()} MAPE %" for kind in UNIT_KINDS)), rows)
+    print("\nMAPE is of the best known platform of a unit. Of a device: latcast platforms pixel 4; all: latcast platforms '*'")
 
 
 def _shortened(text: str | None) -> str:

@@ -24,6 +24,9 @@ from latcast.tables import Tabular
 if TYPE_CHECKING:
     from latcast.predictors.pool_file import PoolFile
 
+SHIPPED = "shipped"
+"""The source of what comes with latcast."""
+
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
 LOCAL = "local"
@@ -46,7 +49,7 @@ class IndexEntry(NamedTuple):
     @property
     def source(self) -> str:
         """ "shipped" or "user"."""
-        return "shipped" if SHIPPED_FOLDER in self.path.parents or self.path == pool_path() else "user"
+        return SHIPPED if SHIPPED_FOLDER in self.path.parents or self.path == pool_path() else "user"
 
 
 @dataclass(frozen=True)
