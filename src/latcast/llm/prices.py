@@ -306,7 +306,7 @@ def _path(phase: Phase, machine: Machine, term: Term) -> Path:
         return found
     narrow = -math.log((machine.bandwidth_gb_s or BANDWIDTH_GB_S) / BANDWIDTH_GB_S)
     # Where the peak is not known, units with a faster memory are expected to compute as much faster.
-    # Rows of a token are dealt out once, in equal parts, so that the slowest core decides; those of a prompt as cores get free.
+    # Rows of a token are mostly dealt out in equal parts, so that the slowest core decides; those of a prompt as cores get free.
     tops = (machine.token_tops if phase == "decode" else None) or machine.compute_tops
     slow = -math.log(tops / COMPUTE_TOPS) if tops else narrow
     # Matrix instructions double the peak. A token has no use for them, and a prompt unpacks weights once a token without them.

@@ -89,7 +89,7 @@ class Machine:
         chip: Id of the chip in :mod:`latcast.chips`; empty where unknown.
         bandwidth_gb_s: Peak bandwidth of its memory; None where unknown.
         compute_tops: Peak of its unit, of int8 on CPUs and NPUs, of fp16 on GPUs; None where unknown.
-        token_tops: The same of a CPU whose cores take equal parts, as of a token: the slowest one decides; None of others.
+        token_tops: The same of a CPU for a token, most of whose work is dealt out in equal parts; None of others.
     """
 
     platform: str
@@ -144,10 +144,14 @@ _OPERATIONS = {frozenset({"i8mm", "amx"}): 4.0, frozenset({"dotprod", "vnni"}): 
 """Operations on int8 of a cycle for each byte that fused multiply-adds take, by the best instructions of a core."""
 
 
+_DEALT_EVENLY = 0.75
+"""Part of a token's work, in logarithms, that cores take in equal parts; of the rest each takes more as it gets free."""
+
+
 def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> tuple[float | None, float | None]:
     """Return the peak of a chip's unit in 10^12 operations a second; of a CPU, of its fastest ``threads`` cores.
 
-    The second is that of a CPU whose cores take equal parts, so that the slowest decides.
+    The second is a CPU's for a token: where cores take equal parts, the slowest one decides.
     """
     if unit_kind == "gpu":
         return 2 * chip.gpu_gflops / 1000 if chip.gpu_gflops else None, None
@@ -159,7 +163,8 @@ def _peak_tops(chip: Chip, unit_kind: str, threads: int) -> tuple[float | None, 
         of_lane = next((operations for names, operations in _OPERATIONS.items() if cluster.features & names), 0.5)
         each += (cluster.cores or 1) * [(cluster.ghz or 2.0) * lanes * of_lane / 1000]
     used = each[:threads]
-    return sum(used) or None, len(used) * min(used, default=0.0) or None
+    whole, even = sum(used), len(used) * min(used, default=0.0)
+    return whole or None, even**_DEALT_EVENLY * whole ** (1 - _DEALT_EVENLY) or None
 
 
 def machines_of(measurements: Sequence[SpeedMeasurement]) -> dict[str, Machine]:

@@ -178,9 +178,9 @@ def chip_group(machine: Machine) -> str:
 
 
 def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
-    for number, out in enumerate(_folded({chip_group(machine) for machine in machines.values()}, 2)):
-        train = [each for each in measurements if chip_group(machines[each.platform]) not in out]
-        others = {name: machine for name, machine in machines.items() if chip_group(machine) not in out}
+    for number, out in enumerate(sorted({chip_group(machine) for machine in machines.values()})):
+        others = {name: machine for name, machine in machines.items() if chip_group(machine) != out}
+        train = [each for each in measurements if each.platform in others]
         prices = learn(train, others, full)
         for platform in sorted(set(machines) - set(others)):
             mine = [each for each in measurements if each.platform == platform]
