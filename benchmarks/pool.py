@@ -80,7 +80,6 @@ def pool(
     known, about, wanted, reasons = read_pool(list(read_datasets(data)), watch)
     tried = try_known(known, wanted, seed=seed, watch=watch)
     rows = rows_of(known, held_out(tried))
-    size_bytes = ship_pool(known, tried, wanted, about, seed=seed, watch=watch).stat().st_size if ship else None
     percents = [about[name].repeat_percent for name in wanted]
     errors = [percent / 2 for percent in percents if percent is not None]
     document = {
@@ -90,6 +89,7 @@ def pool(
     }  # fmt: skip
     keep("pool", document)
     print(pool_table())
+    size_bytes = ship_pool(known, tried, wanted, about, seed=seed, watch=watch).stat().st_size if ship else None
     for text in missed(rows, wanted, size_bytes):
         say(f"missed: {text}")
 

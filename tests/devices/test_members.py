@@ -110,3 +110,21 @@ def test_a_device_unlike_all_has_one_price_for_a_kind_of_work(model: DeviceModel
     known = model.mean(COVARIATES)
     of_flops = known[[TERM_NAMES.index(f"flops {name}") for name in ("pointwise", "conv 3x3", "conv kxk")]].mean()
     assert found.mean[: len(TERM_NAMES)][BASE_TERMS == 0] == pytest.approx(of_flops)
+
+
+def test_linear_layers_have_the_price_of_convolutions_unless_the_runtime_has_code_of_its_own_for_them(model: DeviceModel) -> None:
+    observed = model.described(features()).rows(np.zeros(0, dtype=int)).observed(model.kinds["cpu"], np.zeros(0))
+    linear, pointwise = (TERM_NAMES.index(f"flops {name}") for name in ("linear", "pointwise"))
+
+    for make in MEMBERS.values():
+        alike = make(model, "cpu", COVARIATES, observed, "chip1")
+        apart = make(model, "cpu", {**COVARIATES, "runtime ncnn": 1.0}, observed, "chip1")
+        assert alike is not None
+        assert apart is not None
+        assert alike.mean[linear] == alike.mean[pointwise]
+        # Of the difference of both logarithms.
+        same, own = (
+            each.covariance[linear, linear] + each.covariance[pointwise, pointwise] - 2 * each.covariance[linear, pointwise]
+            for each in (alike, apart)
+        )
+        assert same < 0.01 < own

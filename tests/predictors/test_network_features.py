@@ -85,8 +85,9 @@ def test_networks_without_kernels_have_no_features() -> None:
     ("throughput_class", "group"),
     [
         ("conv 1x1", "pointwise"), ("conv 3x3", "conv 3x3"), ("conv 3x3 strided", "conv kxk"), ("conv grouped", "grouped"),
-        ("conv on a vector", "linear"), ("conv 3d", "other"), ("depthwise 3x3", "depthwise"), ("average pool", "pool"),
-        ("what is not known", "elementwise"),
+        ("conv on a vector", "vector"), ("linear vector", "vector"), ("linear matrix", "linear"), ("conv 3d", "other"),
+        ("depthwise 3x3", "depthwise"), ("average pool", "pool"), ("what is not known", "elementwise"), ("einsum", "matmul"),
+        ("linear attention", "matmul"), ("recurrent", "other"),
     ],
 )  # fmt: skip
 def test_kernels_belong_to_a_group(throughput_class: str, group: str) -> None:
@@ -135,3 +136,30 @@ def test_a_network_is_as_wide_as_the_narrower_side_of_its_convolutions(ins: int,
     place = NetworkFeatures.of([[kernel]]).place[0]
 
     assert place[4:6] == pytest.approx([4 / 1.5, 6 / 2])
+
+
+def _kernel(kernel_type_name: str, **given: int) -> Kernel:
+    fields = kernel_type(kernel_type_name).fields
+    return replace(KERNELS[0], kernel_type=kernel_type_name, configuration=tuple(given.get(name, 0) for name in fields))
+
+
+def _counted(network: NetworkFeatures) -> dict[str, float]:
+    counts = network.sums[0, : len(TERM_NAMES)] / TERM_UNITS
+    return {name: count for name, count in zip(TERM_NAMES, counts.tolist(), strict=True) if count}
+
+
+def test_a_linear_layer_of_several_rows_is_a_convolution_but_for_the_term_of_its_flops() -> None:
+    """50 rows of 8 features to 4: 2 x 50 x 8 x 4 FLOPs, 50 x (8 + 4) elements, 8 x 4 weights; a convolution of 10x5 pixels."""
+    linear = NetworkFeatures.of([[_kernel("linear", rows=50, in_features=8, out_features=4)]])
+    size = {"in_h": 10, "in_w": 5, "out_h": 10, "out_w": 5, "kernel_h": 1, "kernel_w": 1, "stride_h": 1, "stride_w": 1}
+    convolution = NetworkFeatures.of([[_kernel("conv", batch=1, in_channels=8, out_channels=4, groups=1, **size)]])
+
+    assert _counted(linear) == pytest.approx({"flops linear": 3200, "moved conv": 600, "weights conv": 32, "kernels conv": 1})
+    assert linear.place == pytest.approx(convolution.place)
+    assert linear.kernels.group.tolist() == convolution.kernels.group.tolist() == [KERNEL_GROUPS.index("pointwise")]
+
+
+def test_a_linear_layer_of_one_row_costs_the_reading_of_its_weights() -> None:
+    vector = NetworkFeatures.of([[_kernel("linear", rows=1, in_features=8, out_features=4)]])
+
+    assert _counted(vector) == pytest.approx({"moved matmul": 12, "weights linear": 32, "kernels conv": 1})

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from latcast.devices.known_rows import complete_rows, row_members
-from latcast.devices.members import MEMBERS, Candidate, flops_and_memory
+from latcast.devices.members import MEMBERS, Candidate, flops_and_memory, priced_alike
 from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
@@ -188,7 +188,7 @@ class DeviceModel:
     def prior(self, kind: str, covariates: Mapping[str, float]) -> Prior:
         """Return the learned prior."""
         found = self.kinds[kind]
-        return Prior(self.mean(covariates), self.with_process(found.covariance, found), found.noise)
+        return priced_alike(Prior(self.mean(covariates), self.with_process(found.covariance, found), found.noise), covariates)
 
     def with_process(self, covariance: np.ndarray, kind: Kind, share: float = 1.0) -> np.ndarray:
         """Return the covariance, (state, state), from that of coefficients and a share of the process's variance."""

@@ -18,6 +18,7 @@ from latcast.devices.device_model import (
     KnownPlatform,
     group_of,
 )
+from latcast.devices.members import OWN_LINEAR
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import DEGREES, Posterior, linearised, posterior, student_log_density
 from latcast.predictors.process_basis import ProcessBasis
@@ -95,7 +96,7 @@ def fit_device_model(
         if last:
             # Once more, without what is the networks' own.
             model = _remembering(model, platforms, described, weights)
-        found = _posteriors(model, fitted, described, z, found)
+        found = _posteriors(model, fitted, described, found)
         states = np.array([each.mean for each in found])
         effects = ridge_effects(z, states, weights, names)
         if not last:
@@ -182,17 +183,17 @@ def _posteriors(
     model: DeviceModel,
     platforms: Sequence[KnownPlatform],
     described: DescribedNetworks,
-    z: np.ndarray,
     before: Sequence[Posterior],
 ) -> list[Posterior]:
     """Return every platform's posterior under the model; ``before`` says where to begin."""
     found = []
-    priors = {}
-    for kind in KINDS:
-        prior = model.prior(kind, {})
-        priors[kind] = replace(prior, precision=np.linalg.inv(prior.covariance))
+    precisions: dict[tuple[str, bool], np.ndarray] = {}
     for row, each in enumerate(platforms):
-        prior = replace(priors[each.kind], mean=z[row] @ model.effects)
+        prior = model.prior(each.kind, each.covariates)
+        key = each.kind, OWN_LINEAR.isdisjoint(each.covariates)
+        if key not in precisions:
+            precisions[key] = np.linalg.inv(prior.covariance)
+        prior = replace(prior, precision=precisions[key])
         seen = described.rows(each.networks)
         memory = model.memory(each.kind, each.covariates)
         offset, known = memory.recalled(seen.place)

@@ -14,14 +14,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
+from latcast.predictors.network_features import BASE_TERMS, LINEAR, POINTWISE, TERM_NAMES, TERM_UNITS
 from latcast.predictors.platform_posterior import Observed, Posterior, Prior, student_log_density
 
 if TYPE_CHECKING:
@@ -94,6 +94,26 @@ _COMMON = {
 _SAME_BASE = (BASE_TERMS[:, None] == BASE_TERMS[None]).astype(float)
 
 
+OWN_LINEAR = frozenset({"runtime ncnn"})
+"""Covariates of runtimes that compute linear layers by code of their own: ncnn takes one row after another, at a third of the
+speed of its 1x1 convolutions."""
+
+LINEAR_VARIANCE = 1e-3
+"""Of the logarithm of a linear layer's price over that of a 1x1 convolution, where a runtime computes both alike."""
+
+
+def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:
+    """Give linear layers the price of 1x1 convolutions, where the runtime computes both by the same product of matrices."""
+    if not OWN_LINEAR.isdisjoint(covariates):
+        return prior
+    mean, covariance = prior.mean.copy(), prior.covariance.copy()
+    mean[LINEAR] = mean[POINTWISE]
+    covariance[LINEAR] = covariance[POINTWISE]
+    covariance[:, LINEAR] = covariance[:, POINTWISE]
+    covariance[LINEAR, LINEAR] += LINEAR_VARIANCE
+    return replace(prior, mean=mean, covariance=covariance)
+
+
 def learned(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
     """Return the learned prior."""
     return model.prior(kind, covariates)
@@ -107,7 +127,7 @@ def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float], observe
     for base, places in _COMMON.items():
         by_base[:TERM_COUNT][base == BASE_TERMS] = mean[places].mean()
     covariance = LEVEL_DEVIATION**2 + BASE_DEVIATION**2 * _SAME_BASE + OWN_DEVIATION**2 * np.eye(TERM_COUNT)
-    return Prior(by_base, model.with_process(covariance, found), found.noise)
+    return priced_alike(Prior(by_base, model.with_process(covariance, found), found.noise), covariates)
 
 
 CHIP_LEVEL_VARIANCE, CHIP_OWN_VARIANCE, CHIP_PROCESS_SHARE = 0.25, 0.05, 0.3
@@ -121,7 +141,8 @@ def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observe
     away = np.mean([model.states[row] - model.mean(model.platforms[row].covariates) for row in rows], axis=0)
     found = model.kinds[kind]
     own = CHIP_LEVEL_VARIANCE + CHIP_OWN_VARIANCE * np.eye(TERM_COUNT)
-    return Prior(model.mean(covariates) + away, model.with_process(own, found, CHIP_PROCESS_SHARE), found.noise)
+    prior = Prior(model.mean(covariates) + away, model.with_process(own, found, CHIP_PROCESS_SHARE), found.noise)
+    return priced_alike(prior, covariates)
 
 
 MEMBERS: Mapping[str, PriorOf] = MappingProxyType({"learned": learned, "tied": tied, "chip": chip})

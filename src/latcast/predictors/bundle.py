@@ -299,7 +299,9 @@ def _number(value: Any, *, above: float = -math.inf) -> float:
     return number
 
 
-TRAIN_AGAIN = "train it again from its measurements (latcast train STORE --replace) or measure again (latcast profile)"
+TRAIN_AGAIN = (
+    "make it again from measurements (latcast train STORE --replace; latcast device add) or measure again (latcast profile)"
+)
 
 
 class _Reader:

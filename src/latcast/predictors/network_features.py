@@ -35,9 +35,13 @@ TERM_UNITS = np.array(
 BASE_TERMS = np.repeat(np.arange(5), [len(FLOPS_GROUPS), len(MOVED_GROUPS), len(WEIGHT_GROUPS), len(COUNT_GROUPS), 1])
 """(terms,) whether a term counts FLOPs (0), elements (1), weights (2), kernels (3) or networks (4)."""
 
+POINTWISE, LINEAR = TERM_NAMES.index("flops pointwise"), TERM_NAMES.index("flops linear")
+"""Terms of 1x1 convolutions and of linear layers of several rows: the same product of matrices, of one price where a runtime
+computes both alike (:func:`latcast.devices.members.priced_alike`)."""
+
 _PLACES = {name: place for place, name in enumerate(TERM_NAMES)}
 
-_DENSE = frozenset({"pointwise", "conv 3x3", "conv kxk", "grouped", "linear", "matmul"})
+_DENSE = frozenset({"pointwise", "conv 3x3", "conv kxk", "grouped", "matmul"})
 
 
 @cache
@@ -55,9 +59,10 @@ def kernel_group(throughput_class: str) -> str:
 
 
 _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("linear", ("conv on a vector", "linear")),
+    ("vector", ("conv on a vector", "linear vector")),
+    ("linear", ("linear matrix",)),
     ("pointwise", ("conv 1x1",)),
-    ("other", ("other", "conv 3d", "volume")),
+    ("other", ("other", "conv 3d", "volume", "recurrent")),
     ("movement", ("transpose", "concat", "split", "copy", "channel")),
     ("grouped", ("conv grouped",)),
     ("conv 3x3", ("conv 3x3 unaligned", "conv winograd")),
@@ -65,14 +70,15 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("conv 3x3", ("conv 3x3",)),
     ("conv kxk", ("conv", "deconv")),
     ("depthwise", ("depthwise",)),
-    ("matmul", ("matmul", "attention")),
+    ("matmul", ("matmul", "einsum", "attention", "linear attention")),
     ("normalisation", ("softmax", "layer norm", "reduce")),
     ("pool", ("resize",)),
     ("activation", ("activation", "batch norm")),
 )
 
 _MOVED = {
-    "pointwise": "conv", "conv 3x3": "conv", "conv kxk": "conv", "grouped": "conv", "other": "conv", "linear": "matmul",
+    "pointwise": "conv", "conv 3x3": "conv", "conv kxk": "conv", "grouped": "conv", "other": "conv", "linear": "conv",
+    "vector": "matmul",
 }  # fmt: skip
 _COUNTED = {"depthwise": "depthwise", "movement": "movement", **dict.fromkeys((*_MOVED, "matmul"), "conv")}
 
@@ -98,7 +104,7 @@ def term_places(group: str) -> tuple[int, int, int, int]:
     return (
         _PLACES.get(f"flops {group}", -1),
         _PLACES[f"moved {_MOVED.get(group, group)}"],
-        _PLACES["weights linear" if group in ("linear", "matmul") else "weights conv"],
+        _PLACES["weights linear" if group in ("vector", "matmul") else "weights conv"],
         _PLACES[f"kernels {_COUNTED.get(group, 'elementwise')}"],
     )
 
@@ -109,7 +115,7 @@ SIZE_FEATURES = (
 )  # fmt: skip
 """The sizes of a kernel: of each line the first that its type has, else 1."""
 
-KERNEL_GROUPS = (*FLOPS_GROUPS, "elementwise", "activation", "pool", "movement", "normalisation")
+KERNEL_GROUPS = (*FLOPS_GROUPS, "elementwise", "activation", "pool", "movement", "normalisation", "vector")
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ class KernelFeatures:
 
     Attributes:
         terms: (kernels, terms) milliseconds by term, of :data:`TERM_UNITS`.
-        group: (kernels,) index into :data:`KERNEL_GROUPS`.
+        group: (kernels,) index into :data:`KERNEL_GROUPS`; linear layers of several rows are among the 1x1 convolutions.
         sizes: (kernels, sizes) log2 of :data:`SIZE_FEATURES`.
         base: (kernels, 3) FLOPs, elements, weights.
     """
@@ -141,7 +147,8 @@ class KernelFeatures:
                     if place >= 0:
                         found[row, place] += value
             terms.append(found * TERM_UNITS)
-            groups.append(np.array([KERNEL_GROUPS.index(group) for group in named], dtype=np.int64))
+            alike = ["pointwise" if group == "linear" else group for group in named]
+            groups.append(np.array([KERNEL_GROUPS.index(group) for group in alike], dtype=np.int64))
             known = feature_names(kind)
             columns = []
             for choices in SIZE_FEATURES:
@@ -254,6 +261,8 @@ def network_place(sums: np.ndarray) -> np.ndarray:
     flops, moved, weights, dense, width, maps, kernels = sums[:, len(TERM_NAMES) :].T
     dense = np.maximum(dense, 1.0)
     share = terms / terms.sum(axis=1, keepdims=True)
+    share[:, POINTWISE] += share[:, LINEAR]
+    share[:, LINEAR] = 0.0
     return np.column_stack(
         [
             np.log2(np.maximum(flops, 1)) / 3, np.log2(np.maximum(moved, 1)) / 3, np.log2(weights + 1) / 3,
