@@ -14,7 +14,7 @@ from latcast.devices.arbitration import (
     trials_of_fold,
     without,
 )  # fmt: skip
-from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing
+from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, KnownPlatform, Weighing
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, fit_device_model, platform_weights
 from tests.devices.made_up_devices import PLATFORMS, features, fitted, platforms, true_ms
 
@@ -143,3 +143,14 @@ def test_one_platform_alone_does_not_say_what_a_network_takes_beside_its_terms()
 
     assert offsets[4] == 0.0
     assert offsets[5] > 0.0
+
+
+@pytest.mark.parametrize("ran_by", [0, 1])
+def test_a_network_is_known_where_one_platform_alone_ran_it(ran_by: int) -> None:
+    def without_the_last(row: int, each: KnownPlatform) -> KnownPlatform:
+        return each if row < ran_by else replace(each, networks=each.networks[:-1], log_ms=each.log_ms[:-1])
+
+    model = replace(fitted(), platforms=tuple(without_the_last(row, each) for row, each in enumerate(fitted().platforms)))
+    memory = model.memory("cpu", NEW.covariates)
+
+    assert memory.known(*memory.nearest(features().place[-2:])).tolist() == [1.0, float(ran_by)]

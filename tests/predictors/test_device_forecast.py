@@ -66,13 +66,16 @@ def test_a_member_far_above_the_others_is_held_back_and_one_far_below_is_not() -
 
 
 def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not() -> None:
-    memory = NetworkMemory(np.array([[0.0, 0.0], [3.0, 0.0]]), np.array([0.2, 0.0]), 0.5)
+    places = np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 0.0]])
+    memory = NetworkMemory(places, np.array([0.2, 0.0, 0.0]), 0.5, np.array([True, True, False]))
+    asked = np.array([[0.0, 0.0], [0.0, 0.1], [1.5, 4.0], [3.0, 0.0], [9.0, 0.0]])
 
-    offset, known = memory.recalled(np.array([[0.0, 0.0], [0.0, 0.1], [1.5, 4.0], [3.0, 0.0]]))
+    offset, explained = memory.recalled(asked)
 
-    # A length of 0.1 away half a squared length: e^-½. Of the second network nothing is known but where it is.
-    assert offset == pytest.approx([0.2, 0.2 * np.exp(-0.5), 0.0, 0.0])
-    assert known == pytest.approx([1.0, np.exp(-0.5), 0.0, 0.0])
+    # A length of 0.1 away half a squared length: e^-½. One platform alone ran the second network, none the third.
+    assert offset == pytest.approx([0.2, 0.2 * np.exp(-0.5), 0.0, 0.0, 0.0])
+    assert explained == pytest.approx([1.0, np.exp(-0.5), 0.0, 0.0, 0.0])
+    assert memory.known(*memory.nearest(asked)) == pytest.approx([1.0, np.exp(-0.5), 0.0, 1.0, 0.0])
 
 
 def test_intervals_have_a_largest_width() -> None:

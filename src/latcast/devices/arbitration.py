@@ -161,10 +161,10 @@ def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceT
     novelty = seen.novelty(model.kinds[platform.kind])
     memory = model.memory(platform.kind, platform.covariates)
     nearest = memory.nearest(seen.place)
-    offset, known = memory.recalled_of(*nearest)
-    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained, nearest)
+    offset, explained = memory.recalled_of(*nearest)
+    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, explained * memory.explained, nearest)
     names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
-    return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, known)
+    return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, memory.known(*nearest))
 
 
 def try_fold(

@@ -179,7 +179,8 @@ class DeviceModel:
             return NO_MEMORY
         special = self.known_offsets.get(group_of(kind, covariates))
         offsets = self.known_offsets[kind] if special is None else self.known_offsets[kind] + special
-        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0))
+        ran = np.asarray(self.ran.get(kind, np.zeros((0, len(offsets)), dtype=bool)).any(axis=0))
+        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0), ran)
 
     def mean(self, covariates: Mapping[str, float]) -> np.ndarray:
         """Return the mean state, (state,), of a platform with these covariates; unknown ones count as 0."""
@@ -333,9 +334,9 @@ class DescribedNetworks:
         """Return the mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
         novelty = forecast.network_scale**2 * self.network_open + forecast.kernel_scale**2 * self.kernel_open
         nearest = forecast.memory.nearest(self.place)
-        offset, known = forecast.memory.recalled_of(*nearest)
+        known = forecast.memory.known(*nearest)
         log_ms, deviation = forecast.of_described(self.terms, self.basis, novelty, known, nearest)
-        return log_ms + offset, deviation
+        return log_ms + forecast.memory.recalled_of(*nearest)[0], deviation
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
         """Add measured latencies; ``explained`` is the part of the noise's variance that is gone."""

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.starts import StartModel
 
-BUNDLE_SCHEMA = 3
+BUNDLE_SCHEMA = 4
 """Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
 
 _KEYS = frozenset(

@@ -170,14 +170,16 @@ class NetworkMemory:
         places: (networks, places) as in :func:`latcast.predictors.network_features.network_place`.
         offsets: (networks,) of the logarithm of the latency; 0 where platforms disagree or none ran it.
         explained: Part of the noise's variance that is gone for a network with an offset.
+        ran: (networks,) whether any platform of the device's kind of unit ran each, be it one alone.
     """
 
     places: np.ndarray
     offsets: np.ndarray
     explained: float
+    ran: np.ndarray
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the offset of networks, and how far they are known (0 to 1), each (networks,)."""
+        """Return the offset of networks, and how far it is known (0 to 1), each (networks,)."""
         return self.recalled_of(*self.nearest(places))
 
     def nearest(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -195,8 +197,12 @@ class NetworkMemory:
         offset = self.offsets[nearest]
         return alike * offset, alike * (offset != 0)
 
+    def known(self, nearest: np.ndarray, alike: np.ndarray) -> np.ndarray:
+        """Return how far platforms of the kind ran networks (0 to 1), (networks,), from the result of :meth:`nearest`."""
+        return alike * self.ran[nearest] if len(self.ran) else alike
 
-NO_MEMORY = NetworkMemory(np.zeros((0, 0)), np.zeros(0), 0.0)
+
+NO_MEMORY = NetworkMemory(np.zeros((0, 0)), np.zeros(0), 0.0, np.zeros(0, dtype=bool))
 
 
 class PlacedNetworks(NamedTuple):
@@ -255,10 +261,10 @@ class DeviceForecast:
 
     def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`of_sums` of networks placed by a device with the same basis and memory."""
-        offset, known = self.memory.recalled_of(networks.nearest, networks.alike)
-        recalled = networks.nearest, networks.alike
-        log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, recalled)
-        return log_ms + offset, deviation
+        nearest = networks.nearest, networks.alike
+        known = self.memory.known(*nearest)
+        log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, nearest)
+        return log_ms + self.memory.recalled_of(*nearest)[0], deviation
 
     def novelty(self, networks: PlacedNetworks) -> np.ndarray:
         """Return the variance of the process that the basis leaves open, (networks,)."""
@@ -296,10 +302,11 @@ class DeviceForecast:
         Args:
             terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
             novelty: (networks,) see :meth:`novelty`.
-            known: (networks,) from :meth:`NetworkMemory.recalled`.
+            known: (networks,) from :meth:`NetworkMemory.known`.
             nearest: From :meth:`NetworkMemory.nearest`.
         """
-        members = by_member(self.members, terms, basis, novelty, known * self.memory.explained, nearest)
+        explained = self.memory.recalled_of(*nearest)[1] * self.memory.explained
+        members = by_member(self.members, terms, basis, novelty, explained, nearest)
         weights = np.array([[member.weight, member.known_weight] for member in self.members])
         log_ms, variance = pooled(weights, self.factors, known, *members)
         return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
@@ -316,8 +323,9 @@ class DeviceForecast:
         """
         networks = self.placed(sums)
         novelty = np.sqrt(self.novelty(networks))
-        known = self.memory.recalled_of(networks.nearest, networks.alike)[1]
-        left = np.sqrt(1 - known * self.memory.explained)
+        nearest, near = networks.nearest, networks.alike
+        known = self.memory.known(nearest, near)
+        left = np.sqrt(1 - self.memory.recalled_of(nearest, near)[1] * self.memory.explained)
         states = [linearised(member.mean, networks.terms, networks.basis) for member in self.members]
         log_ms = np.array([mean for mean, _ in states])
         for row, member in enumerate(self.members):
@@ -382,7 +390,7 @@ class DeviceForecast:
         }
         memory = {
             "memory.places": self.memory.places, "memory.offsets": self.memory.offsets,
-            "memory.explained": np.array([self.memory.explained]),
+            "memory.explained": np.array([self.memory.explained]), "memory.ran": self.memory.ran,
         }  # fmt: skip
         memory |= {f"member.own.{row}": each.own for row, each in enumerate(self.members) if each.own is not None}
         return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
@@ -419,9 +427,11 @@ class DeviceForecast:
             members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         network_scale, kernel_scale, *four, measured = found["numbers"].tolist()
         factors = ((four[0], four[1]), (four[2], four[3]))
-        memory = NetworkMemory(found["memory.places"], found["memory.offsets"], float(found["memory.explained"][0]))
-        if len(memory.offsets) and memory.places.shape != (len(memory.offsets), basis.places.shape[1]):
-            raise ValueError(f"found places of shape {memory.places.shape} for {len(memory.offsets)} known networks")
+        offsets = found["memory.offsets"]
+        ran = found["memory.ran"] > 0
+        memory = NetworkMemory(found["memory.places"], offsets, float(found["memory.explained"][0]), ran)
+        if (len(offsets) and memory.places.shape != (len(offsets), basis.places.shape[1])) or ran.shape != offsets.shape:
+            raise ValueError(f"found places of shape {memory.places.shape} for {len(offsets)} known networks")
         if any(each.own is not None and each.own.shape != memory.offsets.shape for each in members):
             raise ValueError(f"found a member's rows of another shape than {memory.offsets.shape}")
         return cls(basis, network_scale, kernel_scale, tuple(members), factors, int(measured), memory)

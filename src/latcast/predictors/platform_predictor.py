@@ -195,7 +195,7 @@ class PlatformPredictor:
         sums_ms = np.hstack([table.table.sum_by_network(by_kernel), sums])
         networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
         unknown = np.zeros(len(covered), dtype=bool)
-        recalled = device.memory.recalled_of(placed.nearest, placed.alike)[1] > RECALLED
+        recalled = device.memory.known(placed.nearest, placed.alike) > RECALLED
         return Estimates(
             **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered,
             sums_ms=sums_ms, recalled=recalled,

@@ -34,7 +34,7 @@ from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
 
-SCHEMA = 1
+SCHEMA = 2
 
 MOST_DIRECTIONS = 12
 """Directions kept of a covariance."""
@@ -122,6 +122,7 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
              memories.place(forecast.memory.offsets), forecast.memory.explained, interval.low, interval.high, interval.networks]
         )  # fmt: skip
     bits = np.zeros((len(platforms), len(networks)), dtype=bool)
+    known = np.array([forecast.memory.ran for forecast in forecasts])
     for row, places in enumerate(ran):
         bits[row, places] = True
     arrays: dict[str, np.ndarray] = {
@@ -132,6 +133,7 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
         "platform": np.array(about, dtype=np.float32),
         "platform.member": np.array(member_start, dtype=np.int32),
         "platform.networks": np.packbits(bits, axis=1),
+        "platform.known": np.packbits(known, axis=1),
         "platform.card": np.cumsum([0, *map(len, cards)]).astype(np.int64),
         "card": np.frombuffer(b"".join(cards), dtype=np.uint8),
         "member.mean": np.array(means, dtype=np.float32),
@@ -264,9 +266,10 @@ class PoolFile:
             weight, known_weight, noise, scale = numbers[place].tolist()
             members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
+        ran = np.unpackbits(arrays["platform.known"][row], count=len(offsets)).astype(bool)
         forecast = DeviceForecast(
             self._basis, network_scale, kernel_scale, tuple(members), ((four[0], four[1]), (four[2], four[3])), int(measured),
-            NetworkMemory(self._places, offsets, explained),
+            NetworkMemory(self._places, offsets, explained, ran),
         )  # fmt: skip
         return forecast, Interval(low, high, int(judged), 0.0)
 
