@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,9 @@ from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
 from latcast.devices.arbitration import (
+    FEWEST_TESTED,
     MEASURED,
+    MOST_OF_A_CHIP,
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
@@ -54,8 +56,8 @@ from latcast.devices.arbitration import (
     try_fold,
 )
 from latcast.devices.covariates import RULES, network_kernels
-from latcast.devices.device_model import INTERCEPT, KINDS, DeviceModel
-from latcast.devices.device_model_file import SHIPPED, save_device_model
+from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, DeviceModel, KnownPlatform
+from latcast.devices.device_model_file import SHIPPED, load_device_model, save_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -124,6 +126,7 @@ def devices(
     facts: Annotated[
         bool, typer.Option("--facts", help="Judge only forecasts from facts of a device, with nothing measured.")
     ] = False,
+    suggested: Annotated[bool, typer.Option("--suggested", help="Compare only suggested networks with drawn ones.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Judge forecasts for devices that were not measured before, from a few networks, every chip held out in turn."""
@@ -133,6 +136,11 @@ def devices(
         rows = by_fact(pool, watch=watch)
         keep("facts", rows)
         print(json.dumps(rows, indent=1) if as_json else facts_table())
+        return
+    if suggested:
+        rows = by_suggestion(pool, draws=draws, watch=watch)
+        keep("suggested", rows)
+        print(json.dumps(rows, indent=1) if as_json else suggested_table())
         return
     folder = parts / f"{sources_digest()}_{len(pool.platforms)}_{draws}"
     tried = []
@@ -541,3 +549,92 @@ def facts_table() -> str:
             f"{{{kind}[mape]:.0f}} ({{{kind}[median_mape]:.0f}}), {{{kind}[width]:.0f}}"
         )
     return table(rows, columns)
+
+
+# Suggested networks
+
+SUGGESTED = (3, 10)
+"""Measured networks with which suggested ones are compared with drawn ones."""
+
+BETTER_SHARE = 0.2
+"""Part of the error with drawn networks by which suggested ones are to be better."""
+
+
+def by_suggestion(pool: KnownPlatforms, *, draws: int, seed: int = 0, watch: Watch = unwatched) -> list[dict[str, Any]]:
+    """Compare networks that :func:`latcast.devices.added_device.suggest_networks` names with as many drawn at random.
+
+    Each chip is held out in turn; both are chosen among the networks that its platform ran, and judged by the same others.
+    Members are weighed as in the shipped model.
+    """
+    fold_of = chip_folds(pool.platforms, FOLDS, seed)
+    weighing = load_device_model().arbitration
+    found: dict[tuple[str, int], list[np.ndarray]] = defaultdict(list)
+    for fold in range(FOLDS):
+        known = [each for each in pool.platforms if fold_of[each.silicon] != fold]
+        model = replace(fit_device_model(known, pool.features, seed=seed, watch=watch), arbitration=weighing)
+        described = model.described(pool.features)
+        rng = np.random.default_rng([seed, fold])
+        for each in _some_of_each_chip([one for one in pool.platforms if fold_of[one.silicon] == fold], rng):
+            forecast = model.forecast(each.kind, each.covariates, described.rows(each.networks[:0]), each.log_ms[:0])
+            own = pool.features.rows(each.networks)
+            references = [pool.references[row] for row in each.networks]
+            place = {reference.key: row for row, reference in enumerate(references)}
+            for count in SUGGESTED:
+                if len(references) < 2 * count + FEWEST_TESTED:
+                    continue
+                named = np.array([place[one.reference.key] for one in suggest_networks(forecast, references, own, own, count)[1]])
+                by_named = _errors_after(model, described, each, named)
+                pairs = []
+                for _ in range(draws):
+                    drawn = rng.permutation(len(references))[:count]
+                    others = np.setdiff1d(np.arange(len(references)), [*named, *drawn])
+                    pairs.append([by_named[others].mean(), _errors_after(model, described, each, drawn)[others].mean()])
+                found[each.kind, count].append(np.mean(pairs, axis=0))
+    return rows_of_suggestions(found)
+
+
+def rows_of_suggestions(found: Mapping[tuple[str, int], Sequence[np.ndarray]]) -> list[dict[str, Any]]:
+    """Return rows of kind of unit, number of measured networks, platforms, MAPE with suggested and with drawn networks, and the
+    percent of platforms where the suggested ones leave an error that is smaller by :data:`BETTER_SHARE`.
+
+    Args:
+        found: By kind and number, each platform's MAPE with suggested and with drawn networks.
+    """
+    rows = []
+    for (kind, count), listed in sorted(found.items(), key=lambda item: (KINDS.index(item[0][0]), item[0][1])):
+        named_mape, drawn_mape = np.array(listed).T
+        better = 100 * float((named_mape <= (1 - BETTER_SHARE) * drawn_mape).mean())
+        rows.append(
+            {
+                "kind": kind, "measured": count, "platforms": len(listed), "suggested_mape": float(named_mape.mean()),
+                "drawn_mape": float(drawn_mape.mean()), "better": better,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _some_of_each_chip(platforms: Sequence[KnownPlatform], rng: np.random.Generator) -> Iterator[KnownPlatform]:
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for index in rng.permutation(len(platforms)):
+        each = platforms[index]
+        key = (each.silicon, each.source, each.kind)
+        seen[key] += 1
+        if seen[key] <= MOST_OF_A_CHIP:
+            yield each
+
+
+def _errors_after(model: DeviceModel, described: DescribedNetworks, platform: KnownPlatform, chosen: np.ndarray) -> np.ndarray:
+    """Return the percentage errors of a platform's networks, (networks,), after some of them were measured."""
+    seen = described.rows(platform.networks[chosen])
+    forecast = model.forecast(platform.kind, platform.covariates, seen, platform.log_ms[chosen], platform.silicon)
+    return absolute_percentage(platform.log_ms - described.rows(platform.networks).log_ms(forecast)[0])
+
+
+def suggested_table() -> str:
+    """Return a line for each kind of unit and number of measured networks."""
+    columns = {
+        "unit": lambda row: unit_title(row["kind"]), "timed": "{measured}", "platforms": "{platforms}",
+        "MAPE suggested %": "{suggested_mape:.1f}", "MAPE drawn %": "{drawn_mape:.1f}",
+        "platforms where suggested are better by a fifth %": "{better:.0f}",
+    }  # fmt: skip
+    return table(kept("suggested"), columns)

@@ -251,6 +251,7 @@ MADE: Mapping[str, Callable[[], str]] = {
     "devices-missed": lambda: _list_by_kind(devices.missed_besides_mape(kept("devices")["rows"])),
     "devices-pool": lambda: "{chips:,} chips, {platforms:,} platforms and {networks:,} networks".format_map(kept("devices")),
     "facts": devices.facts_table,
+    "suggested": devices.suggested_table,
     "language-speeds": llm.speeds_table,
     "phones": phones.phones_table,
     "known-devices": lambda: str(len({each.device for each in latcast.platforms() if each.source == "shipped"})),

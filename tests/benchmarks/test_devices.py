@@ -20,6 +20,7 @@ from benchmarks.devices import (
     missed,
     read_trials,
     rows_of,
+    rows_of_suggestions,
     tried_fold,
     write_trials,
 )
@@ -132,3 +133,16 @@ def test_what_misses_its_aim_is_said() -> None:
     found = missed([row, *members])
     assert len(found) == 3
     assert missed([{**row, "mape": 21.9, "coverage": 85.0}, *members]) == []
+
+
+def test_suggested_networks_are_better_where_they_leave_four_fifths_of_the_error() -> None:
+    found = {
+        ("gpu", 3): [np.array([8.0, 10.0]), np.array([9.0, 10.0]), np.array([31.0, 20.0])],
+        ("cpu", 10): [np.array([5.0, 9.0])],
+    }
+
+    cpu, gpu = rows_of_suggestions(found)
+
+    assert cpu == {"kind": "cpu", "measured": 10, "platforms": 1, "suggested_mape": 5, "drawn_mape": 9, "better": 100}
+    assert (gpu["platforms"], gpu["suggested_mape"]) == (3, pytest.approx(16))
+    assert (gpu["drawn_mape"], gpu["better"]) == (pytest.approx(40 / 3), pytest.approx(100 / 3))
