@@ -56,8 +56,8 @@ def prices():
 
 
 @pytest.fixture(scope="module")
-def judged(prices):
-    return list(held_out(MEASUREMENTS, MACHINES, prices))
+def judged():
+    return list(held_out(MEASUREMENTS, MACHINES))
 
 
 def test_what_is_held_out_is_not_trained_on(judged):

@@ -215,14 +215,9 @@ def _quantities_and_seconds(phase: Phase, measurement: SpeedMeasurement) -> tupl
     return prefill_quantities(model, tokens, 0, runtime), tokens / (measurement.prefill_tokens_per_s or math.nan)
 
 
-def learn(
-    measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], start: LearnedPrices | None = None
-) -> LearnedPrices:
+def learn(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> LearnedPrices:
     """Return prices learned from all measurements, without intervals."""
-    prices = {
-        phase: fit(timed(phase, measurements), price_list(phase, machines, {}), start.prices[phase].effects if start else None)
-        for phase in PHASES
-    }
+    prices = {phase: fit(timed(phase, measurements), price_list(phase, machines, {})) for phase in PHASES}
     pairs = {platform: len({pair_of(each) for each in measurements if each.platform == platform}) for platform in machines}
     return LearnedPrices(machines, prices, pairs, longest_of(measurements))
 

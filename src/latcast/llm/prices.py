@@ -80,7 +80,7 @@ class PriceList:
         ]
 
 
-def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] | None = None) -> PriceList:
+def fit(timed: Sequence[Timed], known: PriceList) -> PriceList:
     """Return the price list with the effects that it does not know yet fitted; those it knows stay.
 
     The maximum of the posterior, by Gauss-Newton steps on log latencies with the weights of a t distribution: priors are
@@ -89,7 +89,6 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
     Args:
         timed: Measured phases.
         known: Effects that stay, and how prices are made.
-        start: Values to start from, where a similar fit is known: a fold of cross-validation takes half the steps.
     """
     cells = [
         (row, (each.platform, term), count)
@@ -135,7 +134,7 @@ def fit(timed: Sequence[Timed], known: PriceList, start: Mapping[Effect, float] 
         loss = float(weights @ ((_FREEDOM + 1) * np.log1p(residuals**2 / _FREEDOM)) + precision @ (values - prior) ** 2)
         return parts / total[at], residuals, loss
 
-    values = np.array([(start or {}).get(effect, mean) for effect, (mean, _) in priors.items()])
+    values = prior
     shares, residuals, loss = state(values)
     for _ in range(_STEPS):
         trust = weights * (_FREEDOM + 1) / (_FREEDOM + residuals**2) / known.noise

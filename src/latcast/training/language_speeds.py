@@ -86,7 +86,7 @@ def lineage_of(name: str) -> str:
     return f"llama-{generation[1]}" if generation else re.split(r"[-.]?\d", name)[0]
 
 
-def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> Iterator[HeldOut]:
     """Yield predictions of all measurements with their lineage, quantisation or chip held out."""
     quantisations = sorted({each.quantisation for each in measurements if "q" in each.quantisation})
     splits: list[tuple[str, Callable[[SpeedMeasurement], str], Sequence[Collection[str]]]] = [
@@ -99,17 +99,19 @@ def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Ma
             train = [each for each in measurements if name_of(each) not in out]
             test = [each for each in measurements if name_of(each) in out]
             if test and train:
-                yield from predictions(learn(train, machines, full), train, test, split, number)
-    yield from _longer(measurements, machines, full)
-    yield from _chips(measurements, machines, full)
+                yield from predictions(learn(train, machines), train, test, split, number)
+    yield from _longer(measurements, machines)
+    yield from _chips(measurements, machines)
 
 
-def _longer(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+def _longer(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> Iterator[HeldOut]:
     """Yield predictions of lengths of more than half of a platform's longest, from those of up to a quarter."""
+
+    longest = longest_of(measurements)
 
     def part(each: SpeedMeasurement, holds: Callable[[float], bool]) -> SpeedMeasurement:
         """Return a measurement with the phases whose length, as a part of the longest, holds."""
-        kept = {phase for phase in PHASES if each.has(phase) and holds(each.tokens(phase) / full.longest[each.platform][phase])}
+        kept = {phase for phase in PHASES if each.has(phase) and holds(each.tokens(phase) / longest[each.platform][phase])}
         return replace(
             each,
             prefill_tokens_per_s=each.prefill_tokens_per_s if "prefill" in kept else None,
@@ -117,7 +119,7 @@ def _longer(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Mac
         )
 
     train = [part(each, lambda share: share <= 0.25) for each in measurements]
-    known, shorter = learn(train, machines, full), longest_of(train)
+    known, shorter = learn(train, machines), longest_of(train)
     for number, platform in enumerate(sorted(shorter)):
         test = [part(each, lambda share: share > 0.5) for each in measurements if each.platform == platform]
         for each in predictions(known, train, test, LONGER, number, LONGER):
@@ -177,11 +179,11 @@ def chip_group(machine: Machine) -> str:
     return machine.chip or machine.platform.split("/")[0]
 
 
-def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine], full: LearnedPrices) -> Iterator[HeldOut]:
+def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> Iterator[HeldOut]:
     for number, out in enumerate(sorted({chip_group(machine) for machine in machines.values()})):
         others = {name: machine for name, machine in machines.items() if chip_group(machine) != out}
         train = [each for each in measurements if each.platform in others]
-        prices = learn(train, others, full)
+        prices = learn(train, others)
         for platform in sorted(set(machines) - set(others)):
             mine = [each for each in measurements if each.platform == platform]
             yield from predictions_of_chip(prices, machines[platform], mine, "chip", number)
@@ -269,7 +271,7 @@ def _with_half_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> list[
 def learned(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> tuple[LearnedPrices, list[HeldOut]]:
     """Return prices learned from measurements, with intervals and a card, and the held-out predictions behind these."""
     full = learn(measurements, machines)
-    judged = _with_half_widths(full, list(held_out(measurements, machines, full)))
+    judged = _with_half_widths(full, list(held_out(measurements, machines)))
     card: dict[str, Any] = {
         "sources": attribution(measurements),
         "measurements": len(measurements),
