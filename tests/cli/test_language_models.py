@@ -236,6 +236,14 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
         (("predict", "resnet18", "--on", "galaxy s23", "--quant", "q4_0"), "goes with a language model"),
         (("compare", "qwen2.5-1.5b:q4_0", "resnet18", "--on", "galaxy s23"), "expected another one"),
         (("compare", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "expected another one"),
+        (
+            ("predict", "resnet18", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--start"),
+            "'qwen2.5-1.5b:q4_0' is a language model",
+        ),
+        (("compare", "qwen2.5-1.5b:q4_0", "qwen2.5-1.5b:q8_0", "--on", "s23", "--beside", "all"), "is a language model"),
+        (("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "--start"), "is a language model"),
+        (("report", "qwen2.5-1.5b:q4_0", "--on", "s23", "--fps", "30"), "is a language model"),
+        (("measure", "qwen2.5-1.5b:q4_0", "--sustain", "10m"), "is a language model"),
     ],
 )
 def test_a_wrong_call_is_a_usage_error(latcast: Latcast, arguments: tuple[str, ...], said: str) -> None:

@@ -154,6 +154,14 @@ def test_a_folder_that_is_not_there_is_one_line(latcast: Latcast, model_file: Pa
     assert profiled.reason == reason
 
 
+@pytest.mark.parametrize("other", [("--start",), ("--beside", "memory")])
+def test_several_conditions_at_a_time_are_a_wrong_call(latcast: Latcast, other: tuple[str, ...]) -> None:
+    found = latcast("measure", "squeezenet1_1", "--sustain", "3s", *other)
+
+    assert found.code == 2
+    assert "one of them at a time" in found.err
+
+
 def test_a_curve_is_recorded_and_then_predicted_with_on_this_device(latcast: Latcast) -> None:
     [found] = latcast("measure", "squeezenet1_1", "--sustain", "3s", "--json").json["sustained"]
 

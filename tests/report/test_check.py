@@ -249,6 +249,21 @@ def test_a_latency_that_is_not_known_is_not_checked(asked: Conditions) -> None:
         check("resnet18", on=PHONE, max_ms=100, conditions=asked)
 
 
+@pytest.mark.usefixtures("contended")
+def test_a_tier_without_a_limit_of_latency_needs_no_latency_under_conditions() -> None:
+    tiers = [Tier("small", (PHONE,), max_memory_mb=500.0)]
+
+    [memory] = check("resnet18", tiers, conditions=Conditions(start=True)).checks
+
+    assert (memory.kind, memory.passed) == ("memory", True)
+
+
+def test_inferences_a_second_are_no_limit_of_the_first_answer() -> None:
+    for limits in ({"min_fps": 5.0}, {"min_fps": 5.0, "max_ms": 500.0}):
+        with pytest.raises(LatcastError, match="expected max_ms"):
+            check("resnet18", on=PHONE, conditions=Conditions(start=True), **limits)
+
+
 def test_conditions_are_of_a_latency() -> None:
     for limits in ({"max_memory_mb": 100.0}, {"against": "resnet18"}):
         with pytest.raises(LatcastError, match="conditions without a limit of latency"):

@@ -69,6 +69,7 @@ def check(
       latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
     models, language = options.split_models(models)
+    conditions = options.conditions(start, sustain, beside, language=language)
     if language:
         if models or not on or not (min_decode or max_ttft or max_memory):
             raise typer.BadParameter(
@@ -92,7 +93,7 @@ def check(
     found = checked(
         options.model_texts(models), budget, against=against or None, on=options.platforms_in(on) if on else (), max_ms=max_ms,
         min_fps=min_fps, max_memory_mb=max_memory_mb, max_growth=percentage, fail_above=fail_above,
-        conditions=options.conditions(start, sustain, beside), **options.reading(shape, value, signature, trust=trust),
+        conditions=conditions, **options.reading(shape, value, signature, trust=trust),
     )  # fmt: skip
     texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
     form = "json" if as_json else form

@@ -31,6 +31,7 @@ def compare(
     diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
     start: options.Start = False,
     sustain: options.Sustain = "",
+    fps: options.Fps = None,
     beside: options.Beside = "",
     strict: options.Strict = False,
     trust: options.Trust = False,
@@ -50,6 +51,7 @@ def compare(
     networks, language = options.split_models([each for each in (a, b) if each])
     if language and (networks or not b):
         raise typer.BadParameter(f"'{language[0]}' is a language model; expected another one to compare it with")
+    conditions = options.conditions(start, sustain, beside, fps, language=language)
     if language and b:
         from latcast.cli import language_models
 
@@ -57,7 +59,6 @@ def compare(
         return
     from latcast.report.compare import compare as compared
 
-    conditions = options.conditions(start, sustain, beside)
     reading = options.reading(shape, value, signature, strict=strict, trust=trust)
     found = compared(a, b, options.platforms_in(on), conditions=conditions, **reading)
     if as_json:

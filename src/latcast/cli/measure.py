@@ -74,6 +74,9 @@ def command(
       latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
     models, language = options.split_models(models)
+    options.conditions(start, sustain, beside, language=language)
+    if start + bool(sustain) + bool(beside) > 1:
+        raise typer.BadParameter("found several of --start, --sustain and --beside; measure under one of them at a time")
     if language:
         from latcast.cli import language_models
 

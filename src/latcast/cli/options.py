@@ -493,8 +493,16 @@ def _asked(likely: str, units: list[str]) -> str:
             return found
 
 
-def conditions(start: bool, sustain: str, beside: str, fps: float | None = None) -> Conditions:
-    """Return the conditions that options ask for."""
+def conditions(start: bool, sustain: str, beside: str, fps: float | None = None, *, language: Sequence[str] = ()) -> Conditions:
+    """Return the conditions that options ask for.
+
+    Raises:
+        BadParameter: They do not go together, or a language model is asked for, too.
+    """
+    if language and (start or sustain or beside or fps is not None):
+        raise typer.BadParameter(
+            f"--start, --sustain, --fps and --beside are of networks, and '{language[0]}' is a language model; leave them out"
+        )
     if fps is not None and not sustain:
         raise typer.BadParameter("--fps goes with --sustain")
     minutes = parse_minutes(sustain, "--sustain") if sustain else None

@@ -58,6 +58,7 @@ def predict(
       latcast predict mobilenet_v2 --on local/onnxruntime --beside memory,compute:same
     """
     models, language = options.split_models(models)
+    conditions = options.conditions(start, sustain, beside, fps, language=language)
     spoken: list[LanguagePrediction] = []
     if not language:
         options.refuse_quantisation(quant)
@@ -80,7 +81,6 @@ def predict(
     graphs = [graph for _, graph in for_each(models, lambda model: read_model(model, reading))]
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
-    conditions = options.conditions(start, sustain, beside, fps)
     if scheduler:
         if conditions != STEADY:
             raise typer.BadParameter("--start, --sustain and --beside are predicted here; leave --scheduler out")

@@ -48,7 +48,9 @@ def report(
       latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
       latcast report qwen2.5-1.5b:q4_k_m --on "galaxy s23" -o report.html
     """
-    if options.split_models([model])[1]:
+    _, language = options.split_models([model])
+    conditions = options.conditions(start, sustain, beside, fps, language=language)
+    if language:
         from latcast.cli import language_models
 
         if overlay is not None:
@@ -63,7 +65,6 @@ def report(
     check_reportable()
     if overlay is not None:
         check_overlay(overlay, model)
-    conditions = options.conditions(start, sustain, beside, fps)
     reading = options.reading(shape, value, signature, strict=strict, trust=trust)
     found = explain(model, options.platforms_in(on), conditions=conditions, **reading)
     write_report(found, output)

@@ -321,6 +321,8 @@ def check(
         raise LatcastError("expected limits, a budget or a base to check against, and one of these alone")
     if conditions != STEADY and (against is not None or (limits and "max_ms" not in limits)):
         raise LatcastError("found conditions without a limit of latency; expected max_ms, min_fps or a budget")
+    if conditions.start and min_fps is not None:
+        raise LatcastError("found a limit of inferences a second for the time until the first answer; expected max_ms")
     if limits:
         if not is_one(on) and not on:
             raise LatcastError("limits need platforms that they hold on")
@@ -376,12 +378,12 @@ def _of_tier(
     graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, conditions: Conditions
 ) -> Iterable[Check]:
     [found] = predictor.predict_many([graph], conditions=conditions)
-    steady: dict[str, Bounded] = {"": (found.latency_ms, found.low_ms, found.high_ms)}
-    for condition, (latency_ms, low_ms, high_ms) in (found.under_conditions() or steady).items():
-        if latency_ms is None or low_ms is None or high_ms is None:
-            why = "; ".join(found.condition_bases())
-            raise LatcastError(f"the latency of {found.model} {condition} is not known ({why}); check the steady latency")
-        if tier.max_ms is not None:
+    if tier.max_ms is not None:
+        steady: dict[str, Bounded] = {"": (found.latency_ms, found.low_ms, found.high_ms)}
+        for condition, (latency_ms, low_ms, high_ms) in (found.under_conditions() or steady).items():
+            if latency_ms is None or low_ms is None or high_ms is None:
+                why = "; ".join(found.condition_bases())
+                raise LatcastError(f"the latency of {found.model} {condition} is not known ({why}); check the steady latency")
             limited = replace(found, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
             over = probability_above(limited, tier.max_ms)
             yield _check(
