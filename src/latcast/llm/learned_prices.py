@@ -231,11 +231,8 @@ def read_prices(text: str, name: str) -> LearnedPrices:
     document = parse_json(text, name, error=BundleError)
     try:
         if document["schema"] != SCHEMA:
-            do = (
-                "update latcast"
-                if document["schema"] > SCHEMA
-                else "write it again with latcast device add or profile, or delete it"
-            )
+            older = document["schema"] < SCHEMA
+            do = "delete it, then write it again with latcast device add or profile" if older else "update latcast"
             raise BundleError(f"{name}: found schema {document['schema']}, expected {SCHEMA}; {do}")
         rows = document["platforms"]
         known = [each.name for each in fields(Machine)]
