@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from latcast.predictors.bundle import save_bundle
+from latcast.predictors.bundle import BUNDLE_SCHEMA, save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
 from tests.cli.conftest import Latcast
 
@@ -51,7 +51,7 @@ def no_card(folder: Path) -> None:
     ("damage", "expected"),
     [
         (wrong_golden_value, "golden.json: found latency_ms "),
-        (newer_schema, "platform.json: found schema 99, expected 3 or older; update latcast to read it"),
+        (newer_schema, f"platform.json: found schema 99, expected {BUNDLE_SCHEMA} or older; update latcast to read it"),
         (a_pickle, "kernels/conv.safetensors: found a pickle"),
         (a_cut_file, "kernels/conv.safetensors: found no safetensors"),
         (no_card, "card.json: found no such file"),
