@@ -26,6 +26,6 @@ def check_cover(graph: Graph, kernels: Iterable[ExecutedKernel]) -> None:
 
 
 def strange_operator() -> Graph:
-    """A network of an operator that is in nobody's domain."""
+    """A network of an operator that no runtime knows."""
     tensors = {"x": Tensor((1, 4)), "y": Tensor((1, 4))}
     return Graph("unheard_of", (Node("Unheard", "odd", ("x",), ("y",), domain="com.microsoft"),), ("x",), ("y",), tensors)

@@ -9,7 +9,7 @@ from latcast.cli.output import print_json, print_table, warn
 from latcast.records import UNSTATED
 
 UNKNOWN = "unknown-device/llama.cpp-unstated/cpu4/unstated"
-"""Platform that stands for a device of which nothing is known."""
+"""Platform id of a device of which nothing is known."""
 
 _SCRIPT = """#!/bin/sh
 # Times language models with llama-bench: sh run.sh [FOLDER_OF_GGUF_FILES] [llama-bench with options]

@@ -27,8 +27,8 @@ FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new
 """How much of a model's time goes to quantities that were measured on the platform: all, all but types of weights, or less."""
 
 LONGER, LONGER_BY, LONGEST_HELD_OUT = "longer context", 2.0, 8.0
-"""Row of half-widths of prompts and contexts that are longer than those measured; how many times as long they are at least, and
-how many times those that were held out are at most."""
+"""Row of half-widths of prompts and contexts longer than those measured; factor of the longest one measured from which on the row
+counts; and factor up to which lengths were held out, beyond which the half-width is doubled."""
 
 SCHEMA = 2
 """Of a file of prices: it changes with the effects that make a price."""

@@ -82,10 +82,10 @@ FAR = 2.0
 """Factor beyond a size's range from which on a kernel is not covered: stages of networks are a factor of 2 apart."""
 
 FARTHEST = 8.0
-"""The same from which on what was learned of a type says nothing of a kernel."""
+"""Factor beyond a size's range from which on a kernel counts as one whose type has no predictor."""
 
 FAR_WORK = 4.0
-"""The same for FLOPs and for elements moved, which two sizes decide together."""
+"""As ``FAR``, for FLOPs and for elements moved, which two sizes decide together."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Familiarity:
         covered: Whether similar kernels were in the training data: no size is beyond its range by more than a factor ``FAR``, the
             work is at most ``FAR_WORK`` times that of any of them, and its kinds are among theirs.
         unknown: Whether that is unknown, as the bundle holds the range of its kinds' codes alone.
-        extrapolated: 0 up to a factor ``FAR`` beyond what was trained on; then growing with the logarithm of the factor, to 1
-            from ``FARTHEST`` on, where only arithmetic and bytes tell the latency; a float, (kernels,).
+        extrapolated: Part of a kernel's latency that counts as unpredicted, a float, (kernels,): 0 up to a factor ``FAR`` beyond
+            what was trained on, then the logarithm of the factor over that of ``FARTHEST`` (1/3 at first), and 1 from there on.
     """
 
     outside: np.ndarray
@@ -142,7 +142,7 @@ class Familiarity:
 
     @classmethod
     def of_none(cls, count: int) -> Familiarity:
-        """Return that of kernels without a predictor."""
+        """Return the familiarity of kernels without a predictor."""
         every = np.ones(count, dtype=bool)
         return cls(every, ~every, ~every, every.astype(np.float64))
 

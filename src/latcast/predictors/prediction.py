@@ -193,7 +193,7 @@ def parse_beside(text: str) -> tuple[str, ...]:
 
 
 def parse_scenarios(text: str) -> tuple[str, ...]:
-    """Return what stands between commas, each for :func:`parse_beside`; ``all`` stands for each program by itself."""
+    """Return scenarios that commas separate, each as :func:`parse_beside` reads it; ``all`` is each program by itself."""
     if text.strip() == EACH_PROGRAM:
         return PROGRAMS
     return tuple("+".join(parse_beside(each)) for each in text.split(","))
@@ -218,7 +218,7 @@ class Contended:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The latencies that are asked for besides the steady one: of a warmed-up network on a cool, idle device.
+    """Latencies asked for besides the steady one, which is of a warmed-up network on a cool, idle device.
 
     Attributes:
         start: Whether loading and the first inference are.
@@ -257,7 +257,7 @@ class Conditions:
 
 
 STEADY = Conditions()
-"""None of them."""
+"""The steady latency alone."""
 
 
 UNTIL_ANSWER = "until the first answer"

@@ -184,7 +184,7 @@ class Trainer:
 
     @property
     def _corrects_short_networks(self) -> bool:
-        """Whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
+        """Return whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
         return unit_kind(self.platform.unit) != "gpu"
 
     def _corrects(self, data: TrainingData) -> bool:

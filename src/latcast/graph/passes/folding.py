@@ -276,7 +276,7 @@ def precision_remark(graph: Graph, precision: str) -> str:
         return ""
     else:
         found = f"the file {'is quantised to' if graph.precision == 'int8' else 'computes in'} {graph.precision}"
-        instead = f"; for one that runs it so name 'DEVICE {graph.precision}'"
+        instead = f"; for a platform that runs {graph.precision} name 'DEVICE {graph.precision}'"
     return f"{found}, the platform runs {precision}{instead}"
 
 
