@@ -76,7 +76,7 @@ class Check:
         latency_ms, low_ms, high_ms: The prediction with its interval.
         level: Percent of latencies that should lie in the interval; None without calibration.
         passed: Whether the check is passed.
-        grade: The error to expect of the latency.
+        grade: The error to expect of the steady latency.
         base, base_ms: What growth is measured against.
         growth_low_percent, growth_high_percent: Interval of the growth.
         condition: Of the latency, such as "after 30 min" or "until the first answer"; empty where it is the steady one.
@@ -109,7 +109,8 @@ class Check:
     def sentence(self) -> str:
         """Say in words what was found."""
         verdict = "within" if self.passed else "over"
-        likely = f"{100 * self.probability:.0f} % likely to be over it; {self.grade.in_words()}"
+        grade = f"{'steady latency ' if self.condition else ''}{self.grade.in_words()}"
+        likely = f"{100 * self.probability:.0f} % likely to be over it; {grade}"
         if self.kind == MEMORY:
             return f"{self.value:.1f} MB of weights and activations, {verdict} the limit of {self.limit:g} MB"
         if self.kind == GROWTH:
