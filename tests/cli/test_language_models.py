@@ -242,6 +242,12 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
         ),
         (("compare", "qwen2.5-1.5b:q4_0", "qwen2.5-1.5b:q8_0", "--on", "s23", "--beside", "all"), "is a language model"),
         (("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "--start"), "is a language model"),
+        (("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "--format", "junit"), "--format junit with"),
+        (
+            ("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "-o", "found.xml", "--max-ms", "9"),
+            "--max-ms, --output",
+        ),
+        (("check", "resnet18", "--on", "galaxy s23", "--max-ms", "9", "--max-memory", "3GB"), "none was given"),
         (("report", "qwen2.5-1.5b:q4_0", "--on", "s23", "--fps", "30"), "is a language model"),
         (("measure", "qwen2.5-1.5b:q4_0", "--sustain", "10m"), "is a language model"),
     ],

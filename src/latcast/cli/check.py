@@ -75,11 +75,23 @@ def check(
             raise typer.BadParameter(
                 "language models need --on and --min-decode, --max-ttft or --max-memory, and no networks beside"
             )
+        of_networks = {
+            "--budget": budget, "--against": against or None, "--max-ms": max_ms, "--min-fps": min_fps,
+            "--max-memory-mb": max_memory_mb, "--fail-above": fail_above, "--output": output,
+            f"--format {form}": None if form in ("table", "json") else form,
+        }  # fmt: skip
+        given = [name for name, value in of_networks.items() if value is not None]
+        if given:
+            raise typer.BadParameter(
+                f"{', '.join(given)} with the language model '{language[0]}'; expected limits such as --min-decode, or --json"
+            )
         from latcast.cli import language_models
 
         limits = language_models.limits_of(min_decode, max_ttft, max_memory)
         language_models.check(language, on, limits, (prompt, generate), as_json=as_json or form == "json")
         return
+    if min_decode or max_ttft or max_memory:
+        raise typer.BadParameter("--min-decode, --max-ttft and --max-memory limit language models, and none was given")
     from latcast.report.check import check as checked
 
     limited = any(each is not None for each in (max_ms, min_fps, max_memory_mb))
