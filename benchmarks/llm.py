@@ -246,7 +246,7 @@ FIRST_TOKEN_MORE = 3
 
 
 def speeds_table(rows: Sequence[Mapping[str, Any]] | None = None) -> str:
-    """Return a table for each phase: a line for each case of holding out, a column for each class of platforms.
+    """Return a table for each phase: a line for each case of holding out, a column for each class of platforms measured so.
 
     A cell has the MAPE, with an asterisk where it misses the aim, the line in bytes in brackets, and the coverage.
     """
@@ -256,10 +256,10 @@ def speeds_table(rows: Sequence[Mapping[str, Any]] | None = None) -> str:
         if row["predictions"] >= FEWEST_SHOWN or row["case"].startswith("kept back")
     ]
     found = {(row["phase"], row["case"], row["class"]): row for row in shown}
-    classes = list(dict.fromkeys(row["class"] for row in shown))
     cases = list(dict.fromkeys([*TARGETS, *(row["case"] for row in shown)]))
     tables = []
     for phase in dict.fromkeys(row["phase"] for row in shown):
+        classes = list(dict.fromkeys(row["class"] for row in shown if row["phase"] == phase))
         lines = [
             [case, _aim_cell(phase, case), *(_speed_cell(found, (phase, case, each)) for each in classes)]
             for case in cases
