@@ -13,7 +13,6 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from statistics import mean
@@ -150,7 +149,7 @@ class RulePredictor:
     def __init__(self, graphs: Mapping[tuple[str, str], Graph]) -> None:
         self.graphs = graphs
         self.known: dict[object, tuple[str, float]] = {}
-        self.delegates: dict[object, tuple[Delegate, object]] = {}
+        self.delegates: dict[object, Delegate] = {}
 
     def predicted(self, row: DelegateRow, rules: Collection[OperatorRule] | None = None) -> tuple[str, float]:
         """Return the outcome, and the part of the operators that run on the NPU.
@@ -158,19 +157,12 @@ class RulePredictor:
         Args:
             rules: The observed rules that may be used; all unless given.
         """
-        chosen = None if rules is None else frozenset(map(id, rules))
-        given = (row.platform, chosen)
+        given = (row.platform, None if rules is None else frozenset(map(id, rules)))
         if given not in self.delegates:
-            delegate = asked_delegate(row.platform) if rules is None else with_observed(asked_delegate(row.platform), rules)
-            # Devices differ in a few rules alone, so that many of them share what is worked out for the rules left.
-            left = frozenset(
-                id(rule)
-                for rule in (*delegate.takes, *delegate.refuses)
-                if any(fnmatchcase(delegate.device, pattern) for pattern in rule.when.get("devices", ["*"]))
-            )
-            self.delegates[given] = (delegate, (delegate.name, delegate.precision, left))
-        delegate, same = self.delegates[given]
-        key = (row.network, row.size, same)
+            asked = asked_delegate(row.platform)
+            self.delegates[given] = asked if rules is None else with_observed(asked, rules)
+        delegate = self.delegates[given]
+        key = (row.network, row.size, delegate.key)
         if key not in self.known:
             found = partition(self.graphs[row.network, row.size], delegate)
             outcome = "none" if not found.partitions else "mixed" if found.on_cpu else "all"
@@ -194,7 +186,7 @@ def asked_delegate(platform: Platform) -> Delegate:
 def with_observed(delegate: Delegate, rules: Collection[OperatorRule]) -> Delegate:
     """Return the delegate with only these of its observed rules."""
     takes, refuses = (
-        tuple(rule for rule in listed if rule.confidence != "observed" or any(rule is each for each in rules))
+        tuple(rule for rule in listed if rule.confidence != "observed" or any(rule is each.of_operators for each in rules))
         for listed in (delegate.takes, delegate.refuses)
     )
     return replace(delegate, takes=takes, refuses=refuses)

@@ -34,6 +34,7 @@ from latcast.graph.operators import graph_macs
 from latcast.measure.single import measure
 from latcast.networks import ModelOptions, parse_shapes, read_model
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.tables import signed
 
 RUNS_WITHIN_S = 30.0
 """Seconds that a runtime may take for one file; node tests take milliseconds, a kit's largest network two seconds."""
@@ -309,7 +310,7 @@ def timed_table(rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     columns = {
         "file": "{file}", "sizes": lambda row: row["sizes"] or "", "predicted ms": "{latency_ms:.3g}", "low": "{low_ms:.3g}",
-        "high": "{high_ms:.3g}", "measured ms": "{measured_ms:.3g}", "error %": "{error:+.0f}",
+        "high": "{high_ms:.3g}", "measured ms": "{measured_ms:.3g}", "error %": lambda row: signed(row["error"], 0),
         "in the interval": lambda row: "yes" if row["inside"] else "no",
     }  # fmt: skip
     middle = float(np.median([abs(row["error"]) for row in found])) if found else float("nan")

@@ -36,7 +36,7 @@ def command(
             help="Learn from operators inside networks, from kernels timed alone, from whole networks, or from kernels alone "
             "without the overhead of networks, as the paper does.",
             metavar="operators|kernels|networks|alone",
-            callback=one_of(lambda: LEARN_FROM),
+            callback=one_of(*LEARN_FROM),
         ),
     ] = "operators",
     model: KernelModel = None,

@@ -30,7 +30,7 @@ def command(
             "--held-out",
             help="What is held out: random networks, or whole lineages.",
             metavar="network|lineage",
-            callback=one_of(lambda: HELD_OUT),
+            callback=one_of(*HELD_OUT),
         ),
     ] = "network",
     tune: Annotated[

@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast, overload
 
-from latcast.chips.chip_names import chips_of
 from latcast.errors import UnknownPlatformError
 from latcast.graph.ir import Graph
 from latcast.networks import Model, ModelKeywords, ModelOptions, Shapes, Values, read_model, read_models
@@ -162,6 +161,8 @@ def meaning_of(
 
 def _unmeasured_units(named: Named) -> str:
     """Return the end of a note: the units of a device on which nothing was measured, where none was named."""
+    from latcast.chips.chip_names import chips_of
+
     measured = {Unit.parse(name.split("/")[2]).kind for name in named.platforms}
     others = [
         kind for kind in UNIT_KINDS if kind not in measured and any(c.has(kind) for e in named.entries for c in chips_of(e))
@@ -201,6 +202,7 @@ def platforms_named(text: str) -> list[str]:
 
 def what_to_name(text: str) -> str:
     """Return the end of a message about a text that names no device: what it is most like, and what to name instead."""
+    from latcast.chips.chip_names import chips_of
     from latcast.devices.device_search import nearest_known
     from latcast.predictors.platform_names import read_name
 

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from latcast.chips.chip_names import chip_of
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.types.kernel_type import FUSED_FIELDS, Columns, kernel_type
@@ -131,6 +130,8 @@ def family_of_device(device: str) -> GpuFamily | None:
     said = os.environ.get(FAMILY_VARIABLE)
     if said:
         return family_named(said)
+    from latcast.chips.chip_names import chip_of
+
     chip = chip_of(device, unit_kind="gpu")
     if chip is None:
         return None

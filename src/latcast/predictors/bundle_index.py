@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from latcast.chips.chip_names import chip_of
 from latcast.errors import BundleError, UnknownPlatformError
 from latcast.folders import bundles_folder
 from latcast.predictors.bundle import read_summary, save_bundle
@@ -252,6 +251,8 @@ def platforms(pattern: str | None = None) -> list[PlatformSummary]:
         >>> latcast.platforms("pixel4/tflite-2.10/gpu/fp16")[0].chip
         'Snapdragon 855'
     """
+    from latcast.chips.chip_names import chip_of
+
     entries = {entry.platform: entry for entry in available_platforms()}
     found = []
     for name in matching(pattern, entries):

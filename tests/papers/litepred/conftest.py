@@ -15,7 +15,7 @@ from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_p
 
 @pytest.fixture(scope="session")
 def predictor() -> PlatformPredictor:
-    return make_predictor("analytical_gbdt", made_up_samples(graphs_of({"mobilenet_v2": 6, "resnet": 4, "vit": 2}, seed=1)))
+    return make_predictor("analytical_gbdt", made_up_samples(graphs_of({"mobilenet_v2": 6, "resnet": 4, "vit": 8}, seed=1)))
 
 
 def measured(
