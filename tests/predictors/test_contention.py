@@ -62,6 +62,18 @@ def test_nothing_is_said_beside_programs_that_were_not_measured() -> None:
 def test_commas_separate_scenarios_and_all_is_each_program_by_itself() -> None:
     assert parse_scenarios("memory, compute + compute:same") == ("memory", "compute+compute:same")
     assert parse_scenarios("all") == PROGRAMS
+    assert parse_scenarios("memory:same, all,memory+compute") == (
+        "memory:same",
+        "compute",
+        "memory",
+        "compute:same",
+        "memory+compute",
+    )
+
+
+def test_programs_that_are_named_twice_count_once() -> None:
+    assert parse_scenarios("memory,memory") == ("memory",)
+    assert HERE.beside("compute+memory").beside("compute + memory") == HERE.beside("compute+memory")
 
 
 def test_an_unknown_program_is_refused_with_those_there_are() -> None:

@@ -65,6 +65,8 @@ def contended(found: Prediction, beside: str) -> Prediction:
     """Return a prediction with the latency beside other programs added; raise a LatcastError for unknown ones."""
     programs, platform = parse_beside(beside), Platform.parse(found.platform)
     beside = "+".join(programs)
+    if any(each.beside == beside for each in found.contended):
+        return found
     factors = found_out(FILE, platform) or {}
     factor = factor_of(factors, programs)
     if factor is None:

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from latcast.errors import LatcastError, one_line
@@ -193,10 +194,9 @@ def parse_beside(text: str) -> tuple[str, ...]:
 
 
 def parse_scenarios(text: str) -> tuple[str, ...]:
-    """Return scenarios that commas separate, each as :func:`parse_beside` reads it; ``all`` is each program by itself."""
-    if text.strip() == EACH_PROGRAM:
-        return PROGRAMS
-    return tuple("+".join(parse_beside(each)) for each in text.split(","))
+    """Return the scenarios between commas, each once, as :func:`parse_beside` reads them; ``all`` is each program by itself."""
+    listed = [PROGRAMS if each.strip() == EACH_PROGRAM else ("+".join(parse_beside(each)),) for each in text.split(",")]
+    return tuple(dict.fromkeys(chain.from_iterable(listed)))
 
 
 @dataclass(frozen=True)
