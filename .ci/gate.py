@@ -105,7 +105,7 @@ def growth_of(
     try:
         found = latcast.check(path, against=before, on=platforms, max_growth=max_growth, fail_above=fail_above)
     except LatcastError as problem:
-        return CheckReport((), {}, fail_above, latcast.__version__, {str(path): str(problem)})
+        return CheckReport((), {}, fail_above, latcast.__version__, ((str(path), str(problem)),))
     return replace(
         found, checks=tuple(replace(each, model=str(path), base=f"its version at {base[:7]}") for each in found.checks)
     )
@@ -118,7 +118,7 @@ def joined(reports: Sequence[CheckReport]) -> CheckReport:
         {name: digest for report in reports for name, digest in report.bundles.items()},
         reports[0].fail_above if reports else MOST_LIKELY,
         latcast.__version__,
-        {name: reason for report in reports for name, reason in report.refused.items()},
+        tuple(one for report in reports for one in report.refused),
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from latcast.cli.options import split_models
+from latcast.cli import main
+from latcast.cli.options import OF_LANGUAGE_MODELS, OF_NETWORKS
 from latcast.llm.learned_prices import known_prices, save_added
 from tests.cli.conftest import Latcast
 from tests.llm.gguf_files import real_header
@@ -106,10 +107,6 @@ def test_choose_tries_all_models_on_a_device_of_a_file(latcast: Latcast, tmp_pat
     assert found["models"][0]["platform"] == platform
 
 
-def test_a_network_with_a_size_in_its_name_is_no_language_model() -> None:
-    assert split_models(["timm/tiny_vit_5m_224", "qwen2.5-1.5b"]) == (["timm/tiny_vit_5m_224"], ["qwen2.5-1.5b"])
-
-
 def test_a_longer_prompt_slows_the_answer_and_the_lengths_of_a_sweep_double(latcast: Latcast) -> None:
     points = latcast("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23 cpu", "--context", "512..4096", "--json").json["sweeps"]
 
@@ -172,11 +169,6 @@ def test_a_command_for_networks_alone_refuses_a_language_model_and_names_explain
     assert "latcast explain" in latcast("advise", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23").reason
 
 
-def test_a_report_of_a_language_model_draws_no_graph(latcast: Latcast) -> None:
-    given = ("report", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--overlay", "graph.json")
-    assert "leave --overlay out" in latcast(*given).reason
-
-
 def test_a_platform_must_be_named(latcast: Latcast) -> None:
     assert "names no platform" in latcast("predict", "qwen2.5-1.5b:q4_0", "--on", "").reason
 
@@ -231,23 +223,34 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
         (("choose", "--llm", "--on", "galaxy s23"), "found no limit"),
         (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "512..256"), "is no range of tokens"),
         (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--context", "1..9000..1"), "more than 1000 lengths"),
-        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--shape", "input=1,3,{64..128..32},="), "has no --shape"),
-        (("sweep", "resnet18", "--on", "galaxy s23", "--context", "512"), "goes with a language model"),
-        (("predict", "resnet18", "--on", "galaxy s23", "--quant", "q4_0"), "goes with a language model"),
+        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--shape", "input=1,3,{64..128..32},="), "take --shape"),
+        (("sweep", "resnet18", "--on", "galaxy s23", "--context", "512"), "only language models take --context"),
+        (("predict", "resnet18", "--on", "galaxy s23", "--quant", "q4_0"), "'resnet18' is a network; leave it out"),
+        (("predict", "timm/tiny_vit_5m_224", "--on", "galaxy s23", "--generate", "128"), "'timm/tiny_vit_5m_224' is a network"),
         (("compare", "qwen2.5-1.5b:q4_0", "resnet18", "--on", "galaxy s23"), "expected another one"),
         (("compare", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "expected another one"),
         (
-            ("predict", "resnet18", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--start"),
-            "'qwen2.5-1.5b:q4_0' is a language model",
+            ("predict", "qwen2.5-1.5b:q4_0", "qwen2.5-1.5b:q8_0", "--on", "s23", "--top", "0", "--by", "type", "--start"),
+            "only networks take --top, --by, --start, and 'qwen2.5-1.5b:q4_0' is a language model; leave them out",
         ),
+        (("explain", "qwen2.5-1.5b:q4_0", "--on", "s23", "--plot", "found.png"), "take --plot"),
+        (("compare", "qwen2.5-1.5b:q4_0", "qwen2.5-1.5b:q8_0", "--on", "s23", "--breakdown"), "take --breakdown"),
+        (("report", "qwen2.5-1.5b:q4_0", "--on", "s23", "--overlay", "found.onnx", "-o", "a.html"), "take --overlay, and"),
+        (
+            ("measure", "qwen2.5-1.5b:q4_0", "-t", "2", "--device", "ssh://pi@board", "--no-realtime"),
+            "take --realtime, --device,",
+        ),
+        (("sweep", "qwen2.5-1.5b:q4_0", "--on", "s23", "--strict"), "take --strict"),
+        (("choose", "--llm", "--on", "s23", "--min-decode", "5", "--max-ms", "9"), "take --max-ms, and none was given"),
+        (("choose", "--on", "s23", "--min-decode", "5"), "only language models take --min-decode"),
         (("compare", "qwen2.5-1.5b:q4_0", "qwen2.5-1.5b:q8_0", "--on", "s23", "--beside", "all"), "is a language model"),
         (("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "--start"), "is a language model"),
-        (("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "--format", "junit"), "--format junit with"),
+        (("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "--format", "junit"), "take --format, and"),
         (
             ("check", "qwen2.5-1.5b:q4_0", "--on", "s23", "--min-decode", "5", "-o", "found.xml", "--max-ms", "9"),
-            "--max-ms, --output",
+            "take --max-ms, --output",
         ),
-        (("check", "resnet18", "--on", "galaxy s23", "--max-ms", "9", "--max-memory", "3GB"), "none was given"),
+        (("check", "resnet18", "--on", "galaxy s23", "--max-ms", "9", "--max-memory", "3GB"), "'resnet18' is a network"),
         (("report", "qwen2.5-1.5b:q4_0", "--on", "s23", "--fps", "30"), "is a language model"),
         (("measure", "qwen2.5-1.5b:q4_0", "--sustain", "10m"), "is a language model"),
     ],
@@ -257,6 +260,26 @@ def test_a_wrong_call_is_a_usage_error(latcast: Latcast, arguments: tuple[str, .
 
     assert found.code == 2
     assert said in found.err
+
+
+def test_in_a_list_of_both_each_kind_takes_its_own_options(latcast: Latcast) -> None:
+    given = ("--on", "galaxy s23 cpu", "--prompt", 64, "--top", 1, "--sustain", "30m", "--json")
+
+    network, spoken = latcast("predict", "qwen2.5-1.5b:q4_0", "resnet18", *given).json["predictions"]
+
+    assert (len(network["top"]), network["sustained"]["minutes"]) == (1, 30)
+    assert spoken["prompt_tokens"] == 64
+
+
+def test_every_option_is_of_networks_of_language_models_or_known_to_be_of_both() -> None:
+    group = main._main()
+    context = group.make_context("latcast", [], resilient_parsing=True)
+    commands = ("predict", "compare", "explain", "report", "measure", "sweep", "choose", "check")
+    found = {option.opts[0] for name in commands for option in group.get_command(context, name).params}
+
+    of_both = {"models", "model", "a", "b", "--on", "--json", "--threads", "--llm", "--certainty", "--all"}
+    assert found - of_both == OF_NETWORKS | OF_LANGUAGE_MODELS
+    assert OF_NETWORKS.isdisjoint(OF_LANGUAGE_MODELS)
 
 
 @pytest.mark.parametrize(("models", "decided", "said"), [

@@ -18,7 +18,7 @@ from latcast.predictors.prediction import Conditions
 from latcast.records import Platform
 from latcast.report.check import CheckReport, Tier, check, read_budget
 
-PHONE = "pixel4/tflite-2.10/gpu/fp16"
+PHONE, OTHER_PHONE = "pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"
 
 
 def checked(max_ms: float, fail_above: float = 50.0) -> CheckReport:
@@ -207,8 +207,8 @@ def test_a_model_that_cannot_be_checked_takes_no_other_with_it_and_stands_in_eve
     assert [each.model for each in found.checks] == [each.model for each in grown.checks] == ["resnet18"]
     assert all(each.passed for each in (*found.checks, *grown.checks))
     assert (found.passed, grown.passed) == (False, False)
-    assert list(found.refused) == [broken, "alexnet"]
-    assert "no tier of the budget holds for alexnet" in found.refused["alexnet"]
+    assert [model for model, _ in found.refused] == [broken, "alexnet"]
+    assert "no tier of the budget holds for alexnet" in found.refused[1][1]
     assert [each["model"] for each in found.to_json()["refused"]] == [broken, "alexnet"]
     suite = ElementTree.fromstring(found.to_junit())
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "0", "2")
@@ -248,8 +248,32 @@ def test_a_limit_holds_under_each_condition_that_is_asked_for(contended: float) 
 @pytest.mark.usefixtures("contended")
 @pytest.mark.parametrize("asked", [Conditions(start=True), Conditions(beside=("compute",)), Conditions(minutes=30, fps=10)])
 def test_a_latency_that_is_not_known_is_not_checked(asked: Conditions) -> None:
-    with pytest.raises(LatcastError, match="is not known"):
-        check("resnet18", on=PHONE, max_ms=100, conditions=asked)
+    found = check("resnet18", on=PHONE, max_ms=100, conditions=asked)
+
+    assert not found.checks
+    assert not found.passed
+    [(model, reason)] = found.refused
+    assert model == "resnet18"
+    assert f"on {PHONE} is not known" in reason
+
+
+@pytest.mark.usefixtures("contended")
+def test_where_one_latency_is_not_known_the_others_are_checked() -> None:
+    asked = Conditions(start=True, beside=("memory",))
+
+    found = check(["resnet18", "alexnet"], on=[PHONE, OTHER_PHONE], max_ms=1e4, conditions=asked)
+
+    assert [(each.model, each.platform) for each in found.checks] == [("resnet18", PHONE), ("alexnet", PHONE)]
+    assert all(each.passed for each in found.checks)
+    assert not found.passed
+    assert [model for model, _ in found.refused] == ["resnet18", "alexnet", *["resnet18"] * 2, *["alexnet"] * 2]
+    assert [reason.partition(" is not known")[0] for _, reason in found.refused[1:4]] == [
+        f"the latency until the first answer on {PHONE}",
+        f"the latency until the first answer on {OTHER_PHONE}",
+        f"the latency beside memory on {OTHER_PHONE}",
+    ]
+    assert all("no network was measured beside" in reason for _, reason in found.refused if "beside memory" in reason)
+    assert found.to_markdown().count("**error**") == len(found.refused)
 
 
 @pytest.mark.usefixtures("contended")

@@ -8,6 +8,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
+from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
     from latcast.report.advise import Advice
@@ -43,7 +44,8 @@ def advise(
       latcast advise model.onnx --on "galaxy s10" --json
       latcast advise resnet50 --on 'pixel4/tflite-*/*/int8' --sure 90
     """
-    options.refuse_language_model(model, "latcast advise")
+    if options.means_language_model(model):
+        raise LatcastError(f"'{model}' is a language model; expected a network; use latcast explain or latcast choose --llm")
     from latcast.report.advise import advise as advised
 
     found = advised(model, options.names_in(on), sure_percent=sure, **options.reading(shape, value, signature, trust=trust))

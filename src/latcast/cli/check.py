@@ -16,6 +16,7 @@ FORMATS = ("table", "markdown", "junit", "github", "json")
 
 
 def check(
+    call: typer.Context,
     models: options.Models,
     budget: Annotated[Path | None, Option("--budget", help="Tiers of devices with limits, a TOML file.")] = None,
     against: Annotated[str, Option("--against", metavar="BASE", help="The base model, to compare with.")] = "",
@@ -53,7 +54,7 @@ def check(
 ) -> None:
     """Check whether models keep to limits or a budget file, or grow against a base; exit code 3 where one does not.
 
-    Of several models, those that cannot be checked are a line each, the others are checked, and the exit code is 1.
+    What cannot be checked, one of several models or a latency under conditions, is a line each, and the exit code is 1.
 
     With --start, limits are of the time until the first answer, with --sustain and --beside of the latency then.
 
@@ -68,30 +69,18 @@ def check(
       latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
       latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
-    models, language = options.split_models(models)
-    conditions = options.conditions(start, sustain, beside, language=language)
+    models, language = options.split_models(call, models, *(["--format"] if form in ("table", "json") else []))
+    conditions = options.conditions(start, sustain, beside)
     if language:
         if models or not on or not (min_decode or max_ttft or max_memory):
             raise typer.BadParameter(
                 "language models need --on and --min-decode, --max-ttft or --max-memory, and no networks beside"
-            )
-        of_networks = {
-            "--budget": budget, "--against": against or None, "--max-ms": max_ms, "--min-fps": min_fps,
-            "--max-memory-mb": max_memory_mb, "--fail-above": fail_above, "--output": output,
-            f"--format {form}": None if form in ("table", "json") else form,
-        }  # fmt: skip
-        given = [name for name, value in of_networks.items() if value is not None]
-        if given:
-            raise typer.BadParameter(
-                f"{', '.join(given)} with the language model '{language[0]}'; expected limits such as --min-decode, or --json"
             )
         from latcast.cli import language_models
 
         limits = language_models.limits_of(min_decode, max_ttft, max_memory)
         language_models.check(language, on, limits, (prompt, generate), as_json=as_json or form == "json")
         return
-    if min_decode or max_ttft or max_memory:
-        raise typer.BadParameter("--min-decode, --max-ttft and --max-memory limit language models, and none was given")
     from latcast.report.check import check as checked
 
     limited = any(each is not None for each in (max_ms, min_fps, max_memory_mb))
@@ -119,7 +108,7 @@ def check(
         print_json(found.to_json())
     elif form in texts:
         print(texts[form]())
-    else:
+    elif found.checks:
         tiers = any(each.tier for each in found.checks)
         print_table(
             "",
@@ -129,7 +118,7 @@ def check(
                 for each in found.checks
             ],
         )
-    for model, reason in found.refused.items():
+    for model, reason in found.refused:
         warn(reason if model in reason else f"{model}: {reason}")
     if not found.passed:
         raise typer.Exit(1 if found.refused else CHECK_FAILED)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def choose(
+    call: typer.Context,
     on: options.On,
     models: Annotated[
         list[str] | None,
@@ -73,7 +74,7 @@ def choose(
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
       latcast choose --llm --on s23 --min-decode 10 --max-ttft 5s --max-memory 3GB
     """
-    networks, language = options.split_models(models or [])
+    networks, language = options.split_models(call, models or [], llm=llm)
     if llm or language:
         if networks:
             raise typer.BadParameter(f"'{networks[0]}' is no language model; choose among networks without --llm")

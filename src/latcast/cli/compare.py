@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def compare(
+    call: typer.Context,
     a: Annotated[
         str, Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.")
     ],
@@ -48,10 +49,10 @@ def compare(
       latcast compare mobilenet_v2 --on pixel4/tflite-2.10/1large/fp32,pixel4/tflite-2.10/1large/int8
       latcast compare qwen2.5-1.5b:q4_0 a.gguf --on "snapdragon 8 gen 2"
     """
-    networks, language = options.split_models([each for each in (a, b) if each])
+    networks, language = options.split_models(call, [each for each in (a, b) if each])
     if language and (networks or not b):
         raise typer.BadParameter(f"'{language[0]}' is a language model; expected another one to compare it with")
-    conditions = options.conditions(start, sustain, beside, fps, language=language)
+    conditions = options.conditions(start, sustain, beside, fps)
     if language and b:
         from latcast.cli import language_models
 

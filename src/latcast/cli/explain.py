@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Context, Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
@@ -26,6 +26,7 @@ LIMIT_TEXTS = {
 
 
 def explain(
+    call: Context,
     model: options.Model,
     on: options.On,
     shape: options.Shape = None,
@@ -54,14 +55,11 @@ def explain(
       latcast explain model.onnx --on local/litert --app
       latcast explain qwen2.5-1.5b:q4_k_m --on "galaxy s23 cpu"
     """
-    if options.split_models([model])[1]:
+    if options.split_models(call, [model])[1]:
         from latcast.cli import language_models
 
-        if plot is not None:
-            raise LatcastError(f"--plot draws the hints of a network; '{model}' is a language model; leave --plot out")
         language_models.explain(model, on, (prompt, generate), quant, as_json=as_json)
         return
-    options.refuse_quantisation(quant)
     from latcast.drawing import check_drawable
     from latcast.report.app import app_parts
     from latcast.report.explain import explain as explained

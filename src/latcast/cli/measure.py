@@ -25,6 +25,7 @@ MOST_KEPT = 1000
 
 
 def command(
+    call: typer.Context,
     models: options.Models,
     runtime: options.Runtime = "onnxruntime",
     threads: options.Threads = 1,
@@ -73,8 +74,7 @@ def command(
       latcast measure mobilenet_v2.onnx --device ssh://pi@board
       latcast measure qwen2.5-0.5b.gguf llama-3.2-1b:q4_0 --prompt 256
     """
-    models, language = options.split_models(models)
-    options.conditions(start, sustain, beside, language=language)
+    models, language = options.split_models(call, models)
     if start + bool(sustain) + bool(beside) > 1:
         raise typer.BadParameter("found several of --start, --sustain and --beside; measure under one of them at a time")
     if language:

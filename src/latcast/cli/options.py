@@ -32,6 +32,18 @@ LLAMA_CPP = "llama.cpp"
 
 RUNTIMES = "latcast.runtimes:RUNTIMES"
 
+OF_LANGUAGE_MODELS = frozenset(("--context", "--generate", "--max-memory", "--max-ttft", "--min-decode", "--prompt", "--quant"))
+"""Options that only language models take."""
+
+OF_NETWORKS = frozenset((
+    "--accuracy", "--against", "--all-hints", "--app", "--beside", "--breakdown", "--budget", "--by", "--cpus", "--device",
+    "--diff", "--fail-above", "--format", "--fps", "--input", "--library-path", "--made-up-weights", "--max-growth",
+    "--max-memory-mb", "--max-ms", "--min-fps", "--output", "--overlay", "--params", "--plot", "--precision", "--realtime",
+    "--rounds", "--runs-per-round", "--runtime", "--scheduler", "--shape", "--signature", "--start", "--strict", "--sustain",
+    "--top", "--trust", "--unit", "--value", "--verbose", "--warmup-runs",
+))  # fmt: skip
+"""Options that only networks take, but for those that a command's language models take, too: see :func:`split_models`."""
+
 Value = TypeVar("Value", bound="str | None")
 
 
@@ -351,38 +363,36 @@ def model_texts(models: Sequence[str]) -> list[str]:
     return [str(each) for each in models_listed(models)]
 
 
-def split_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the texts that mean networks, and those that mean language models."""
+def split_models(call: typer.Context, models: Sequence[str], *shared: str, llm: bool = False) -> tuple[list[str], list[str]]:
+    """Return the texts that mean networks, and those that mean language models.
+
+    Args:
+        call: Of the command.
+        shared: Options in :data:`OF_NETWORKS` that language models take, too.
+        llm: Whether language models are asked for where none is named.
+
+    Raises:
+        BadParameter: All models are of one kind, and an option was given that only the other takes.
+    """
     networks: list[str] = []
     language: list[str] = []
     for text in models:
-        (language if _means_one(text) else networks).append(text)
+        (language if means_language_model(text) else networks).append(text)
+    if networks and language:
+        return networks, language
+    kind, other, refused = "network", "language models", OF_LANGUAGE_MODELS
+    if language or llm:
+        kind, other, refused = "language model", "networks", OF_NETWORKS.difference(shared)
+    sources = {each.opts[0]: call.get_parameter_source(each.name or "") for each in call.command.params}
+    given = [name for name, source in sources.items() if name in refused and source and source.name == "COMMANDLINE"]
+    if given:
+        said, them = f"'{models[0]}' is a {kind}" if models else "none was given", "it" if len(given) == 1 else "them"
+        raise typer.BadParameter(f"only {other} take {', '.join(given)}, and {said}; leave {them} out")
     return networks, language
 
 
-def refuse_quantisation(quantisation: str) -> None:
-    """Raise if ``--quant`` is given without a language model.
-
-    Raises:
-        BadParameter: It is.
-    """
-    if quantisation:
-        raise typer.BadParameter(f"--quant '{quantisation}' goes with a language model, and none was given")
-
-
-def refuse_language_model(text: str, command: str) -> None:
-    """Raise if a text means a language model, which a command does not take.
-
-    Raises:
-        LatcastError: It does; the message names what to use.
-    """
-    if _means_one(text):
-        raise LatcastError(
-            f"'{text}' is a language model, which {command} does not take; use latcast explain or latcast choose --llm"
-        )
-
-
-def _means_one(text: str) -> bool:
+def means_language_model(text: str) -> bool:
+    """Return whether a text names a language model or its file, and no network."""
     if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
         return False
     from latcast.llm.reading import is_language_model
@@ -493,16 +503,12 @@ def _asked(likely: str, units: list[str]) -> str:
             return found
 
 
-def conditions(start: bool, sustain: str, beside: str, fps: float | None = None, *, language: Sequence[str] = ()) -> Conditions:
+def conditions(start: bool, sustain: str, beside: str, fps: float | None = None) -> Conditions:
     """Return the conditions that options ask for.
 
     Raises:
-        BadParameter: They do not go together, or a language model is asked for, too.
+        BadParameter: They do not go together.
     """
-    if language and (start or sustain or beside or fps is not None):
-        raise typer.BadParameter(
-            f"--start, --sustain, --fps and --beside are of networks, and '{language[0]}' is a language model; leave them out"
-        )
     if fps is not None and not sustain:
         raise typer.BadParameter("--fps goes with --sustain")
     minutes = parse_minutes(sustain, "--sustain") if sustain else None

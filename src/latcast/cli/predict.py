@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def predict(
+    call: typer.Context,
     models: options.Models,
     on: options.On,
     shape: options.Shape = None,
@@ -57,11 +58,9 @@ def predict(
       latcast predict mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16 --start --sustain 30m --fps 30
       latcast predict mobilenet_v2 --on local/onnxruntime --beside memory,compute:same
     """
-    models, language = options.split_models(models)
-    conditions = options.conditions(start, sustain, beside, fps, language=language)
+    models, language = options.split_models(call, models, "--breakdown")
+    conditions = options.conditions(start, sustain, beside, fps)
     spoken: list[LanguagePrediction] = []
-    if not language:
-        options.refuse_quantisation(quant)
     if language:
         from latcast.cli import language_models
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Context, Option
 
 from latcast.cli import options
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
-from latcast.errors import LatcastError
 
 
 def report(
+    call: Context,
     model: options.Model,
     on: options.On,
     output: Annotated[Path, Option("--output", "-o", help="The report, an HTML file.", metavar="FILE")] = Path("report.html"),
@@ -48,16 +48,13 @@ def report(
       latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
       latcast report qwen2.5-1.5b:q4_k_m --on "galaxy s23" -o report.html
     """
-    _, language = options.split_models([model])
-    conditions = options.conditions(start, sustain, beside, fps, language=language)
+    _, language = options.split_models(call, [model], "--output")
+    conditions = options.conditions(start, sustain, beside, fps)
     if language:
         from latcast.cli import language_models
 
-        if overlay is not None:
-            raise LatcastError(f"--overlay marks the graph of a network; '{model}' is a language model; leave --overlay out")
         language_models.report(model, on, (prompt, generate), quant, output, as_json=as_json)
         return
-    options.refuse_quantisation(quant)
     from latcast.report.explain import explain
     from latcast.report.html import check_reportable, write_report
     from latcast.report.overlay import check_overlay, write_overlay

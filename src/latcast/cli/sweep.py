@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
+    call: typer.Context,
     model: options.Model,
     on: options.On,
     shape: Annotated[
@@ -59,15 +60,11 @@ def sweep(
       latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
       latcast sweep qwen2.5-1.5b:q4_0 --on "snapdragon 8 gen 2" --context 256..8192
     """  # fmt: skip
-    if options.split_models([model])[1]:
+    if options.split_models(call, [model])[1]:
         from latcast.cli import language_models
 
-        if shape:
-            raise typer.BadParameter(f"'{model}' is a language model, which has no --shape; give --context")
         language_models.sweep(model, on, context or "256..4096", generate, as_json=as_json)
         return
-    if context:
-        raise typer.BadParameter("--context goes with a language model, and none was given")
     if not shape:
         raise typer.BadParameter("--shape is needed: the sizes to sweep over, as in 'input=1,3,{128..320..32},='")
     from latcast.drawing import plot as draw

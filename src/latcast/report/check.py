@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from math import inf
 from pathlib import Path
@@ -133,7 +133,8 @@ class CheckReport(Tabular):
 
     Attributes:
         checks: One a limit, model and platform.
-        refused: Model to why it was not checked, or not to the end: it cannot be read, or no limit is for it.
+        refused: Models with why each was not checked, or not to the end: it cannot be read, no limit is for it, or its latency
+            under a condition is not known on a platform.
         bundles: Platform to the SHA-256 of its bundle; None for a predictor in memory.
         fail_above: Percent; a check fails where its limit is exceeded with a larger probability.
         version: latcast's.
@@ -149,17 +150,17 @@ class CheckReport(Tabular):
     bundles: Mapping[str, str | None]
     fail_above: float
     version: str
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: tuple[tuple[str, str], ...] = ()
 
     def _rows(self) -> Rows:
         return [plain_fields(each) for each in self.checks]
 
     def _notes(self) -> Sequence[str]:
-        return [f"{model}: {reason}" for model, reason in self.refused.items()]
+        return [f"{model}: {reason}" for model, reason in self.refused]
 
     @property
     def passed(self) -> bool:
-        """Return whether all checks passed and no model was refused."""
+        """Return whether all checks passed and none was refused."""
         return not self.refused and all(each.passed for each in self.checks)
 
     def __repr__(self) -> str:
@@ -174,7 +175,7 @@ class CheckReport(Tabular):
             "fail_above": self.fail_above,
             "bundles": dict(self.bundles),
             "checks": [asdict(each) for each in self.checks],
-            "refused": [{"model": model, "reason": reason} for model, reason in self.refused.items()],
+            "refused": [{"model": model, "reason": reason} for model, reason in self.refused],
         }
 
     def to_markdown(self) -> str:
@@ -182,18 +183,18 @@ class CheckReport(Tabular):
         failed = sum(not each.passed for each in self.checks)
         title = f"{failed} of {len(self.checks)} checks failed" if failed else f"{len(self.checks)} checks passed"
         if self.refused:
-            title += f", {len(self.refused)} models could not be checked"
+            title += f", {len(self.refused)} could not be made"
         title = f"latcast: {title}" if self.passed else f"**latcast: {title}**"
         rows = [
             ("pass" if each.passed else "**fail**", each.model, each.platform, each.tier, each.sentence()) for each in self.checks
         ]
-        rows += [("**error**", model, "", "", reason) for model, reason in self.refused.items()]
+        rows += [("**error**", model, "", "", reason) for model, reason in self.refused]
         lines = [title, "", "| | model | platform | tier | found |", "|---|---|---|---|---|"]
         lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |" for cells in rows]
         return "\n".join(lines)
 
     def to_junit(self) -> str:
-        """JUnit XML, a test case a check, and one a model that was refused."""
+        """JUnit XML, a test case a check, made or refused."""
         failed = sum(not each.passed for each in self.checks)
         counts = {"tests": len(self.checks) + len(self.refused), "failures": failed, "errors": len(self.refused)}
         suite = ElementTree.Element("testsuite", {"name": "latcast", **{name: str(count) for name, count in counts.items()}})
@@ -204,7 +205,7 @@ class CheckReport(Tabular):
                 ElementTree.SubElement(case, "system-out").text = _xml(each.sentence())
             else:
                 ElementTree.SubElement(case, "failure", message=_xml(each.sentence()), type=each.kind)
-        for model, reason in self.refused.items():
+        for model, reason in self.refused:
             case = ElementTree.SubElement(suite, "testcase", classname=_xml(model), name="could be checked")
             ElementTree.SubElement(case, "error", message=_xml(reason), type="refused")
         ElementTree.indent(suite)
@@ -213,7 +214,7 @@ class CheckReport(Tabular):
     def to_github(self) -> str:
         """Commands that GitHub Actions shows as annotations of the model's file: errors, and a notice for what passed."""
         found = [("notice" if each.passed else "error", each.model, each.title, each.sentence()) for each in self.checks]
-        found += [("error", model, "could not check", reason) for model, reason in self.refused.items()]
+        found += [("error", model, "could not check", reason) for model, reason in self.refused]
         return "\n".join(
             f"::{kind} file={_escaped(model, ':,')},title={_escaped(f'latcast {title}', ':,')}::{_escaped(text)}"
             for kind, model, title, text in found
@@ -338,7 +339,7 @@ def check(
         raise LatcastError("found no model to check; expected at least one")
     reading = ModelOptions(**options)
     graphs: list[Graph] = []
-    refused: dict[str, str] = {}
+    refused: list[tuple[str, str]] = []
     for model in listed:
         try:
             graph = read_model(model, reading)
@@ -348,7 +349,7 @@ def check(
         except LatcastError as problem:
             if len(listed) == 1:
                 raise
-            refused[model.name if isinstance(model, Graph | Reference) else str(model)] = str(problem)
+            refused.append((model.name if isinstance(model, Graph | Reference) else str(model), str(problem)))
         else:
             graphs.append(graph)
     if against is not None:
@@ -358,7 +359,7 @@ def check(
         base = read_model(against, reading)
         checks = [_growth(graph, base, each, max_growth, fail_above) for graph in graphs for each in predictors]
         return _report(checks, predictors, [on] if is_one(on) else list(on), fail_above, refused)  # type: ignore[arg-type]
-    checks, used, names = [], [], []
+    checks, used, names = list[Check](), [], []
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
         try:
@@ -371,20 +372,26 @@ def check(
             [predictor] = load_all([name])
             used.append(predictor)
             names.append(name)
-            checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above, conditions)]
+            for graph in held:
+                checks += _of_tier(graph, predictor, tier, fail_above, conditions, refused)
     return _report(checks, used, names, fail_above, refused)
 
 
 def _of_tier(
-    graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, conditions: Conditions
-) -> Iterable[Check]:
+    graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, conditions: Conditions,
+    refused: list[tuple[str, str]],
+) -> Iterable[Check]:  # fmt: skip
+    """Check a network on one platform; add to ``refused`` which latencies under conditions are not known."""
     [found] = predictor.predict_many([graph], conditions=conditions)
     if tier.max_ms is not None:
         steady: dict[str, Bounded] = {"": (found.latency_ms, found.low_ms, found.high_ms)}
-        for condition, (latency_ms, low_ms, high_ms) in (found.under_conditions() or steady).items():
+        bases = found.condition_bases() or [""]
+        for (condition, bounded), basis in zip((found.under_conditions() or steady).items(), bases, strict=True):
+            latency_ms, low_ms, high_ms = bounded
             if latency_ms is None or low_ms is None or high_ms is None:
-                why = "; ".join(found.condition_bases())
-                raise LatcastError(f"the latency of {found.model} {condition} is not known ({why}); check the steady latency")
+                why = f"the latency {condition} on {found.platform} is not known ({basis}); check the steady latency"
+                refused.append((found.model, why))
+                continue
             limited = replace(found, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
             over = probability_above(limited, tier.max_ms)
             yield _check(
@@ -422,10 +429,10 @@ def _report(
     predictors: Sequence[PlatformPredictor],
     names: Sequence[On],
     fail_above: float,
-    refused: Mapping[str, str],
+    refused: Sequence[tuple[str, str]],
 ) -> CheckReport:
     bundles = {predictor.platform.id: _digest(name) for predictor, name in zip(predictors, names, strict=True)}
-    return CheckReport(tuple(checks), bundles, fail_above, VERSION, refused)
+    return CheckReport(tuple(checks), bundles, fail_above, VERSION, tuple(refused))
 
 
 def _digest(name: On) -> str | None:
