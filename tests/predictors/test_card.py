@@ -137,6 +137,12 @@ class TestGrades:
         assert half.word == "good"
         assert (most.word, most.why) == ("rough", "98 % of it is overhead")
 
+    def test_a_network_measured_there_is_as_good_as_its_interval_is_narrow(self) -> None:
+        found = graded({"mape": 300.0, "networks": 100}, 9.5, 10.5, 0.9, measured=True, overhead=0.9, elsewhere=0.9)
+
+        assert found.in_words().startswith("good, ")
+        assert found.in_words().endswith(": measured there")
+
     def test_what_runs_elsewhere_and_what_is_unlike_are_named(self) -> None:
         assert graded({}, 0.9, 1.1, 90.0, elsewhere=0.5).in_words().endswith(": 50 % of it runs on the CPU")
         assert graded({}, 0.9, 1.1, 90.0, unlike=0.2).why == "20 % of it is by unseen kernels"

@@ -78,6 +78,27 @@ def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not
     assert memory.known(*memory.nearest(asked)) == pytest.approx([1.0, np.exp(-0.5), 0.0, 1.0, 0.0])
 
 
+def test_a_network_that_the_device_itself_ran_takes_what_was_measured() -> None:
+    places = features().place
+    nothing = np.zeros(len(places))
+    memory = NetworkMemory(places, nothing, 0.5, nothing > 0).with_measured(places[[1, 1]], np.log([2.0, 8.0]))
+    forecast = replace(MIXED, memory=memory)
+    sums = forecast.sums(features())
+
+    log_ms, deviation = forecast.of_sums(sums)
+    covariance = forecast.covariance_of_sums(sums, np.ones((len(sums), len(sums))))
+    [known, known_deviation] = DeviceForecast.from_arrays(MIXED.member_names, forecast.arrays()).of_sums(sums[1:2])
+
+    # The geometric mean of both runs; the others are predicted as if nothing had been kept, and err apart from it.
+    assert np.exp(log_ms[1]) == pytest.approx(4.0)
+    others = np.arange(len(sums)) != 1
+    assert log_ms[others] == pytest.approx(MIXED.of_sums(sums)[0][others])
+    assert deviation[1] < deviation[others].min()
+    assert covariance[1, others] == pytest.approx(0.0)
+    assert np.diag(covariance)[1] == pytest.approx(deviation[1] ** 2)
+    assert (known, known_deviation) == (pytest.approx(log_ms[1:2], rel=1e-6), pytest.approx(deviation[1:2]))
+
+
 def test_intervals_have_a_largest_width() -> None:
     wild = replace(MIXED, factors=((1e6, 1.0), (1.0, 1.0)))
 

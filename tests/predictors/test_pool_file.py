@@ -10,7 +10,8 @@ from latcast.errors import BundleError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.pool_file import PoolFile, save_pool
 from latcast.spaces import build
-from tests.devices.known_pool import WANTED, members
+from latcast.spaces.catalogue import model
+from tests.devices.known_pool import WANTED, members, pool
 from tests.devices.made_up_devices import networks
 
 
@@ -20,21 +21,21 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_platforms_are_listed_by_id(file: Path) -> None:
-    pool = PoolFile(file)
+    found = PoolFile(file)
 
-    assert pool.platforms == tuple(sorted(WANTED))
-    assert WANTED[0] in pool
-    assert "other/tflite-2.14/cpu1/fp32" not in pool
-    assert len(pool) == len(WANTED)
+    assert found.platforms == tuple(sorted(WANTED))
+    assert WANTED[0] in found
+    assert "other/tflite-2.14/cpu1/fp32" not in found
+    assert len(found) == len(WANTED)
 
 
 def test_a_platform_predicts_as_it_did_and_no_interval_is_narrower(file: Path) -> None:
-    pool, graphs = PoolFile(file), [build(network) for network in networks()[::3]]
+    again, graphs = PoolFile(file), [build(model(name)) for name in ("resnet50", "vgg11", "efficientnet_b1", "densenet169")]
 
     wider = []
     for each in members():
         before = each.predictor.predict_many(graphs)
-        after = pool.predictor(each.predictor.platform.id).predict_many(graphs)
+        after = again.predictor(each.predictor.platform.id).predict_many(graphs)
         for mine, theirs in zip(after, before, strict=True):
             assert mine.latency_ms == pytest.approx(theirs.latency_ms, rel=2e-3)
             wider.append(np.log(mine.high_ms / mine.low_ms) / np.log(theirs.high_ms / theirs.low_ms))
@@ -43,11 +44,21 @@ def test_a_platform_predicts_as_it_did_and_no_interval_is_narrower(file: Path) -
     assert np.median(wider) < 1.25
 
 
+def test_a_network_that_the_platform_ran_takes_what_was_measured(file: Path) -> None:
+    known = pool().platforms[0]
+    graphs = [build(networks()[row]) for row in known.networks[:4]]
+
+    found = PoolFile(file).predictor(known.name).predict_many(graphs)
+
+    assert [each.latency_ms for each in found] == pytest.approx(np.exp(known.log_ms[:4]), rel=1e-5)
+    assert {each.grade.why for each in found} == {"measured there"}
+
+
 def test_a_card_is_the_one_that_was_written(file: Path) -> None:
-    pool = PoolFile(file)
+    again = PoolFile(file)
 
     for each in members():
-        card = pool.card(each.predictor.platform.id)
+        card = again.card(each.predictor.platform.id)
         assert card == {**each.predictor.card}
         assert len(card[TRAINING_KEYS]) == len(networks())
         assert card[TRAINING_LINEAGES]

@@ -139,9 +139,11 @@ def add_device(
     log_ms = np.log([each.latency_ms for each in known.networks])
     candidates = model.candidates(kind, covariates, described, log_ms, die)
     forecast = model.arbitrated(kind, covariates, candidates, len(log_ms))
+    error, weight, scale = _left_out(forecast, candidates, len(log_ms))
+    credible = weight >= MISFIT_WEIGHT
+    forecast = replace(forecast, memory=forecast.memory.with_measured(described.place[credible], log_ms[credible]))
     # As a bundle keeps it, in single precision: what is written predicts what this predicts.
     forecast = DeviceForecast.from_arrays(forecast.member_names, forecast.arrays())
-    error, weight, scale = _left_out(forecast, candidates, len(log_ms))
     misfits = tuple(
         Misfit(each.name, each.latency_ms, each.latency_ms / float(np.exp(error[row])), each.places)
         for row, each in enumerate(known.networks)

@@ -20,7 +20,7 @@ import numpy as np
 
 from latcast.devices.known_rows import complete_rows, row_members
 from latcast.devices.members import MEMBERS, Candidate, flops_and_memory, priced_alike
-from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory
+from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory, PlacedNetworks
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
 from latcast.predictors.platform_posterior import Observed, Prior, posterior
 from latcast.predictors.process_basis import ProcessBasis
@@ -332,11 +332,8 @@ class DescribedNetworks:
 
     def log_ms(self, forecast: DeviceForecast) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
-        novelty = forecast.network_scale**2 * self.network_open + forecast.kernel_scale**2 * self.kernel_open
         nearest = forecast.memory.nearest(self.place)
-        known = forecast.memory.known(*nearest)
-        log_ms, deviation = forecast.of_described(self.terms, self.basis, novelty, known, nearest)
-        return log_ms + forecast.memory.recalled_of(*nearest)[0], deviation
+        return forecast.of_placed(PlacedNetworks(self.terms, self.basis, self.network_open, self.kernel_open, *nearest))
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
         """Add measured latencies; ``explained`` is the part of the noise's variance that is gone."""

@@ -266,6 +266,7 @@ def pool_members(
         seen = described.rows(each.networks)
         candidates = own.candidates(each.kind, each.covariates, seen, each.log_ms, each.silicon)
         forecast = own.arbitrated(each.kind, each.covariates, candidates, len(each.networks), least_weight=LEAST_WEIGHT)
+        forecast = replace(forecast, memory=forecast.memory.with_measured(seen.place, each.log_ms))
         prior_of = {candidate.name: candidate.prior_covariance for candidate in candidates}
         priors = tuple(prior_of[member.name] for member in forecast.members)
         references = [pool.references[row] for row in each.networks]

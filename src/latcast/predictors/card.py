@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.predictors.analytical import throughputs
-from latcast.predictors.prediction import Grade
+from latcast.predictors.prediction import MEASURED_THERE, Grade
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -165,7 +165,7 @@ FEWEST_NETWORKS = 8
 
 def graded(
     card: Mapping[str, Any], low_ms: float, high_ms: float, level: float | None, *, lineage: str = "", recalled: bool = False,
-    overhead: float = 0.0, elsewhere: float = 0.0, unlike: float = 0.0,
+    measured: bool = False, overhead: float = 0.0, elsewhere: float = 0.0, unlike: float = 0.0,
 ) -> Grade:  # fmt: skip
     """Return what is to be expected of a prediction: the width of its interval, and the error on networks held out as it is.
 
@@ -176,15 +176,18 @@ def graded(
         low_ms, high_ms, level: The interval, which is wider for what is novel.
         lineage: Of the network, as :func:`latcast.graph.blocks.main_block` names it.
         recalled: Whether known devices ran the same network.
+        measured: Whether the platform itself did; the width of the interval decides alone.
         overhead: Part of the latency, from 0 to 1, that is a constant of the platform.
         elsewhere: Part that is estimated for what the delegate leaves to the CPU.
         unlike: Part by kernels unlike those learned from.
     """
+    error = ERROR_OF_WIDTH * math.log(high_ms / low_ms) if 0 < low_ms < high_ms else 0.0
+    if measured:
+        return Grade.of(error, MEASURED_THERE)
     learned, seen = len(card.get(TRAINING_KEYS) or ()), card.get(TRAINING_LINEAGES) or ()
     new = bool(seen) and lineage not in seen and not recalled
     erratic = (card.get("mape") or 0.0) > ERRATIC_PERCENT
     judged = _held_out_as(card, recalled=recalled and not erratic, new=new or erratic)
-    error = ERROR_OF_WIDTH * math.log(high_ms / low_ms) if 0 < low_ms < high_ms else 0.0
     if judged is not None:
         mape, count = judged
         weight = MOST_WEIGHT * (1.0 if erratic else count / (count + HALF_HELD_OUT))

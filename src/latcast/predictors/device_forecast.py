@@ -6,7 +6,7 @@ What a bundle of such a device holds. How the members come about is in :mod:`lat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -158,6 +158,12 @@ def variance_factors(
     return new_open * (1 - known) + known_open * known, new_noise * (1 - known) + known_noise * known
 
 
+MEASURED_DEVIATION = 0.03
+"""Deviation of the logarithm of a latency that is measured again on the same platform."""
+
+SAME = 0.9999
+"""Similarity from which on two networks have the same kernels: their FLOPs, say, differ by less than 0.3 %."""
+
 ALIKE = 0.1
 """Length scale: distance of two networks' places over which their errors become independent."""
 
@@ -171,12 +177,33 @@ class NetworkMemory:
         offsets: (networks,) of the logarithm of the latency; 0 where platforms disagree or none ran it.
         explained: Part of the noise's variance that is gone for a network with an offset.
         ran: (networks,) whether any platform of the device's kind of unit ran each, be it one alone.
+        measured_ms: (networks,) latencies of those that the device itself ran, 0 for others; None where it ran none of them.
     """
 
     places: np.ndarray
     offsets: np.ndarray
     explained: float
     ran: np.ndarray
+    measured_ms: np.ndarray | None = None
+
+    def with_measured(self, places: np.ndarray, log_ms: np.ndarray) -> NetworkMemory:
+        """Keep what the device measured of networks of the memory: the geometric mean of each.
+
+        Args:
+            places: (measured networks, places).
+            log_ms: (measured networks,) logarithms of the latencies.
+        """
+        nearest, alike = self.nearest(places)
+        same = alike > SAME
+        count = np.bincount(nearest[same], minlength=len(self.offsets))
+        mean = np.bincount(nearest[same], log_ms[same], minlength=len(self.offsets)) / np.maximum(count, 1)
+        return replace(self, measured_ms=np.where(count > 0, np.exp(mean), 0.0))
+
+    def measured_of(self, nearest: np.ndarray, alike: np.ndarray) -> np.ndarray:
+        """Return the latencies of networks that the device itself ran, 0 for others, (networks,), from :meth:`nearest`."""
+        if self.measured_ms is None or not len(self.measured_ms):
+            return np.zeros(len(nearest))
+        return np.where(alike > SAME, self.measured_ms[nearest], 0.0)
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the offset of networks, and how far it is known (0 to 1), each (networks,)."""
@@ -260,11 +287,18 @@ class DeviceForecast:
         )
 
     def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
-        """Return :meth:`of_sums` of networks placed by a device with the same basis and memory."""
+        """Return :meth:`of_sums` of networks placed by a device with the same basis and memory.
+
+        Those that the device itself ran take what was measured.
+        """
         nearest = networks.nearest, networks.alike
         known = self.memory.known(*nearest)
         log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, nearest)
-        return log_ms + self.memory.recalled_of(*nearest)[0], deviation
+        log_ms += self.memory.recalled_of(*nearest)[0]
+        measured_ms = self.memory.measured_of(*nearest)
+        ran = measured_ms > 0
+        log_ms[ran], deviation[ran] = np.log(measured_ms[ran]), MEASURED_DEVIATION
+        return log_ms, deviation
 
     def novelty(self, networks: PlacedNetworks) -> np.ndarray:
         """Return the variance of the process that the basis leaves open, (networks,)."""
@@ -339,7 +373,10 @@ class DeviceForecast:
             opened += np.outer(own, own) * (member.scale * state + np.outer(away, away))
             noise += np.outer(own, own) * (member.scale * member.noise**2 * alike * np.outer(left, left))
         open_factor, noise_factor = (np.sqrt(factor) for factor in variance_factors(self.factors, known))
-        return opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
+        found = opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
+        ran = self.memory.measured_of(nearest, near) > 0
+        found[ran], found[:, ran] = 0.0, 0.0
+        return found + np.diag(np.where(ran, MEASURED_DEVIATION**2, 0.0))
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -392,6 +429,8 @@ class DeviceForecast:
             "memory.places": self.memory.places, "memory.offsets": self.memory.offsets,
             "memory.explained": np.array([self.memory.explained]), "memory.ran": self.memory.ran,
         }  # fmt: skip
+        if self.memory.measured_ms is not None:
+            memory["memory.measured_ms"] = self.memory.measured_ms
         memory |= {f"member.own.{row}": each.own for row, each in enumerate(self.members) if each.own is not None}
         return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
 
@@ -429,7 +468,10 @@ class DeviceForecast:
         factors = ((four[0], four[1]), (four[2], four[3]))
         offsets = found["memory.offsets"]
         ran = found["memory.ran"] > 0
-        memory = NetworkMemory(found["memory.places"], offsets, float(found["memory.explained"][0]), ran)
+        measured_ms = found.get("memory.measured_ms")
+        memory = NetworkMemory(found["memory.places"], offsets, float(found["memory.explained"][0]), ran, measured_ms)
+        if measured_ms is not None and measured_ms.shape != offsets.shape:
+            raise ValueError(f"found {len(measured_ms)} measured latencies for {len(offsets)} known networks")
         if (len(offsets) and memory.places.shape != (len(offsets), basis.places.shape[1])) or ran.shape != offsets.shape:
             raise ValueError(f"found places of shape {memory.places.shape} for {len(offsets)} known networks")
         if any(each.own is not None and each.own.shape != memory.offsets.shape for each in members):

@@ -100,6 +100,7 @@ class Estimates(NetworkEstimates):
         sums_ms: (networks, 4 or more) summed latency of all kernels, of the covered ones, of the novel ones, and of those without
             a predictor; behind them what else adds up over kernels and decides a network's latency.
         recalled: Whether known devices ran the same network; None where no device decides.
+        measured: Whether the device itself did, so that the latency is what was measured; None likewise.
     """
 
     table: KernelTable
@@ -109,6 +110,7 @@ class Estimates(NetworkEstimates):
     outside: np.ndarray
     sums_ms: np.ndarray
     recalled: np.ndarray | None = None
+    measured: np.ndarray | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,9 +198,11 @@ class PlatformPredictor:
         networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
         unknown = np.zeros(len(covered), dtype=bool)
         recalled = device.memory.known(placed.nearest, placed.alike) > RECALLED
+        measured = device.memory.measured_of(placed.nearest, placed.alike) > 0
+        networks["doubtful_share"] = np.where(measured, 0.0, networks["doubtful_share"])
         return Estimates(
             **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered,
-            sums_ms=sums_ms, recalled=recalled,
+            sums_ms=sums_ms, recalled=recalled, measured=measured,
         )  # fmt: skip
 
     @property
@@ -268,12 +272,17 @@ class PlatformPredictor:
         low_ms, high_ms = self.bounds_ms(estimates)
         constant_ms = self.network.constant_ms
         overhead = constant_ms / np.maximum(estimates.sums_ms[:, 0] + constant_ms, 1e-12)
-        recalled = np.zeros(len(lineages), dtype=bool) if estimates.recalled is None else estimates.recalled
-        columns = (low_ms, high_ms, recalled, overhead, 1 - estimates.covered_share)
+        recalled, measured = (
+            np.zeros(len(lineages), dtype=bool) if each is None else each for each in (estimates.recalled, estimates.measured)
+        )
+        columns = (low_ms, high_ms, recalled, measured, overhead, 1 - estimates.covered_share)
         return [
-            graded(self.card, low, high, self.interval.level, lineage=lineage, recalled=seen, overhead=part, unlike=unlike)
-            for lineage, low, high, seen, part, unlike in zip(lineages, *(column.tolist() for column in columns), strict=True)
-        ]
+            graded(
+                self.card, low, high, self.interval.level, lineage=lineage, recalled=seen, measured=ran, overhead=part,
+                unlike=unlike,
+            )
+            for lineage, low, high, seen, ran, part, unlike in zip(lineages, *(each.tolist() for each in columns), strict=True)
+        ]  # fmt: skip
 
     def limit_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return what kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
@@ -336,7 +345,8 @@ class PlatformPredictor:
             left = left_with_reorders = np.zeros(len(busy), dtype=bool)
             if delegate is not None:
                 parts, left, left_with_reorders = workload.partition(index, delegate)
-            idle = parts is not None and not parts.partitions and not parts.delegate.whole
+            measured = estimates.measured is not None and bool(estimates.measured[index])
+            idle = parts is not None and not parts.partitions and not parts.delegate.whole and not measured
             # Where nothing is handed to the delegate's unit, its overhead does not come up.
             constant_ms = 0.0 if idle else self.network.constant_ms
             whole_ms = float(kernel_ms.sum()) + constant_ms or 1.0
@@ -368,8 +378,8 @@ class PlatformPredictor:
             unlike = _operators(busy, ~covered & ~unknown).union(workload.unknown_operators[index])
             grade = graded(
                 self.card, low_ms, high_ms, self.interval.level, lineage=workload.lineages[index],
-                recalled=estimates.recalled is not None and bool(estimates.recalled[index]), overhead=constant_ms / whole_ms,
-                elsewhere=on_cpu, unlike=1 - covered_share,
+                recalled=estimates.recalled is not None and bool(estimates.recalled[index]), measured=measured,
+                overhead=constant_ms / whole_ms, elsewhere=on_cpu, unlike=1 - covered_share,
             )  # fmt: skip
             weak = card_warnings(self.card)
             # The platform's own weakness does not matter to a network that is predicted well all the same.

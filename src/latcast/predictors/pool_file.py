@@ -34,7 +34,7 @@ from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
 
-SCHEMA = 2
+SCHEMA = 3
 
 MOST_DIRECTIONS = 12
 """Directions kept of a covariance."""
@@ -121,6 +121,9 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
             [forecast.network_scale, forecast.kernel_scale, *forecast.factors[0], *forecast.factors[1], forecast.measured,
              memories.place(forecast.memory.offsets), forecast.memory.explained, interval.low, interval.high, interval.networks]
         )  # fmt: skip
+    measured_ms = [forecast.memory.measured_ms for forecast in forecasts]
+    measured = [np.zeros(0, dtype=np.int64) if each is None else np.flatnonzero(each) for each in measured_ms]
+    latencies = [each[places] for each, places in zip(measured_ms, measured, strict=True) if each is not None]
     bits = np.zeros((len(platforms), len(networks)), dtype=bool)
     known = np.array([forecast.memory.ran for forecast in forecasts])
     for row, places in enumerate(ran):
@@ -134,6 +137,9 @@ def save_pool(platforms: Sequence[PoolMember], path: Path | str) -> Path:
         "platform.member": np.array(member_start, dtype=np.int32),
         "platform.networks": np.packbits(bits, axis=1),
         "platform.known": np.packbits(known, axis=1),
+        "platform.measured": np.cumsum([0, *map(len, measured)]).astype(np.int32),
+        "measured.place": np.concatenate([np.zeros(0), *measured]).astype(np.int32),
+        "measured.ms": np.concatenate([np.zeros(0), *latencies]).astype(np.float32),
         "platform.card": np.cumsum([0, *map(len, cards)]).astype(np.int64),
         "card": np.frombuffer(b"".join(cards), dtype=np.uint8),
         "member.mean": np.array(means, dtype=np.float32),
@@ -267,9 +273,12 @@ class PoolFile:
             members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale, own))
         offsets = arrays["memory.offsets"][int(memory)].astype(np.float64)
         ran = np.unpackbits(arrays["platform.known"][row], count=len(offsets)).astype(bool)
+        start, end = arrays["platform.measured"][row : row + 2].tolist()
+        measured_ms = np.zeros(len(offsets))
+        measured_ms[arrays["measured.place"][start:end]] = arrays["measured.ms"][start:end]
         forecast = DeviceForecast(
             self._basis, network_scale, kernel_scale, tuple(members), ((four[0], four[1]), (four[2], four[3])), int(measured),
-            NetworkMemory(self._places, offsets, explained, ran),
+            NetworkMemory(self._places, offsets, explained, ran, measured_ms),
         )  # fmt: skip
         return forecast, Interval(low, high, int(judged), 0.0)
 

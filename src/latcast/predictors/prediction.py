@@ -76,6 +76,10 @@ GOOD_PERCENT, FAIR_PERCENT = 10.0, 25.0
 """Expected errors up to which a prediction is good, and fair; beyond, it is rough."""
 
 
+MEASURED_THERE = "measured there"
+"""Why the latency of a network that the platform itself ran is what was measured."""
+
+
 @dataclass(frozen=True)
 class Grade:
     """What is to be expected of a prediction.
@@ -105,8 +109,8 @@ class Grade:
         return f"{self.word}, ±{self.expected_error_pct:.{0 if self.expected_error_pct >= 0.95 else 1}f} %"
 
     def in_words(self) -> str:
-        """Return the grade, with what decides it where it is rough: "rough, ±60 %: learned from 4 networks"."""
-        return f"{self}: {self.why}" if self.rough else str(self)
+        """Return the grade, with what decides it where that is worth a word: "rough, ±60 %: learned from 4 networks"."""
+        return f"{self}: {self.why}" if self.rough or self.why == MEASURED_THERE else str(self)
 
 
 Bounded = tuple[float | None, float | None, float | None]
