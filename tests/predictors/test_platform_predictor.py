@@ -304,6 +304,18 @@ class TestWarnings:
         # It may run in int8: with a quarter of the bytes, at most four times as fast.
         assert (as_stored.low_ms, as_stored.high_ms) == pytest.approx((as_real.low_ms / 4, as_real.high_ms))
 
+    def test_weights_of_four_bits_lower_the_bound_by_their_bytes(self, predictor: PlatformPredictor) -> None:
+        b = GraphBuilder("linear")
+        graph = b.finish(b.linear(b.input((1, 256)), 256, bias=False))
+        [weight] = graph.weights
+        packed = replace(graph, tensors={**graph.tensors, weight: Tensor(graph.shape(weight), "uint4")})
+
+        as_real, as_stored = (predictor.predict(each) for each in (graph, packed))
+
+        assert as_stored.warnings[0].startswith("the weights of the file are stored in 4 bits")
+        # Half a byte in place of four.
+        assert (as_stored.low_ms, as_stored.high_ms) == pytest.approx((as_real.low_ms / 8, as_real.high_ms), rel=1e-3)
+
     def test_a_weakness_on_the_card_is_repeated_where_the_prediction_is_not_good(self, predictor: PlatformPredictor) -> None:
         weak = predictor.with_card({"warning": "trained on 12 networks"})
         sure, unsure = (replace(weak, interval=Interval(low, 1 / low, 50)).predict(conv_net()) for low in (0.95, 0.5))

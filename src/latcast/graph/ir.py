@@ -128,6 +128,12 @@ class Graph:
         return found
 
     @cached_property
+    def mean_weight_bytes(self) -> float:
+        """Bytes that a learned value is stored in, the mean; 0 without any."""
+        weights = [self.tensors[name] for name in self.weights]
+        return sum(each.size_bytes for each in weights) / max(sum(each.elements for each in weights), 1)
+
+    @cached_property
     def positions(self) -> dict[str, int]:
         """Node name to its place in ``nodes``."""
         return {node.name: index for index, node in enumerate(self.nodes)}

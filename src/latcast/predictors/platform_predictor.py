@@ -357,7 +357,8 @@ class PlatformPredictor:
             if workload.precision_remark(index, self.platform.precision):
                 # A runtime may run the file as it is stored: at most as much faster or slower as there are fewer or more bytes.
                 stored, run = (WEIGHT_BYTES.get(each, 4.0) for each in (graph.precision, self.platform.precision))
-                low_ms, high_ms = low_ms * min(stored / run, 1.0), high_ms * max(stored / run, 1.0)
+                fewest = min(stored, graph.mean_weight_bytes or stored)
+                low_ms, high_ms = low_ms * min(fewest / run, 1.0), high_ms * max(stored / run, 1.0)
             if workload.unknown_operators[index]:
                 high_ms *= UNKNOWN_HIGH
             if idle:
