@@ -25,7 +25,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LIMIT_MS = 40
-"""Of autoformer on the made-up platform: some networks keep to it with their interval, others by the prediction alone."""
+"""Limit on autoformer, made-up platform: some networks keep to it with their interval, others by the prediction alone."""
 
 
 def test_json_has_picks_that_can_be_built(latcast: Latcast, made_up: Path) -> None:

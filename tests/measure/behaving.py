@@ -22,7 +22,7 @@ from latcast.spaces import SPACES
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
 PYTHON_PATH = f"{REPOSITORY_ROOT / 'src'}:{REPOSITORY_ROOT}"
-"""Of processes that tests start: this latcast, not one that is installed, and the tests' own modules."""
+"""Search path for processes that tests start: this latcast, not an installed one, and the tests' modules."""
 
 RUN_MS = 0.2
 

@@ -106,11 +106,11 @@ def list_platforms(
     if not found:
         warn(f"no predictors yet in {bundles_folder()}; make one of this machine with: latcast demo, or latcast profile")
         return
-    shipped = [] if pattern else [each for each in found if each.source == SHIPPED]
-    if len(shipped) < len(found):
-        _print_platforms([each for each in found if each not in shipped])
-    if shipped:
-        _print_devices(shipped)
+    listed = [each for each in found if pattern or each.source != SHIPPED]
+    if listed:
+        _print_platforms(listed)
+    if len(listed) < len(found):
+        _print_devices([each for each in found if each.source == SHIPPED])
 
 
 def _print_platforms(found: list[PlatformSummary]) -> None:

@@ -99,7 +99,7 @@ OWN_LINEAR = frozenset({"runtime ncnn"})
 speed of its 1x1 convolutions."""
 
 LINEAR_VARIANCE = 1e-3
-"""Of the logarithm of a linear layer's price over that of a 1x1 convolution, where a runtime computes both alike."""
+"""Variance of the logarithm of a linear layer's price over a 1x1 convolution's, where a runtime computes both alike."""
 
 
 def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:

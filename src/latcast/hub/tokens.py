@@ -111,7 +111,7 @@ class TokenStore(Store):
         trusted: bool | None = None,
         most_platforms: int | None = None,
     ) -> tuple[str, Token]:
-        """Make a token for a contributor, who is made where there is none of this name.
+        """Make a token for a contributor, and the contributor where the name is new.
 
         Args:
             lifetime: None for no end.

@@ -31,7 +31,7 @@ LONGER, LONGER_BY, LONGEST_HELD_OUT = "longer context", 2.0, 8.0
 counts; and factor up to which lengths were held out, beyond which the half-width is doubled."""
 
 SCHEMA = 2
-"""Of a file of prices: it changes with the effects that make a price."""
+"""Version of the files of prices: it changes with the effects that a price is a sum of."""
 
 ALL_KINDS = ""
 """Key of half-widths that hold for kinds of platforms with too few held-out predictions of their own."""

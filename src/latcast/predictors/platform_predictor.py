@@ -355,7 +355,7 @@ class PlatformPredictor:
             factor = float(estimates.correction[index])
             latency_ms, low_ms, high_ms = factor * whole_ms, float(low[index]), float(high[index])
             if workload.precision_remark(index, self.platform.precision):
-                # A runtime may run the file as it is stored: at most as much faster or slower as there are fewer or more bytes.
+                # A runtime may run the file as stored, faster or slower by at most the ratio of bytes.
                 stored, run = (WEIGHT_BYTES.get(each, 4.0) for each in (graph.precision, self.platform.precision))
                 fewest = min(stored, graph.mean_weight_bytes or stored)
                 low_ms, high_ms = low_ms * min(fewest / run, 1.0), high_ms * max(stored / run, 1.0)

@@ -1,4 +1,4 @@
-"""What a refusal advises where a tensor must be known that a network computes as it runs: which values to give."""
+"""Advice of refusals: which input values to give so that a tensor is known that the network computes at run time."""
 
 from __future__ import annotations
 
