@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -93,11 +93,11 @@ def _one_hot(operator: str) -> list[float]:
 
 def _window(node: Node, before: tuple[int, ...]) -> tuple[int, int, int]:
     """Window, stride and padding; a pooling over the whole map has a window and a stride of its size."""
-    shape = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
+    shape = node.integers("kernel_shape")
     if not shape:
         return (before[2], before[2], 0) if node.op_type.startswith(("Global", "Reduce")) else (0, 0, 0)
-    stride = cast("tuple[int, ...]", node.attributes.get("strides", (1,)))[0]
-    return shape[0], stride, max(cast("tuple[int, ...]", node.attributes.get("pads", (0,))))
+    stride = node.integers("strides", (1,))[0]
+    return shape[0], stride, max(node.integers("pads", (0,)))
 
 
 def padded(networks: Sequence[np.ndarray]) -> np.ndarray:

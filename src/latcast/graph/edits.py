@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 from latcast.errors import ModelError
 from latcast.graph.idioms import choose_idioms
@@ -99,12 +98,12 @@ def large_convolutions(graph: Graph, *, depthwise: bool) -> list[Node]:
 
 
 def _is_large(graph: Graph, node: Node, *, depthwise: bool) -> bool:
-    kernel = tuple(cast("tuple[int, ...]", node.attributes.get("kernel_shape", ())))
-    dilations = tuple(cast("tuple[int, ...]", node.attributes.get("dilations", (1, 1))))
+    kernel = node.integers("kernel_shape")
+    dilations = node.integers("dilations", (1, 1))
     if len(kernel) != 2 or kernel[0] != kernel[1] or kernel[0] < 5 or kernel[0] % 2 == 0 or set(dilations) != {1}:
         return False
-    padded = tuple(cast("tuple[int, ...]", node.attributes.get("pads", ()))) == (kernel[0] // 2,) * 4
-    return padded and node.inputs[0] not in graph.inputs and (int(cast(int, node.attributes.get("group", 1))) > 1) == depthwise
+    padded = node.integers("pads") == (kernel[0] // 2,) * 4
+    return padded and node.inputs[0] not in graph.inputs and (node.integer("group", 1) > 1) == depthwise
 
 
 def with_small_kernels(graph: Graph, *, depthwise: bool) -> Graph:
@@ -163,7 +162,7 @@ def channel_groups(graph: Graph) -> list[ChannelGroup]:
     for node in graph.nodes:
         result = node.outputs[0]
         maps = [name for name in graph.activation_inputs(node) if len(graph.shape(name)) == 4]
-        if node.op_type in _DENSE and _groups(node) == 1:
+        if node.op_type in _DENSE and node.integer("group", 1) == 1:
             makers[result] = node.name
         elif (
             (node.op_type == "Conv" and _is_depthwise(graph, node))
@@ -278,7 +277,7 @@ def _fitted(
     came = tensors[node.inputs[0]].shape
     if node.op_type in _DENSE:
         weight = list(tensors[node.inputs[1]].shape)
-        groups = _groups(node)
+        groups = node.integer("group", 1)
         if groups == 1:
             given, taken = (0, 1) if node.op_type == "Conv" else (1, 0)
             weight[taken] = came[1]
@@ -314,12 +313,8 @@ def _fitted(
     return node
 
 
-def _groups(node: Node) -> int:
-    return int(cast(int, node.attributes.get("group", 1)))
-
-
 def _is_depthwise(graph: Graph, node: Node) -> bool:
-    return _groups(node) == graph.shape(node.inputs[0])[1] == graph.shape(node.outputs[0])[1]
+    return node.integer("group", 1) == graph.shape(node.inputs[0])[1] == graph.shape(node.outputs[0])[1]
 
 
 # Resolution

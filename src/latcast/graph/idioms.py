@@ -357,7 +357,7 @@ def _layer_norm(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attribut
         view = view_of(graph, node)
         if node.op_type == "ReduceMean":
             axes = view.ints_from("axes", 1) or ()
-            if not view.int_attribute("keepdims", 1) or [axis % len(shape) for axis in axes] != [len(shape) - 1]:
+            if not node.integer("keepdims", 1) or [axis % len(shape) for axis in axes] != [len(shape) - 1]:
                 return None
     for name in ("#weight", "#bias"):
         given = graph.shape(bound.tensors[name]) if name in bound.tensors else shape[-1:]
@@ -370,7 +370,7 @@ def _channel_shuffle(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Att
     """Match (N, C, ...) reshaped to (N, groups, C / groups, ...), the two exchanged, and back, as in ShuffleNet."""
     first, transpose, last = nodes
     shape, grouped = graph.shape(first.inputs[0]), graph.shape(first.outputs[0])
-    order = view_of(graph, transpose).ints("perm", ())
+    order = transpose.integers("perm")
     if len(shape) != 4 or len(grouped) < 4 or graph.shape(last.outputs[0]) != shape:
         return None
     if order != (0, 2, 1, *range(3, len(grouped))):
@@ -390,11 +390,10 @@ def _depthwise_pointwise(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> 
     channels, weight = graph.shape(first.inputs[0])[1], graph.shape(second.inputs[1])
     if first.attributes.get("group", 1) != channels or channels == 1 or graph.shape(first.outputs[0])[1] != channels:
         return None
-    view = view_of(graph, second)
-    if weight[2:] != (1, 1) or set(view.ints("strides", (1, 1))) != {1} or any(view.ints("pads", ())):
+    if weight[2:] != (1, 1) or set(second.integers("strides", (1, 1))) != {1} or any(second.integers("pads")):
         return None
     # On a 1x1 map the second is a fully connected layer.
-    if view.int_attribute("group", 1) != 1 or graph.shape(second.inputs[0])[2:] == (1, 1):
+    if second.integer("group", 1) != 1 or graph.shape(second.inputs[0])[2:] == (1, 1):
         return None
     return {
         "channels": channels,

@@ -65,6 +65,18 @@ class Node:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     domain: str = ""
 
+    def integer(self, name: str, default: int = 0) -> int:
+        return int(self.attributes.get(name, default))  # type: ignore[arg-type]
+
+    def real(self, name: str, default: float = 0.0) -> float:
+        return float(self.attributes.get(name, default))  # type: ignore[arg-type]
+
+    def text(self, name: str, default: str = "") -> str:
+        return str(self.attributes.get(name, default))
+
+    def integers(self, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
+        return tuple(map(int, self.attributes.get(name, default)))  # type: ignore[arg-type]
+
     def renamed(self, names: Mapping[str, str]) -> Node:
         """Return the operator with some tensors renamed."""
         inputs, outputs = (tuple(names.get(name, name) for name in listed) for listed in (self.inputs, self.outputs))

@@ -127,7 +127,7 @@ def operator_class(graph: Graph, node: Node) -> str:
     row = lookup(node.op_type)
     name = snake_case(node.op_type) if row is None else row.kernel_class
     if name == "conv":
-        groups = int(node.attributes.get("group", 1))  # type: ignore[arg-type]
+        groups = node.integer("group", 1)
         if groups == 1:
             return "conv"
         return "depthwise_conv" if groups == graph.tensors[node.inputs[0]].shape[1] else "grouped_conv"
@@ -144,6 +144,6 @@ def operator_class(graph: Graph, node: Node) -> str:
         bounds = [graph.constants.get(i) for i in node.inputs[1:]]
         values = [None if value is None else float(value.reshape(-1)[0]) for value in bounds]
         if not values and "max" in node.attributes:
-            values = [float(node.attributes.get("min", "-inf")), float(node.attributes["max"])]  # type: ignore[arg-type]
+            values = [node.real("min", float("-inf")), node.real("max")]
         return "relu6" if values == [0.0, 6.0] else "clip"
     return name

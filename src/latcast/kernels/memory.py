@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import cast
 
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators import Kind, names_of, operators
@@ -213,7 +212,7 @@ class _Blocked:
             return False
         channels = self.graph.shape(reads[0])[1]
         if node.op_type == "Conv":
-            groups = cast(int, node.attributes.get("group", 1))
+            groups = node.integer("group", 1)
             made = self.graph.shape(node.outputs[0])[1]
             if groups > 1 and not groups == channels == made:
                 return channels // groups % CHANNEL_BLOCK == 0 and made // groups % CHANNEL_BLOCK == 0
@@ -245,9 +244,9 @@ def _padded_elements(graph: Graph, node: Node) -> int:
     """
     if node.op_type not in _POOLS or len(graph.shape(node.inputs[0])) != 4:
         return 0
-    shape, window = graph.shape(node.inputs[0]), cast("tuple[int, int]", node.attributes["kernel_shape"])
-    pads = cast("tuple[int, ...]", node.attributes.get("pads", (0, 0, 0, 0)))
-    strides = cast("tuple[int, int]", node.attributes.get("strides", (1, 1)))
+    shape, window = graph.shape(node.inputs[0]), node.integers("kernel_shape")
+    pads = node.integers("pads", (0, 0, 0, 0))
+    strides = node.integers("strides", (1, 1))
     if not any(pads):
         return 0
     fits = True

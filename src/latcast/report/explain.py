@@ -288,7 +288,7 @@ def changes_of(graph: Graph, base: Prediction, resized: Callable[[Shapes], Graph
         yield Change("batch_norm", text, edits.without_batch_norms(graph), "batch_norm", tuple(node.name for node in norms))
     for depthwise in (True, False):
         if nodes := edits.large_convolutions(graph, depthwise=depthwise):
-            sizes = sorted({int(node.attributes["kernel_shape"][0]) for node in nodes})  # type: ignore[index]
+            sizes = sorted({node.integers("kernel_shape")[0] for node in nodes})
             text = f"{'depthwise ' if depthwise else ''}kernels {_listed([f'{size}x{size}' for size in sizes])} -> 3x3"
             changed = edits.with_small_kernels(graph, depthwise=depthwise)
             names = tuple(node.name for node in nodes)

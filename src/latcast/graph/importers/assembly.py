@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -362,7 +362,7 @@ class Assembly:
         """Return an operator without those of its outputs that hold no elements; what is left of them is given."""
         if node.op_type != "Split":
             return replace(node, outputs=tuple(name if name in parts else "" for name in node.outputs))
-        axis = int(cast(int, node.attributes.get("axis", 0)))
+        axis = node.integer("axis")
         sizes = self.constant([tensor.shape[axis] for tensor in parts.values()], "int64")
         attributes = {name: value for name, value in node.attributes.items() if name == "axis"}
         return replace(node, inputs=(node.inputs[0], sizes), outputs=tuple(parts), attributes=attributes)

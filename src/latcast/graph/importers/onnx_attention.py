@@ -9,7 +9,6 @@ Sources: ONNX's Operators.md for Attention, ONNX Runtime's ContribOperators.md f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 
@@ -41,19 +40,19 @@ def _standard_attention(build: Steps) -> None:
         k, v = build("Concat", past, k, axis=2), build("Concat", build.input(5), v, axis=2)
     build.give(1, k)
     build.give(2, v)
-    scale = build.real("scale") or sizes.key_size**-0.5
+    scale = build.node.real("scale") or sizes.key_size**-0.5
     scaled = build("Mul", q, build.number(scale, dtype))
     together: Shape = (sizes.batch, sizes.key_heads, sizes.sharing * sizes.queries)
     apart: Shape = (sizes.batch, sizes.query_heads, sizes.queries)
     if sizes.sharing > 1:
         scaled = build.reshape(scaled, *together, sizes.key_size)
     scores = build("MatMul", scaled, build("Transpose", k, perm=(0, 1, 3, 2)))
-    softcap = build.real("softcap")
+    softcap = build.node.real("softcap")
     if softcap:
         cap = build.number(softcap, dtype)
         scores = build("Mul", build("Tanh", build("Div", scores, cap)), cap)
-    windows = (build.integer(f"{side}_window_size", -1) for side in ("left", "right"))
-    banded = bool(build.integer("is_causal")) or any(size != -1 for size in windows)
+    windows = (build.node.integer(f"{side}_window_size", -1) for side in ("left", "right"))
+    banded = bool(build.node.integer("is_causal")) or any(size != -1 for size in windows)
     if mask or banded:
         if sizes.sharing > 1:
             scores = build.reshape(scores, *apart, sizes.keys)
@@ -116,7 +115,7 @@ def _attend(
         All keys and all values, (batch, heads, tokens, size).
     """
     attributes: dict[str, AttributeValue] = {"q_num_heads": heads[0], "kv_num_heads": heads[1]}
-    attributes |= {name: build.real(name) for name in ("scale", "softcap") if build.real(name)}
+    attributes |= {name: build.node.real(name) for name in ("scale", "softcap") if build.node.real(name)}
     if causal and build.shape(q)[1] > 1:
         attributes["is_causal"] = 1
     inputs = (q, k, v, mask, *past)
@@ -135,7 +134,7 @@ def _mask(build: Steps, name: str, keys: int, like: str) -> str:
 
 
 def _heads(build: Steps) -> int:
-    heads = build.integer("num_heads")
+    heads = build.node.integer("num_heads")
     if heads < 1:
         raise NoRuleError
     return heads
@@ -164,14 +163,14 @@ def _quantised_attention(build: Steps) -> None:
     projected = build.assembly.fresh(f"{build.node.name or build.node.op_type}_projected")
     inputs = (x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
     build.add(Node("MatMulIntegerToFloat", build.node.name, inputs, (projected,), domain="com.microsoft"))
-    shared = bool(build.integer("past_present_share_buffer"))
+    shared = bool(build.node.integer("past_present_share_buffer"))
     _attend_projected(build, projected, heads, mask=5, past=8, bias=9, shared=shared)
 
 
 def _attend_projected(build: Steps, projected: str, heads: int, *, mask: int, past: int, bias: int, shared: bool) -> None:
     """Add attention on what one product made of queries, keys and values; the past holds keys and values together."""
     width = build.shape(projected)[2]
-    sizes = cast("tuple[int, ...]", build.node.attributes.get("qkv_hidden_sizes", (width // 3,) * 3))
+    sizes = build.node.integers("qkv_hidden_sizes", (width // 3,) * 3)
     q, k, v = build.split(projected, 2, *sizes)
     tokens = build.shape(q)[1]
     old = ("", "")
@@ -181,7 +180,7 @@ def _attend_projected(build: Steps, projected: str, heads: int, *, mask: int, pa
         old = _used_past(build, keys, values, tokens, shared=shared)
     total = tokens + (build.shape(old[0])[2] if old[0] else 0)
     added = build.input(bias) or _mask(build, build.input(mask), total, q)
-    causal = bool(build.integer("unidirectional"))
+    causal = bool(build.node.integer("unidirectional"))
     present = _attend(build, q, k, v, (heads, heads), output=build.output(0), mask=added, past=old, causal=causal)
     if build.output(1):
         rows = [build("Unsqueeze", part, build.integers(0)) for part in present]
@@ -220,7 +219,7 @@ def _multi_head_attention(build: Steps) -> None:
         old = _used_past(build, *old, new, shared=shared) if build.shape(old[0])[2] else ("", "")
     total = new + (build.shape(old[0])[2] if old[0] else 0)
     added = build.input(extra) or _mask(build, build.input(mask), total, q)
-    causal = bool(build.integer("unidirectional")) and tokens > 1
+    causal = bool(build.node.integer("unidirectional")) and tokens > 1
     present = _attend(build, q, k, v, (heads, heads), output=build.output(0), mask=added, past=old, causal=causal)
     build.give(1, present[0])
     build.give(2, present[1])
@@ -248,23 +247,23 @@ def _grouped_attention(build: Steps) -> None:
 
     The number of tokens so far is an input; where it is not constant, it is the past and the new tokens.
     """
-    heads, key_heads = _heads(build), build.integer("kv_num_heads")
+    heads, key_heads = _heads(build), build.node.integer("kv_num_heads")
     sparse = build.node.op_type == "SparseAttention"
     total_at, angles_at, norms_at = (7, 9, 99) if sparse else (6, 7, 14)
     q, k, v = (build.input(index) for index in range(3))
     if key_heads < 1 or len(build.shape(q)) != 3:
         raise NoRuleError
     old = (build.input(3), build.input(4))
-    if old[0] and 0 < build.integer("kv_cache_bit_width") < 8:
+    if old[0] and 0 < build.node.integer("kv_cache_bit_width") < 8:
         raise NoRuleError
     if not k:
         size = build.shape(q)[2] // (heads + 2 * key_heads)
         q, k, v = build.split(q, 2, heads * size, key_heads * size, key_heads * size)
     if build.input(norms_at):
         q, k = (build("RMSNormalization", x, build.input(norms_at + place), axis=-1) for place, x in enumerate((q, k)))
-    if build.integer("do_rotary"):
+    if build.node.integer("do_rotary"):
         angles = (build.input(angles_at), build.input(angles_at + 1))
-        interleaved = build.integer("rotary_interleaved")
+        interleaved = build.node.integer("rotary_interleaved")
         q = build("RotaryEmbedding", q, *angles, num_heads=heads, interleaved=interleaved)
         k = build("RotaryEmbedding", k, *angles, num_heads=key_heads, interleaved=interleaved)
     tokens = build.shape(q)[1]
@@ -278,7 +277,7 @@ def _grouped_attention(build: Steps) -> None:
         old = _used_past(build, *old, tokens, shared=sparse, total=total if total >= tokens else 0) if room else ("", "")
     present = _attend(
         build, q, k, v, (heads, key_heads), output=build.output(0), mask=build.input(10) if not sparse else "", past=old,
-        causal=bool(build.integer("causal", 1)),
+        causal=bool(build.node.integer("causal", 1)),
     )  # fmt: skip
     for index, name in enumerate(present, 1):
         if build.output(index):
@@ -297,7 +296,7 @@ def _packed_attention(build: Steps) -> None:
     if build.node.op_type == "PackedAttention":
         projected = build.plus(build("MatMul", *inputs[:2]), build.input(2))
         width = build.shape(projected)[1]
-        sizes = cast("tuple[int, ...]", build.node.attributes.get("qkv_hidden_sizes", (width // 3,) * 3))
+        sizes = build.node.integers("qkv_hidden_sizes", (width // 3,) * 3)
         q, k, v = build.split(projected, 1, *sizes)
         offsets = build.input(3)
     else:
@@ -317,14 +316,14 @@ def _packed_attention(build: Steps) -> None:
 
 def _paged_attention(build: Steps) -> None:
     """Add PagedAttention: keys and values lie in blocks, of which a table names those of each sequence."""
-    heads, key_heads = _heads(build), build.integer("kv_num_heads")
+    heads, key_heads = _heads(build), build.node.integer("kv_num_heads")
     q, k, _, keys, values = (build.input(index) for index in range(5))
     if key_heads < 1 or len(build.shape(keys)) != 4 or not values:
         raise NoRuleError
     blocks, block, *_, size = build.shape(keys)
     if not k:
         q, k, _ = build.split(q, 1, heads * size, key_heads * size, key_heads * size)
-    if build.integer("do_rotary"):
+    if build.node.integer("do_rotary"):
         q, k = (build.reshape(name, 1, *build.shape(name)) for name in (q, k))
         angles = (build.input(8), build.input(9))
         q = build("RotaryEmbedding", q, *angles, num_heads=heads)
@@ -345,7 +344,7 @@ def _windowed_attention(build: Steps) -> None:
 
     Queries, keys and values of those few have a second weight, applied to all tokens as ONNX Runtime does.
     """
-    heads, window = _heads(build), build.integer("window")
+    heads, window = _heads(build), build.node.integer("window")
     x, weight = build.node.inputs[:2]
     batch, tokens, channels = build.shape(x)
     if window < 1 or tokens % window:

@@ -19,7 +19,7 @@ from latcast.graph.operators import lookup
 
 def end_activated(build: Steps, x: str) -> None:
     """Let a fused convolution or product end with its activation."""
-    node, kind = build.node, build.text("activation")
+    node, kind = build.node, build.node.text("activation")
     given = cast("tuple[float, ...]", node.attributes.get("activation_params", ()))
     row = lookup(kind)
     names = () if row is None else tuple(row.attributes)
@@ -44,12 +44,12 @@ def _fused_matmul(build: Steps) -> None:
     for side, name in zip("AB", build.node.inputs, strict=True):
         rank = len(build.shape(name))
         order = list(range(rank))
-        if build.integer(f"transBatch{side}") and rank > 2:
+        if build.node.integer(f"transBatch{side}") and rank > 2:
             order = [*order[1:-1], 0, order[-1]]
-        if build.integer(f"trans{side}") and rank > 1:
+        if build.node.integer(f"trans{side}") and rank > 1:
             order = [*order[:-2], order[-1], order[-2]]
         sides.append(name if order == sorted(order) else build("Transpose", name, perm=tuple(order)))
-    alpha = build.real("alpha", 1.0)
+    alpha = build.node.real("alpha", 1.0)
     x = build("MatMul", *sides)
     end_activated(build, x if alpha == 1.0 else build("Mul", x, build.number(alpha, build.dtype(x))))
 
@@ -64,7 +64,7 @@ def _bias_gelu(approximate: str) -> Rule:
 
 def _quick_gelu(build: Steps) -> None:
     x = build.input(0)
-    alpha = build.number(build.real("alpha", 1.702), build.dtype(x))
+    alpha = build.number(build.node.real("alpha", 1.702), build.dtype(x))
     build.end("Mul", x, build("Sigmoid", build("Mul", x, alpha)))
 
 
@@ -93,7 +93,7 @@ def _skip_normalization(op_type: str, bias_index: int) -> Rule:
         total = build.plus(build("Add", *build.node.inputs[:2]), build.input(bias_index))
         build.give(3, total)
         scales = [name for name in build.node.inputs[2:bias_index] if name]
-        build.end(op_type, total, *scales, axis=-1, epsilon=build.real("epsilon", 1e-5))
+        build.end(op_type, total, *scales, axis=-1, epsilon=build.node.real("epsilon", 1e-5))
 
     return rule
 
@@ -108,16 +108,16 @@ def _group_norm(build: Steps) -> None:
     if build.node.op_type == "SkipGroupNorm":
         x = build.plus(build("Add", x, build.input(3)), build.input(4))
         build.give(1, x)
-    last = build.integer("channels_last", 1)
+    last = build.node.integer("channels_last", 1)
     x = build.channels_first(x) if last else x
-    x = build("GroupNormalization", x, scale, bias, num_groups=build.integer("groups", 1))
-    x = build.activation("silu" if build.integer("activation") else "", x)
+    x = build("GroupNormalization", x, scale, bias, num_groups=build.node.integer("groups", 1))
+    x = build.activation("silu" if build.node.integer("activation") else "", x)
     build.give(0, build.channels_last(x) if last else x)
 
 
 def _gated_norm(build: Steps) -> None:
     x, scale, gate = build.node.inputs[:3]
-    gated = build.activation(build.text("activation", "silu"), gate)
+    gated = build.activation(build.node.text("activation", "silu"), gate)
     build.end("Mul", build("RMSNormalization", x, scale, axis=-1), gated)
 
 
@@ -150,7 +150,7 @@ def _embeddings(build: Steps) -> None:
     scales = build.node.inputs[5:7]
     if quantised:
         scales = tuple(build.weight(name, build.shape(name), "float32") for name in scales)
-    build.end("LayerNormalization", total, *scales, axis=-1, epsilon=build.real("epsilon", 1e-12))
+    build.end("LayerNormalization", total, *scales, axis=-1, epsilon=build.node.real("epsilon", 1e-12))
 
 
 def _experts(build: Steps) -> None:
@@ -163,14 +163,15 @@ def _experts(build: Steps) -> None:
     x, router = build.node.inputs[:2]
     first, third = (build.input(index) for index in ((2, 8) if quantised else (2, 6)))
     experts, hidden = build.shape(router)[-1], build.shape(x)[-1]
-    tokens, chosen = prod(build.shape(router)[:-1]), max(build.integer("k", 1), 1)
+    tokens, chosen = prod(build.shape(router)[:-1]), max(build.node.integer("k", 1), 1)
     used = next(count for count in range(min(experts, tokens * chosen), 0, -1) if tokens * chosen % count == 0)
-    kind, wide = build.text("activation_type", "relu"), build.shape(first)[1]
-    fused = build.integer("swiglu_fusion") > 0 or (kind == "swiglu" and not third)
+    kind, wide = build.node.text("activation_type", "relu"), build.shape(first)[1]
+    fused = build.node.integer("swiglu_fusion") > 0 or (kind == "swiglu" and not third)
     inner = used * (wide // 2 if fused else wide)
-    bits = build.integer("expert_weight_bits", 4)
+    bits = build.node.integer("expert_weight_bits", 4)
     dtypes = [
-        dtype_of_bits(build.integer(f"fc{layer}_expert_weight_bits") or bits) if quantised else build.dtype(x) for layer in (1, 2)
+        dtype_of_bits(build.node.integer(f"fc{layer}_expert_weight_bits") or bits) if quantised else build.dtype(x)
+        for layer in (1, 2)
     ]
 
     def product(tensor: str, outputs: int, dtype: str) -> str:
@@ -193,7 +194,7 @@ _OF_MICROSOFT: Mapping[str, Rule] = {
     "BiasAdd": _sums,
     "BiasDropout": _sums,
     "BiasGelu": _bias_gelu("none"),
-    "BiasSoftmax": lambda build: build.end("Softmax", build("Add", *build.node.inputs[:2]), axis=build.integer("axis", 1)),
+    "BiasSoftmax": lambda build: build.end("Softmax", build("Add", *build.node.inputs[:2]), axis=build.node.integer("axis", 1)),
     "BiasSplitGelu": _split_gelu,
     "BitmaskBiasDropout": _sums,
     "BitmaskDropout": rename("Dropout", 1),

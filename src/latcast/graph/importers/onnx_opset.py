@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import cast
 
 from latcast.graph.importers.assembly import Assembly
 from latcast.graph.ir import AttributeValue, Node
@@ -57,8 +56,8 @@ def _from_axis(node: Node, assembly: Assembly) -> Node:
     """Return an operator of two operands, the second with further axes of size 1 where it repeats from an axis on."""
     kept = {name: value for name, value in node.attributes.items() if name not in ("axis", "broadcast")}
     first, second = (assembly.tensor(name).shape for name in node.inputs)
-    axis = node.attributes.get("axis", 1 if node.op_type == "PRelu" and second != (1,) else None)
-    rest = 0 if axis is None or not second else len(first) - int(cast(int, axis)) % max(len(first), 1) - len(second)
+    starts = "axis" in node.attributes or (node.op_type == "PRelu" and second != (1,))
+    rest = len(first) - node.integer("axis", 1) % max(len(first), 1) - len(second) if starts and second else 0
     if rest < 1:
         return replace(node, attributes=kept)
     target = assembly.constant((*second, *(1,) * rest), "int64")
@@ -95,18 +94,9 @@ def _old_tile(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _old_upsample(node: Node, assembly: Assembly, opset: int) -> Node:
-    scales = tuple(float(cast(float, node.attributes.get(f"{side}_scale", 1.0))) for side in ("height", "width"))
+    scales = tuple(node.real(f"{side}_scale", 1.0) for side in ("height", "width"))
     kept = {name: value for name, value in node.attributes.items() if not name.endswith("_scale")}
     return replace(node, attributes={"scales": (1.0, 1.0, *scales), **kept})
-
-
-def _ints(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    value = node.attributes.get(name)
-    return default if value is None else tuple(cast("tuple[int, ...]", value))
-
-
-def _int(node: Node, name: str, default: int) -> int:
-    return int(cast(int, node.attributes.get(name, default)))
 
 
 def _rank(node: Node, assembly: Assembly) -> int:
@@ -120,9 +110,9 @@ def _only(node: Node, names: Iterable[str]) -> Attributes:
 def _explicit_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
     rank = len(kernel)
     if node.attributes.get("auto_pad", "NOTSET") in ("NOTSET", ""):
-        return _ints(node, "pads", (0,) * (2 * rank))
+        return node.integers("pads", (0,) * (2 * rank))
     sizes = assembly.tensor(node.inputs[0]).shape[2:]
-    strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
+    strides, dilations = (node.integers(name, (1,) * rank) for name in ("strides", "dilations"))
     return spatial_pads(OperatorView(node, ()), sizes, kernel, strides, dilations)
 
 
@@ -134,10 +124,10 @@ def _conv(node: Node, assembly: Assembly, opset: int) -> Node:
         inputs=without_trailing_gaps(node.inputs),
         attributes={
             "kernel_shape": kernel,
-            "strides": _ints(node, "strides", (1,) * rank),
+            "strides": node.integers("strides", (1,) * rank),
             "pads": _explicit_pads(node, assembly, kernel),
-            "dilations": _ints(node, "dilations", (1,) * rank),
-            "group": _int(node, "group", 1),
+            "dilations": node.integers("dilations", (1,) * rank),
+            "group": node.integer("group", 1),
         },
     )
 
@@ -145,14 +135,14 @@ def _conv(node: Node, assembly: Assembly, opset: int) -> Node:
 def _conv_transpose(node: Node, assembly: Assembly, opset: int) -> Node:
     kernel = assembly.tensor(node.inputs[1]).shape[2:]
     rank = len(kernel)
-    attributes: Attributes = {"kernel_shape": kernel, "strides": _ints(node, "strides", (1,) * rank)}
+    attributes: Attributes = {"kernel_shape": kernel, "strides": node.integers("strides", (1,) * rank)}
     attributes |= _unless(node, "dilations", (1,) * rank) | _unless(node, "output_padding", (0,) * rank)
     attributes |= _unless(node, "group", 1)
     automatic = node.attributes.get("auto_pad", "NOTSET")
     if "output_shape" in node.attributes or automatic in ("SAME_UPPER", "SAME_LOWER"):
         pads = _transposed_pads(node, assembly, kernel)
     else:
-        pads = (0,) * (2 * rank) if automatic == "VALID" else _ints(node, "pads", (0,) * (2 * rank))
+        pads = (0,) * (2 * rank) if automatic == "VALID" else node.integers("pads", (0,) * (2 * rank))
     if any(pads):
         attributes["pads"] = pads
     return replace(node, inputs=without_trailing_gaps(node.inputs), attributes=attributes)
@@ -162,9 +152,9 @@ def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) ->
     """Return the pads that give a transposed convolution the output size that it states (ONNX, ConvTranspose)."""
     rank = len(kernel)
     sizes = assembly.tensor(node.inputs[0]).shape[2:]
-    strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
-    extra = _ints(node, "output_padding", (0,) * rank)
-    stated = _ints(node, "output_shape", ())[-rank:]
+    strides, dilations = (node.integers(name, (1,) * rank) for name in ("strides", "dilations"))
+    extra = node.integers("output_padding", (0,) * rank)
+    stated = node.integers("output_shape")[-rank:]
     wanted = stated or tuple(size * stride for size, stride in zip(sizes, strides, strict=True))
     surplus = transposed_surplus(sizes, kernel, strides, dilations, wanted)
     totals = [total + more if stated else max(total + more, 0) for total, more in zip(surplus, extra, strict=True)]
@@ -177,10 +167,10 @@ def _unless(node: Node, name: str, default: AttributeValue) -> Attributes:
 
 
 def _pool(node: Node, assembly: Assembly, opset: int) -> Node:
-    kernel = _ints(node, "kernel_shape", ())
+    kernel = node.integers("kernel_shape")
     rank = len(kernel)
     pads = _explicit_pads(node, assembly, kernel)
-    attributes: Attributes = {"kernel_shape": kernel, "strides": _ints(node, "strides", (1,) * rank), "pads": pads}
+    attributes: Attributes = {"kernel_shape": kernel, "strides": node.integers("strides", (1,) * rank), "pads": pads}
     attributes |= _unless(node, "ceil_mode", 0) | _unless(node, "dilations", (1,) * rank) | _unless(node, "p", 2)
     if any(pads) or "ceil_mode" in attributes:
         attributes |= _unless(node, "count_include_pad", 0)
@@ -194,7 +184,7 @@ def _gemm(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
-    axis = _from_end(_int(node, "axis", -1), _rank(node, assembly))
+    axis = _from_end(node.integer("axis", -1), _rank(node, assembly))
     epsilon = node.attributes.get("epsilon", 1e-5)
     return replace(node, inputs=without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon})
 
@@ -206,7 +196,7 @@ def _from_end(axis: int, rank: int) -> int:
 
 
 def _softmax(node: Node, assembly: Assembly, opset: int) -> Node:
-    axis = _int(node, "axis", -1 if opset >= 13 else 1)
+    axis = node.integer("axis", -1 if opset >= 13 else 1)
     return replace(node, attributes={"axis": _from_end(axis, _rank(node, assembly))})
 
 
@@ -214,7 +204,7 @@ def _with_axis(default: int) -> Normaliser:
     """Normalise operators with an ``axis``, which is written out and counted from the front."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
-        axis = _int(node, "axis", default)
+        axis = node.integer("axis", default)
         return replace(node, attributes={**node.attributes, "axis": axis % max(_rank(node, assembly), 1)})
 
     return function
@@ -224,23 +214,23 @@ def _dft(node: Node, assembly: Assembly, opset: int) -> Node:
     """Make the axis an input, as since opset 20, which also changed the default."""
     if opset >= 20:
         return node
-    inputs = (*node.inputs, *[""] * (2 - len(node.inputs)), assembly.constant(_int(node, "axis", 1), "int64"))
+    inputs = (*node.inputs, *[""] * (2 - len(node.inputs)), assembly.constant(node.integer("axis", 1), "int64"))
     return replace(node, inputs=inputs, attributes={name: value for name, value in node.attributes.items() if name != "axis"})
 
 
 def _grid_sample(node: Node, assembly: Assembly, opset: int) -> Node:
     """Rename the modes as since opset 20, for maps and for volumes."""
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attributes.get("mode", "linear")))
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.text("mode", "linear"))
     return node if mode is None else replace(node, attributes={**node.attributes, "mode": mode})
 
 
 def _flatten(node: Node, assembly: Assembly, opset: int) -> Node:
-    axis = _int(node, "axis", 1)
+    axis = node.integer("axis", 1)
     return replace(node, attributes={"axis": axis + _rank(node, assembly) if axis < 0 else axis})
 
 
 def _transpose(node: Node, assembly: Assembly, opset: int) -> Node:
-    return replace(node, attributes={"perm": _ints(node, "perm", tuple(reversed(range(_rank(node, assembly)))))})
+    return replace(node, attributes={"perm": node.integers("perm", tuple(reversed(range(_rank(node, assembly)))))})
 
 
 def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -258,7 +248,7 @@ def _to_input(attribute: str, position: int) -> Normaliser:
         if attribute not in node.attributes:
             return replace(node, inputs=without_trailing_gaps(node.inputs))
         inputs = [*node.inputs[:position], *([""] * (position - len(node.inputs)))]
-        inputs.append(assembly.constant(_ints(node, attribute, ()), "int64"))
+        inputs.append(assembly.constant(node.integers(attribute), "int64"))
         kept = {name: value for name, value in node.attributes.items() if name != attribute}
         return replace(node, inputs=(*inputs, *node.inputs[position + 1 :]), attributes=kept)
 
@@ -271,7 +261,7 @@ _split_sizes_to_input = _to_input("split", 1)
 def _split(node: Node, assembly: Assembly, opset: int) -> Node:
     node = _split_sizes_to_input(node, assembly, opset)
     shape = assembly.tensor(node.inputs[0]).shape
-    axis = _int(node, "axis", 0) % len(shape)
+    axis = node.integer("axis") % len(shape)
     inputs = node.inputs
     if len(inputs) < 2:
         step = -(-shape[axis] // len(node.outputs))
@@ -283,8 +273,8 @@ def _split(node: Node, assembly: Assembly, opset: int) -> Node:
 def _slice(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset >= 10:
         return replace(node, inputs=without_trailing_gaps(node.inputs))
-    starts = _ints(node, "starts", ())
-    parts = (starts, _ints(node, "ends", ()), _ints(node, "axes", tuple(range(len(starts)))))
+    starts = node.integers("starts")
+    parts = (starts, node.integers("ends"), node.integers("axes", tuple(range(len(starts)))))
     inputs = (node.inputs[0], *(assembly.constant(part, "int64") for part in parts))
     return replace(node, inputs=inputs, attributes={})
 
@@ -292,7 +282,7 @@ def _slice(node: Node, assembly: Assembly, opset: int) -> Node:
 def _pad(node: Node, assembly: Assembly, opset: int) -> Node:
     inputs = node.inputs
     if opset < 11:
-        inputs = (inputs[0], assembly.constant(_ints(node, "pads", ()), "int64"))
+        inputs = (inputs[0], assembly.constant(node.integers("pads"), "int64"))
         if node.attributes.get("value", 0.0) != 0.0:
             dtype = assembly.tensor(inputs[0]).dtype
             inputs = (*inputs, assembly.constant(node.attributes["value"], dtype))
@@ -308,12 +298,15 @@ def _reduce(node: Node, assembly: Assembly, opset: int) -> Node:
             return node
         axes = tuple(int(axis) for axis in value.reshape(-1))
     elif "axes" in node.attributes:
-        axes = _ints(node, "axes", ())
+        axes = node.integers("axes")
     if not axes:
-        if _int(node, "noop_with_empty_axes", 0):
+        if node.integer("noop_with_empty_axes"):
             return Node("Identity", node.name, node.inputs[:1], node.outputs)
         axes = tuple(range(rank))
-    attributes: Attributes = {"axes": tuple(sorted(axis % max(rank, 1) for axis in axes)), "keepdims": _int(node, "keepdims", 1)}
+    attributes: Attributes = {
+        "axes": tuple(sorted(axis % max(rank, 1) for axis in axes)),
+        "keepdims": node.integer("keepdims", 1),
+    }
     return replace(node, inputs=node.inputs[:1], attributes=attributes)
 
 
@@ -383,7 +376,7 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
     inputs = node.inputs
     if "k" in node.attributes:
         inputs = (inputs[0], assembly.constant([node.attributes["k"]], "int64"))
-    axis = _int(node, "axis", -1) % max(_rank(node, assembly), 1)
+    axis = node.integer("axis", -1) % max(_rank(node, assembly), 1)
     attributes: Attributes = {"axis": axis, **_unless(node, "largest", 1), **_unless(node, "sorted", 1)}
     return replace(node, inputs=inputs, attributes=attributes)
 

@@ -22,7 +22,7 @@ def _plain(op_type: str, *own_inputs: int) -> Rule:
         node = build.node
         inputs = [name for name in map(build.input, own_inputs) if name]
         kept = {name: value for name, value in node.attributes.items() if name not in ("channels_last", "opset")}
-        if not build.integer("channels_last"):
+        if not build.node.integer("channels_last"):
             build.end(op_type, *inputs, **kept)
             return
         build.give(0, build.channels_last(build(op_type, build.channels_first(inputs[0]), *inputs[1:], **kept)))
@@ -57,9 +57,9 @@ def _matmul_of_bits(build: Steps) -> None:
     x, stored, node = build.node.inputs[0], build.node.inputs[1], build.node
     bias = ""
     if node.op_type == "MatMulNBits":
-        columns, bits, bias = build.integer("N"), build.integer("bits", 4), build.input(5)
+        columns, bits, bias = build.node.integer("N"), build.node.integer("bits", 4), build.input(5)
     elif node.op_type == "MatMulBnb4":
-        columns, bits = build.integer("N"), 4
+        columns, bits = build.node.integer("N"), 4
     elif node.op_type == "MatMulFpQ4":
         columns, bits = build.numbers(2)[-1], 4
     else:  # MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight
@@ -85,31 +85,31 @@ def _normalised(build: Steps, skip: str, scale: str, total: int) -> str:
 def _bits_gated(build: Steps) -> None:
     """Add MatMulNBitsMlp: the gate and the value of a language model's layer."""
     x = _normalised(build, build.input(1), build.input(2), 1)
-    columns, dtype = build.integer("N"), dtype_of_bits(build.integer("bits", 4))
+    columns, dtype = build.node.integer("N"), dtype_of_bits(build.node.integer("bits", 4))
     gate, up = (
         build.plus(build("MatMul", x, build.weight(build.input(at), (build.shape(x)[-1], columns), dtype)), build.input(at + 2))
         for at in (3, 6)
     )
-    build.end("Mul", build.activation(build.text("activation", "silu"), gate), up)
+    build.end("Mul", build.activation(build.node.text("activation", "silu"), gate), up)
 
 
 def _bits_projections(build: Steps) -> None:
     """Add MatMulNBitsQkv: the projections to queries, keys and values."""
     x = _normalised(build, build.input(1), build.input(2), 3)
     for output, at in enumerate((3, 6, 9)):
-        columns = build.integer("Nkv" if output else "Nq")
+        columns = build.node.integer("Nkv" if output else "Nq")
         if build.output(output):
-            _product(build, x, build.input(at), columns, build.integer("bits", 4), build.input(at + 2), output)
+            _product(build, x, build.input(at), columns, build.node.integer("bits", 4), build.input(at + 2), output)
 
 
 def _gather_of_bits(build: Steps) -> None:
     """Add rows of a table that is stored in blocks of a few bits."""
     data, indices, scales = build.node.inputs[:3]
-    shape, bits = build.shape(data), build.integer("bits", 4)
+    shape, bits = build.shape(data), build.node.integer("bits", 4)
     packed = build.dtype(data) == "uint8" and bits < 8
     dtype = dtype_of_bits(bits) if build.dtype(data) == "uint8" else build.dtype(data)
     table = build.weight(f"{data}_unpacked", (*shape[:-1], shape[-1] * (8 // bits if packed else 1)), dtype)
-    rows = build("Gather", table, indices, axis=build.integer("gather_axis"))
+    rows = build("Gather", table, indices, axis=build.node.integer("gather_axis"))
     # In blocks or not, as many scales do not decide latency.
     build.end("DequantizeLinear", rows, build.number(1.0, build.dtype(scales)))
 
@@ -132,7 +132,7 @@ def _qonnx_quant(build: Steps) -> None:
     if width > 8:
         build.give(0, x)
         return
-    dtype = dtype_of_bits(width).removeprefix("u") if build.integer("signed", 1) else dtype_of_bits(width)
+    dtype = dtype_of_bits(width).removeprefix("u") if build.node.integer("signed", 1) else dtype_of_bits(width)
     zero = build.weight("zero", (), dtype)
     scale = scale if build.shape(scale) == () else build.number(1.0, "float32")  # as many do not decide latency
     build.end("DequantizeLinear", build("QuantizeLinear", x, scale, zero), scale, zero)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import cast
 
 from latcast.graph.importers.onnx_steps import MICROSOFT, NoRuleError, Rule, Steps, rename
 
@@ -15,11 +14,11 @@ from latcast.graph.importers.onnx_steps import MICROSOFT, NoRuleError, Rule, Ste
 def _causal_conv(build: Steps) -> None:
     """Add the past, a depthwise convolution along the last axis, and what is the past of the next step."""
     x, weight, bias, past = (build.input(index) for index in range(4))
-    if build.integer("state_window"):
+    if build.node.integer("state_window"):
         raise NoRuleError
-    last = build.integer("channels_last")
+    last = build.node.integer("channels_last")
     x, past = (build.channels_first(name) if last and name else name for name in (x, past))
-    kernel, dilation, rank = build.shape(weight)[2:], build.integer("dilation", 1), len(build.shape(x))
+    kernel, dilation, rank = build.shape(weight)[2:], build.node.integer("dilation", 1), len(build.shape(x))
     room = (kernel[-1] - 1) * dilation
     around = [(size - 1) // 2 for size in kernel[:-1]]
     pads = (*around, 0 if past else room, *(size - 1 - pad for size, pad in zip(kernel[:-1], around, strict=True)), 0)
@@ -34,7 +33,7 @@ def _causal_conv(build: Steps) -> None:
         else:
             kept = build("Slice", joined, *map(build.integers, (size - room, size, rank - 1)))
         build.give(1, build.channels_last(kept) if last else kept)
-    y = build.activation(build.text("activation", "none"), y)
+    y = build.activation(build.node.text("activation", "none"), y)
     build.give(0, build.channels_last(y) if last else y)
 
 
@@ -43,7 +42,7 @@ def _deformable_conv(build: Steps) -> None:
     x, weight, offsets, bias, mask = (build.input(index) for index in range(5))
     batch, channels, *image = build.shape(x)
     kernel = build.shape(weight)[2:]
-    taps, axes, groups = prod(kernel), len(kernel), build.integer("offset_group", 1)
+    taps, axes, groups = prod(kernel), len(kernel), build.node.integer("offset_group", 1)
     if len(build.shape(offsets)) != axes + 2 or build.shape(offsets)[1] != groups * axes * taps:
         raise NoRuleError
     out = build.shape(offsets)[2:]
@@ -61,7 +60,7 @@ def _deformable_conv(build: Steps) -> None:
         weights = build.reshape(build("Transpose", weights, perm=order), batch * groups, 1, *patches)
         samples = build("Mul", samples, weights)
     samples = build.reshape(samples, batch, channels, *patches)
-    build.end("Conv", samples, weight, bias, group=build.integer("group", 1), kernel_shape=kernel, strides=kernel)
+    build.end("Conv", samples, weight, bias, group=build.node.integer("group", 1), kernel_shape=kernel, strides=kernel)
 
 
 def _constant_pads(build: Steps) -> None:
@@ -80,7 +79,7 @@ def _distances(build: Steps) -> None:
     """Add CDist: of two lists of vectors the product of each with each, and the root of what it gives."""
     first, second = build.node.inputs[:2]
     products = build("Abs", build("MatMul", first, build("Transpose", second, perm=(1, 0))))
-    build.give(0, build("Sqrt", products) if build.text("metric") == "euclidean" else products)
+    build.give(0, build("Sqrt", products) if build.node.text("metric") == "euclidean" else products)
 
 
 def _position_bias(build: Steps) -> None:
@@ -97,7 +96,7 @@ def _gated_position_bias(build: Steps) -> None:
     if build.input(6) or len(build.shape(query)) != 3:
         raise NoRuleError
     batch, tokens, width = build.shape(query)
-    heads = build.integer("num_heads", 1)
+    heads = build.node.integer("num_heads", 1)
     parted = build.reshape(build("Add", query, bias), batch, tokens, heads, width // heads)
     gates = build("Add", build("MatMul", build("Transpose", parted, perm=(0, 2, 1, 3)), weight), added)
     half = build.shape(gates)[-1] // 2
@@ -136,7 +135,7 @@ def _scaled(inner: str) -> Rule:
 
     def rule(build: Steps) -> None:
         x, dtype = build.input(0), build.dtype(build.input(0))
-        alpha, beta = (build.number(build.real(name, 1.0), dtype) for name in ("alpha", "beta"))
+        alpha, beta = (build.number(build.node.real(name, 1.0), dtype) for name in ("alpha", "beta"))
         if inner:
             build.end("Mul", build(inner, build("Mul", x, beta)), alpha)
         else:
@@ -148,17 +147,17 @@ def _scaled(inner: str) -> Rule:
 def _scaled_image(build: Steps) -> None:
     x = build.input(0)
     channels, dtype = build.shape(x)[1], build.dtype(x)
-    scaled = build("Mul", x, build.number(build.real("scale", 1.0), dtype))
+    scaled = build("Mul", x, build.number(build.node.real("scale", 1.0), dtype))
     build.end("Add", scaled, build.weight("bias", (channels, 1, 1), dtype))
 
 
 def _crop(build: Steps) -> None:
     """Add a slice without the border (left, top, right, bottom), or of a given size from left and top."""
     height, width = build.shape(build.input(0))[2:]
-    left, top, right, bottom = (*cast("tuple[int, ...]", build.node.attributes.get("border", ())), 0, 0, 0, 0)[:4]
+    left, top, right, bottom = (*build.node.integers("border"), 0, 0, 0, 0)[:4]
     ends = (height - bottom, width - right)
     if "scale" in build.node.attributes:
-        tall, wide = cast("tuple[int, ...]", build.node.attributes["scale"])
+        tall, wide = build.node.integers("scale")
         ends = (top + tall, left + wide)
     build.end("Slice", build.input(0), build.integers(top, left), build.integers(*ends), build.integers(2, 3))
 
@@ -166,17 +165,17 @@ def _crop(build: Steps) -> None:
 def _spectrum(build: Steps) -> None:
     """Add Rfft: real numbers in, real and imaginary parts on a last axis."""
     x = build.input(0)
-    if build.integer("signal_ndim", 1) != 1:
+    if build.node.integer("signal_ndim", 1) != 1:
         raise NoRuleError
     signal = build("Unsqueeze", x, build.integers(-1))
     axis = build.assembly.constant(len(build.shape(x)) - 1, "int64")
-    build.end("DFT", signal, "", axis, onesided=build.integer("onesided", 1))
+    build.end("DFT", signal, "", axis, onesided=build.node.integer("onesided", 1))
 
 
 def _signal(build: Steps) -> None:
     """Add Irfft: real and imaginary parts of one half in, real numbers out."""
     x = build.input(0)
-    if build.integer("signal_ndim", 1) != 1:
+    if build.node.integer("signal_ndim", 1) != 1:
         raise NoRuleError
     axis = build.assembly.constant(len(build.shape(x)) - 2, "int64")
     build.end("Squeeze", build("DFT", x, "", axis, onesided=1, inverse=1), build.integers(-1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from latcast.errors import ModelError
 from latcast.graph.importers.assembly import Assembly
@@ -46,15 +45,6 @@ class Steps:
     def output(self, index: int) -> str:
         """Return the name of an output; empty where nothing reads it."""
         return self.node.outputs[index] if index < len(self.node.outputs) else ""
-
-    def integer(self, name: str, default: int = 0) -> int:
-        return int(cast(int, self.node.attributes.get(name, default)))
-
-    def real(self, name: str, default: float = 0.0) -> float:
-        return float(cast(float, self.node.attributes.get(name, default)))
-
-    def text(self, name: str, default: str = "") -> str:
-        return str(self.node.attributes.get(name, default))
 
     def attributes(self, *names: str) -> Attributes:
         """Return those of the attributes that the node has."""

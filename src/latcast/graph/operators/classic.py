@@ -51,7 +51,7 @@ def infer_extracted(view: OperatorView) -> list[Tensor]:
 
 
 def infer_vectorised(view: OperatorView) -> list[Tensor]:
-    sizes = view.ints("inputdimensions", tuple(view.shape(index)[-1] for index in range(len(view.inputs))))
+    sizes = view.node.integers("inputdimensions", tuple(view.shape(index)[-1] for index in range(len(view.inputs))))
     return [Tensor((_rows(view), sum(sizes)), "float32")]
 
 
@@ -78,7 +78,7 @@ def macs_coefficients(view: OperatorView) -> int:
 def infer_targets(view: OperatorView) -> list[Tensor]:
     name = "targets" if "targets" in view.node.attributes else "n_targets"
     dtype = view.dtype() if view.node.op_type == "TreeEnsemble" else "float32"
-    return [Tensor((_rows(view), view.int_attribute(name, 1)), dtype)]
+    return [Tensor((_rows(view), view.node.integer(name, 1)), dtype)]
 
 
 def infer_svm_classifier(view: OperatorView) -> list[Tensor]:
@@ -127,16 +127,16 @@ def flops_trees(view: OperatorView) -> int:
     """Count for every sample a comparison at each node on its way, to a leaf of mean depth, and a sum for each tree."""
     names = ("nodes_treeids", "nodes_nodeids", "nodes_truenodeids", "nodes_falsenodeids")
     modes = cast("Iterable[str]", view.node.attributes.get("nodes_modes", ()))
-    count, depths = _leaf_depths(*(view.ints(name, ()) for name in names), tuple(mode == "LEAF" for mode in modes))
+    count, depths = _leaf_depths(*(view.node.integers(name) for name in names), tuple(mode == "LEAF" for mode in modes))
     return round(_rows(view) * (depths + count))
 
 
 def flops_tree_ensemble(view: OperatorView) -> int:
     """Count as for :func:`flops_trees`: leaves of the fifth version are numbered apart, and roots are listed."""
-    true, false = view.ints("nodes_truenodeids", ()), view.ints("nodes_falsenodeids", ())
-    ends = view.ints("nodes_trueleafs", ()), view.ints("nodes_falseleafs", ())
+    true, false = view.node.integers("nodes_truenodeids"), view.node.integers("nodes_falsenodeids")
+    ends = view.node.integers("nodes_trueleafs"), view.node.integers("nodes_falseleafs")
     total = 0.0
-    roots = view.ints("tree_roots", ())
+    roots = view.node.integers("tree_roots")
     for root in roots:
         found: list[int] = []
         waiting, met = [(root, 0)], {root}

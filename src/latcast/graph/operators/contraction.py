@@ -14,9 +14,9 @@ from latcast.graph.operators.table import Operator, OperatorView, define
 def recurrent_sizes(view: OperatorView) -> tuple[int, int, int, int]:
     """Return steps, batch, directions and size of a step's output of a recurrent layer."""
     x, recurrence = view.shape(0), view.shape(2)
-    batch_first = view.int_attribute("layout", 0)
+    batch_first = view.node.integer("layout")
     steps, batch = (x[1], x[0]) if batch_first else (x[0], x[1])
-    size = recurrence[2] if view.has_input(8) else view.int_attribute("hidden_size", recurrence[2])
+    size = recurrence[2] if view.has_input(8) else view.node.integer("hidden_size", recurrence[2])
     return steps, batch, recurrence[0], size
 
 
@@ -26,7 +26,7 @@ def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
     TFLite's layers with coupled gates lack the matrices of one gate; input 8, which ONNX lacks, projects the hidden values.
     """
     steps, batch, directions, size = recurrent_sizes(view)
-    gates -= view.int_attribute("input_forget", 0) and view.shape(1)[1] == (gates - 1) * size
+    gates -= view.node.integer("input_forget") and view.shape(1)[1] == (gates - 1) * size
     hidden = view.shape(1)[1] // gates
     projection = view.shape(8) if view.has_input(8) else (directions, hidden, hidden)
     rows = (directions, gates * hidden)
@@ -37,7 +37,7 @@ def infer_recurrent(gates: int, view: OperatorView) -> list[Tensor]:
             raise view.fail(
                 f"a state of shape {list(view.shape(state))} does not fit {batch} sequences and a hidden size of {width}"
             )
-    if view.int_attribute("layout", 0):
+    if view.node.integer("layout"):
         sequence: Shape = (batch, steps, directions, size)
         last: Shape = (batch, directions)
     else:
@@ -95,7 +95,7 @@ def attention_sizes(view: OperatorView) -> AttentionSizes:
         queries, keys, key_size, value_size = q[2], k[2], q[3], v[3]
         fitting = k == (q[0], key_heads, keys, key_size) and v == (q[0], key_heads, keys, value_size)
     else:
-        query_heads, key_heads = (view.int_attribute(f"{name}_num_heads", 0) for name in ("q", "kv"))
+        query_heads, key_heads = (view.node.integer(f"{name}_num_heads") for name in ("q", "kv"))
         if query_heads < 1 or key_heads < 1:
             raise view.fail("three-dimensional queries need q_num_heads and kv_num_heads")
         queries, keys = q[1], k[1]
@@ -158,7 +158,7 @@ def linear_attention_sizes(view: OperatorView) -> LinearAttentionSizes:
         ModelError: The inputs do not fit each other.
     """
     q, k, v = view.shape(0), view.shape(1), view.shape(2)
-    query_heads, key_heads = (view.int_attribute(f"{name}_num_heads", 0) for name in ("q", "kv"))
+    query_heads, key_heads = (view.node.integer(f"{name}_num_heads") for name in ("q", "kv"))
     if query_heads < 1 or key_heads < 1 or query_heads % key_heads or {len(q), len(k), len(v)} != {3}:
         raise view.fail("expected three axes, and q_num_heads a multiple of kv_num_heads")
     key_size, value_size = k[2] // key_heads, v[2] // key_heads
@@ -180,14 +180,14 @@ def infer_linear_attention(view: OperatorView) -> list[Tensor]:
 def macs_linear_attention(view: OperatorView) -> int:
     """Count for each token a read of the state by each query head and an update by each key head; delta rules read it again."""
     s = linear_attention_sizes(view)
-    updates = 2 if "delta" in view.str_attribute("update_rule", "gated_delta") else 1
+    updates = 2 if "delta" in view.node.text("update_rule", "gated_delta") else 1
     return s.batch * s.tokens * s.key_size * s.value_size * (s.query_heads + updates * s.key_heads)
 
 
 def flops_linear_attention(view: OperatorView) -> int:
     """Count two per multiply-accumulate, and where it is gated a product for each element of the state."""
     s = linear_attention_sizes(view)
-    gates = s.key_heads * s.key_size * s.value_size if "gated" in view.str_attribute("update_rule", "gated_delta") else 0
+    gates = s.key_heads * s.key_size * s.value_size if "gated" in view.node.text("update_rule", "gated_delta") else 0
     return 2 * macs_linear_attention(view) + s.batch * s.tokens * gates
 
 
@@ -196,7 +196,7 @@ def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[
 
     The dimensions under an ellipsis become separate indices, named by their place from the right.
     """
-    equation = view.str_attribute("equation", "").replace(" ", "")
+    equation = view.node.text("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     sizes: dict[str, int] = {}
     operands: list[list[str]] = []

@@ -39,14 +39,14 @@ def infer_same(view: OperatorView) -> list[Tensor]:
 
 
 def infer_groups(view: OperatorView) -> list[Tensor]:
-    groups, shape = view.int_attribute("num_groups", 0), view.shape()
+    groups, shape = view.node.integer("num_groups"), view.shape()
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise view.fail(f"cannot part {list(shape[1:2])} channels into {groups} groups")
     return infer_same(view)
 
 
 def infer_cast(view: OperatorView) -> list[Tensor]:
-    return [Tensor(view.shape(), dtype_of_code(view, view.int_attribute("to", 1)))]
+    return [Tensor(view.shape(), dtype_of_code(view, view.node.integer("to", 1)))]
 
 
 def infer_cast_like(view: OperatorView) -> list[Tensor]:
@@ -87,7 +87,7 @@ def infer_batch_norm(view: OperatorView) -> list[Tensor]:
 def infer_layer_norm(view: OperatorView) -> list[Tensor]:
     """Return the output and, beyond it, mean and deviation of one value for every normalised slice."""
     x = view.shape()
-    axis = view.int_attribute("axis", -1) % len(x)
+    axis = view.node.integer("axis", -1) % len(x)
     statistics = Tensor((*x[:axis], *(1 for _ in x[axis:])), "float32")
     return [Tensor(x, view.dtype()), *(statistics for _ in view.node.outputs[1:])]
 
@@ -96,7 +96,7 @@ def infer_quantize(view: OperatorView) -> list[Tensor]:
     """Return a tensor of the zero point's type; without one of ``output_dtype``, by default uint8."""
     if view.has_input(2):
         return [Tensor(view.shape(), view.dtype(2))]
-    code = view.int_attribute("output_dtype", 0)
+    code = view.node.integer("output_dtype")
     return [Tensor(view.shape(), dtype_of_code(view, code) if code else "uint8")]
 
 

@@ -65,7 +65,7 @@ def _computed(view: OperatorView, given: Sequence[Any]) -> list[Array]:
     if node.op_type == "Identity":
         return [given[0]]
     if node.op_type in ("Cast", "CastLike"):  # ONNX's versions differ in how they hold types that numpy lacks
-        target = given[1].dtype if node.op_type == "CastLike" else _numpy_type(CAST_TYPES[view.int_attribute("to", 1)])
+        target = given[1].dtype if node.op_type == "CastLike" else _numpy_type(CAST_TYPES[view.node.integer("to", 1)])
         return [np.asarray(given[0], dtype=target)]
     from onnx import helper
     from onnx.reference import ReferenceEvaluator

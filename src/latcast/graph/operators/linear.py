@@ -12,7 +12,7 @@ from latcast.graph.operators.table import InferShapes, Kind, Operator, OperatorV
 
 def _of_axes(view: OperatorView, name: str, count: int, default: int) -> tuple[int, ...]:
     """Return an attribute with a number for each axis, or for each end of an axis."""
-    numbers = view.ints(name, (default,) * count)
+    numbers = view.node.integers(name, (default,) * count)
     if len(numbers) != count:
         raise view.fail(f"'{name}' has {len(numbers)} numbers; expected {count}")
     return numbers
@@ -27,7 +27,7 @@ def spatial_pads(
 ) -> tuple[int, ...]:
     """Return the padding at the begin of each axis, then at the end, with ``auto_pad`` worked out."""
     rank = len(sizes)
-    mode = view.str_attribute("auto_pad", "NOTSET")
+    mode = view.node.text("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
         return _of_axes(view, "pads", 2 * rank, 0)
     if mode == "VALID":
@@ -79,7 +79,7 @@ def window_output(
 
 def infer_conv(view: OperatorView) -> list[Tensor]:
     x, w = view.shape(0), view.shape(1)
-    groups = view.int_attribute("group", 1)
+    groups = view.node.integer("group", 1)
     if len(x) != len(w) or len(x) < 3:
         raise view.fail(f"input rank {len(x)} and weight rank {len(w)} do not belong together")
     if x[1] != w[1] * groups or w[0] % groups:
@@ -90,17 +90,17 @@ def infer_conv(view: OperatorView) -> list[Tensor]:
 def infer_conv_transpose(view: OperatorView) -> list[Tensor]:
     x, w = view.shape(0), view.shape(1)
     rank = len(x) - 2
-    groups = view.int_attribute("group", 1)
+    groups = view.node.integer("group", 1)
     if x[1] != w[0]:
         raise view.fail(f"{x[1]} input channels do not fit a weight of shape {list(w)}")
-    given = view.ints("output_shape", ())
+    given = view.node.integers("output_shape")
     if given:
         return [Tensor((x[0], w[1] * groups, *given[-rank:]), view.dtype())]
     strides = _of_axes(view, "strides", rank, 1)
     dilations = _of_axes(view, "dilations", rank, 1)
     pads = _of_axes(view, "pads", 2 * rank, 0)
     extra = _of_axes(view, "output_padding", rank, 0)
-    mode = view.str_attribute("auto_pad", "NOTSET")
+    mode = view.node.text("auto_pad", "NOTSET")
     sizes = []
     for axis in range(rank):
         full = (x[2 + axis] - 1) * strides[axis] + extra[axis] + (w[2 + axis] - 1) * dilations[axis] + 1
@@ -117,8 +117,8 @@ def infer_gemm(view: OperatorView) -> list[Tensor]:
     a, b = view.shape(0), view.shape(1)
     if len(a) != 2 or len(b) != 2:
         raise view.fail("expected two matrices")
-    rows, inner = (a[1], a[0]) if view.int_attribute("transA", 0) else (a[0], a[1])
-    inner_b, columns = (b[1], b[0]) if view.int_attribute("transB", 0) else (b[0], b[1])
+    rows, inner = (a[1], a[0]) if view.node.integer("transA") else (a[0], a[1])
+    inner_b, columns = (b[1], b[0]) if view.node.integer("transB") else (b[0], b[1])
     if inner != inner_b:
         raise view.fail(f"inner dimensions {inner} and {inner_b} differ")
     return [Tensor((rows, columns), view.dtype())]
@@ -163,7 +163,7 @@ def macs(view: OperatorView) -> int:
         return prod(x) * prod(w[1:])
     if op_type == "Gemm":
         a = view.shape(0)
-        return view.outputs[0].elements * (a[0] if view.int_attribute("transA", 0) else a[1])
+        return view.outputs[0].elements * (a[0] if view.node.integer("transA") else a[1])
     return view.outputs[0].elements * view.shape(0)[-1]
 
 
@@ -189,10 +189,10 @@ def as_int32(infer: InferShapes) -> InferShapes:
 
 def infer_pool(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    kernel = view.ints("kernel_shape", ())
+    kernel = view.node.integers("kernel_shape")
     if len(kernel) != len(x) - 2:
         raise view.fail(f"kernel_shape {list(kernel)} does not fit an input of rank {len(x)}")
-    ceil_mode = bool(view.int_attribute("ceil_mode", 0))
+    ceil_mode = bool(view.node.integer("ceil_mode"))
     shape = (x[0], x[1], *window_output(view, x[2:], kernel, ceil_mode=ceil_mode))
     outputs = [Tensor(shape, view.dtype())]
     if len(view.node.outputs) > 1:
@@ -207,7 +207,7 @@ def infer_global_pool(view: OperatorView) -> list[Tensor]:
 
 def flops_pool(view: OperatorView) -> int:
     """Count one per element of every window."""
-    return view.outputs[0].elements * prod(view.ints("kernel_shape", ()))
+    return view.outputs[0].elements * prod(view.node.integers("kernel_shape"))
 
 
 def flops_global_pool(view: OperatorView) -> int:

@@ -13,26 +13,26 @@ def infer_reduce(view: OperatorView) -> list[Tensor]:
     x = view.shape()
     axes = view.ints_from("axes", 1)
     if not axes:
-        if view.int_attribute("noop_with_empty_axes", 0):
+        if view.node.integer("noop_with_empty_axes"):
             return [Tensor(x, view.dtype())]
         axes = tuple(range(len(x)))
     chosen = {axis % len(x) for axis in axes} if x else set()
-    keep = bool(view.int_attribute("keepdims", 1))
+    keep = bool(view.node.integer("keepdims", 1))
     shape = tuple(1 if axis in chosen else size for axis, size in enumerate(x) if keep or axis not in chosen)
     return [Tensor(shape, view.dtype())]
 
 
 def infer_arg(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    axis = view.int_attribute("axis", 0) % len(x)
-    keep = bool(view.int_attribute("keepdims", 1))
+    axis = view.node.integer("axis") % len(x)
+    keep = bool(view.node.integer("keepdims", 1))
     shape = tuple(1 if a == axis else size for a, size in enumerate(x) if keep or a != axis)
     return [Tensor(shape, "int64")]
 
 
 def infer_concat(view: OperatorView) -> list[Tensor]:
     first = view.shape()
-    axis = view.int_attribute("axis", 0) % max(len(first), 1)
+    axis = view.node.integer("axis") % max(len(first), 1)
     before, after = first[:axis], first[axis + 1 :]
     total = 0
     for index in range(len(view.inputs)):
@@ -45,7 +45,7 @@ def infer_concat(view: OperatorView) -> list[Tensor]:
 
 def infer_split(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    axis = view.int_attribute("axis", 0) % len(x)
+    axis = view.node.integer("axis") % len(x)
     count = len(view.node.outputs)
     sizes = view.ints_from("split", 1)
     if not sizes:
@@ -89,7 +89,7 @@ def infer_pad(view: OperatorView) -> list[Tensor]:
 
 def resolve_reshape(view: OperatorView, x: Shape, target: tuple[int, ...]) -> Shape:
     """Work out the zeros (copy) and the -1 (the rest) of a reshape target."""
-    copied = not view.int_attribute("allowzero", 0)
+    copied = not view.node.integer("allowzero")
     shape = [x[a] if size == 0 and copied and a < len(x) else size for a, size in enumerate(target)]
     if -1 in shape:
         rest = prod(size for size in shape if size != -1)
@@ -107,14 +107,14 @@ def infer_reshape(view: OperatorView) -> list[Tensor]:
 
 def infer_flatten(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    axis = view.int_attribute("axis", 1)
+    axis = view.node.integer("axis", 1)
     axis = axis + len(x) if axis < 0 else axis
     return [Tensor((prod(x[:axis]), prod(x[axis:])), view.dtype())]
 
 
 def infer_transpose(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    order = view.ints("perm", tuple(reversed(range(len(x)))))
+    order = view.node.integers("perm", tuple(reversed(range(len(x)))))
     if sorted(order) != list(range(len(x))):
         raise view.fail(f"perm {list(order)} does not fit an input of rank {len(x)}")
     return [Tensor(tuple(x[axis] for axis in order), view.dtype())]
@@ -151,7 +151,7 @@ def infer_tile(view: OperatorView) -> list[Tensor]:
 
 def infer_gather(view: OperatorView) -> list[Tensor]:
     x, indices = view.shape(0), view.shape(1)
-    axis = view.int_attribute("axis", 0) % len(x)
+    axis = view.node.integer("axis") % len(x)
     return [Tensor((*x[:axis], *indices, *x[axis + 1 :]), view.dtype())]
 
 
@@ -161,13 +161,13 @@ def infer_like_second(view: OperatorView) -> list[Tensor]:
 
 def infer_depth_to_space(view: OperatorView) -> list[Tensor]:
     n, c, h, w = view.shape()
-    block = view.int_attribute("blocksize", 1)
+    block = view.node.integer("blocksize", 1)
     return [Tensor((n, c // block**2, h * block, w * block), view.dtype())]
 
 
 def infer_space_to_depth(view: OperatorView) -> list[Tensor]:
     n, c, h, w = view.shape()
-    block = view.int_attribute("blocksize", 1)
+    block = view.node.integer("blocksize", 1)
     return [Tensor((n, c * block**2, h // block, w // block), view.dtype())]
 
 
@@ -182,11 +182,11 @@ def infer_resize(view: OperatorView) -> list[Tensor]:
         given = view.node.attributes.get("scales")
         if scales is None and given is not None:
             scales = np.asarray(given, dtype=np.float32)
-    axes = [axis % len(x) for axis in view.ints("axes", tuple(range(len(x))))]
+    axes = [axis % len(x) for axis in view.node.integers("axes", tuple(range(len(x))))]
     shape = list(x)
     if sizes is not None and sizes.size:
         wanted = [int(size) for size in sizes.reshape(-1)]
-        policy = view.str_attribute("keep_aspect_ratio_policy", "stretch")
+        policy = view.node.text("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             choose = min if policy == "not_larger" else max
             scale = choose(size / x[axis] for axis, size in zip(axes, wanted, strict=True))
@@ -206,7 +206,7 @@ RESIZE_FLOPS = {"nearest": 1, "linear": 7, "cubic": 31}
 
 
 def flops_resize(view: OperatorView) -> int:
-    return view.outputs[0].elements * RESIZE_FLOPS[view.str_attribute("mode", "nearest")]
+    return view.outputs[0].elements * RESIZE_FLOPS[view.node.text("mode", "nearest")]
 
 
 def flops_reduce(view: OperatorView) -> int:

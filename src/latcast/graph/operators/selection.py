@@ -10,7 +10,7 @@ from latcast.graph.operators.table import Operator, OperatorView, always, define
 
 def infer_gather_nd(view: OperatorView) -> list[Tensor]:
     x, indices = view.shape(0), view.shape(1)
-    batch = view.int_attribute("batch_dims", 0)
+    batch = view.node.integer("batch_dims")
     depth = indices[-1]
     if batch + depth > len(x):
         raise view.fail(f"indices of {depth} coordinates reach past an input of rank {len(x)}")
@@ -34,7 +34,7 @@ def axis_of(view: OperatorView, axis: int, rank: int) -> int:
 
 def infer_top_k(view: OperatorView) -> list[Tensor]:
     x = view.shape()
-    axis = axis_of(view, view.int_attribute("axis", -1), len(x))
+    axis = axis_of(view, view.node.integer("axis", -1), len(x))
     k = (x[axis],) if _computed_count(view) else view.needed_ints("k", 1)
     if k[0] > x[axis]:
         raise view.fail(f"cannot take the {k[0]} largest of {x[axis]}")
@@ -49,7 +49,7 @@ def _computed_count(view: OperatorView) -> bool:
 
 def infer_one_hot(view: OperatorView) -> list[Tensor]:
     indices, depth = view.shape(), view.needed_ints("depth", 1)
-    axis = view.int_attribute("axis", -1) % (len(indices) + 1)
+    axis = view.node.integer("axis", -1) % (len(indices) + 1)
     return [Tensor((*indices[:axis], depth[0], *indices[axis:]), view.dtype(2))]
 
 
@@ -60,7 +60,7 @@ def infer_grid_sample(view: OperatorView) -> list[Tensor]:
 
 def infer_roi_align(view: OperatorView) -> list[Tensor]:
     x, regions = view.shape(0), view.shape(1)
-    size = (view.int_attribute("output_height", 1), view.int_attribute("output_width", 1))
+    size = (view.node.integer("output_height", 1), view.node.integer("output_width", 1))
     return [Tensor((regions[0], x[1], *size), view.dtype())]
 
 
@@ -81,7 +81,7 @@ def flops_first_input(view: OperatorView) -> int:
 
 def flops_roi_align(view: OperatorView) -> int:
     """Count 7 per sample: four neighbours weighed, as for a bilinear resize."""
-    return 7 * max(1, view.int_attribute("sampling_ratio", 1)) ** 2 * view.outputs[0].elements
+    return 7 * max(1, view.node.integer("sampling_ratio", 1)) ** 2 * view.outputs[0].elements
 
 
 def neighbours(mode: str, axes: int) -> int:
@@ -91,7 +91,7 @@ def neighbours(mode: str, axes: int) -> int:
 
 def flops_grid_sample(view: OperatorView) -> int:
     """Count a product for each neighbour and a sum for each but the first; 1 where the nearest one is copied."""
-    count = neighbours(view.str_attribute("mode", "linear"), len(view.shape()) - 2)
+    count = neighbours(view.node.text("mode", "linear"), len(view.shape()) - 2)
     return (2 * count - 1) * view.outputs[0].elements
 
 
@@ -130,7 +130,7 @@ def infer_non_zero(view: OperatorView) -> list[Tensor]:
 def infer_compress(view: OperatorView) -> list[Tensor]:
     """Return the slices that a condition picks; all that it has a flag for, where the flags are computed."""
     x, flags = view.shape(), view.value(1)
-    axis = axis_of(view, view.int_attribute("axis", 0), len(x)) if "axis" in view.node.attributes else None
+    axis = axis_of(view, view.node.integer("axis"), len(x)) if "axis" in view.node.attributes else None
     most = prod(x) if axis is None else x[axis]
     kept = min(most, prod(view.shape(1)) if flags is None else int(flags.astype(bool).reshape(-1)[:most].sum()))
     return [Tensor((kept,) if axis is None else (*x[:axis], kept, *x[axis + 1 :]), view.dtype())]
@@ -139,7 +139,7 @@ def infer_compress(view: OperatorView) -> list[Tensor]:
 def infer_unique(view: OperatorView) -> list[Tensor]:
     """Return all elements or slices, places, inverse and counts, as if none was there twice."""
     x = view.shape()
-    axis = axis_of(view, view.int_attribute("axis", 0), len(x)) if "axis" in view.node.attributes else None
+    axis = axis_of(view, view.node.integer("axis"), len(x)) if "axis" in view.node.attributes else None
     most = prod(x) if axis is None else x[axis]
     counts = [Tensor((most,), "int64")] * 3
     return [Tensor((most,) if axis is None else x, view.dtype()), *counts][: len(view.node.outputs)]
@@ -152,15 +152,15 @@ def flops_sort(view: OperatorView) -> int:
 
 
 def infer_max_roi_pool(view: OperatorView) -> list[Tensor]:
-    return [Tensor((view.shape(1)[0], view.shape()[1], *view.ints("pooled_shape", (1, 1))), view.dtype())]
+    return [Tensor((view.shape(1)[0], view.shape()[1], *view.node.integers("pooled_shape", (1, 1))), view.dtype())]
 
 
 def infer_max_unpool(view: OperatorView) -> list[Tensor]:
     x, given = view.shape(), view.ints_from("output_shape", 2)
     if given is not None:
         return [Tensor(given, view.dtype())]
-    kernel = view.ints("kernel_shape", ())
-    strides, pads = view.ints("strides", (1,) * len(kernel)), view.ints("pads", (0,) * 2 * len(kernel))
+    kernel = view.node.integers("kernel_shape")
+    strides, pads = view.node.integers("strides", (1,) * len(kernel)), view.node.integers("pads", (0,) * 2 * len(kernel))
     sizes = [(size - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[axis + len(kernel)] for axis, size in enumerate(x[2:])]
     return [Tensor((*x[:2], *sizes), view.dtype())]
 

@@ -17,13 +17,13 @@ def dft_sizes(view: OperatorView) -> tuple[int, int]:
     if len(x) < 2 or x[-1] not in (1, 2):
         raise view.fail("expected real or complex numbers, with a last axis of 1 or 2")
     # Without a change of length every axis gives the same shape, so that one chosen at run time may be taken for the usual one.
-    keeps_shape = not view.int_attribute("onesided", 0) and not view.has_input(1)
+    keeps_shape = not view.node.integer("onesided") and not view.has_input(1)
     open_axis = keeps_shape and view.has_input(2) and view.value(2) is None
     axis = axis_of(view, -2 if open_axis else (view.ints_from("axis", 2) or (-2,))[0], len(x))
     if axis == len(x) - 1:
         raise view.fail("the last axis holds real and imaginary parts and cannot be transformed")
     length = view.ints_from("dft_length", 1)
-    halved = view.int_attribute("inverse", 0) and view.int_attribute("onesided", 0)
+    halved = view.node.integer("inverse") and view.node.integer("onesided")
     return axis, length[0] if length else 2 * (x[axis] - 1) if halved else x[axis]
 
 
@@ -31,7 +31,7 @@ def infer_dft(view: OperatorView) -> list[Tensor]:
     """Return the spectrum; one-sided, a transform gives one half, and its inverse takes one half and gives real numbers."""
     x = view.shape()
     axis, points = dft_sizes(view)
-    onesided, inverse = view.int_attribute("onesided", 0), view.int_attribute("inverse", 0)
+    onesided, inverse = view.node.integer("onesided"), view.node.integer("inverse")
     count = points // 2 + 1 if onesided and not inverse else points
     last = 1 if onesided and inverse else 2
     return [Tensor((*x[:axis], count, *x[axis + 1 : -1], last), view.dtype())]
@@ -62,7 +62,7 @@ def stft_sizes(view: OperatorView) -> tuple[int, int]:
 def infer_stft(view: OperatorView) -> list[Tensor]:
     """Return (batch, frames, bins, 2): real and imaginary parts."""
     frames, points = stft_sizes(view)
-    bins = points // 2 + 1 if view.int_attribute("onesided", 1) else points
+    bins = points // 2 + 1 if view.node.integer("onesided", 1) else points
     return [Tensor((view.shape()[0], frames, bins, 2), view.dtype())]
 
 
@@ -76,7 +76,7 @@ def flops_stft(view: OperatorView) -> int:
 
 def _coded(view: OperatorView, attribute: str, default: str) -> str:
     """Return the element type that an attribute names by its number in ONNX."""
-    code = view.int_attribute(attribute, 0)
+    code = view.node.integer(attribute)
     return dtype_of_code(view, code) if code else default
 
 
@@ -98,7 +98,7 @@ def infer_affine_grid(view: OperatorView) -> list[Tensor]:
 
 def infer_center_crop_pad(view: OperatorView) -> list[Tensor]:
     shape, sizes = list(view.shape()), view.needed_ints("shape", 1)
-    for axis, size in zip(view.ints("axes", tuple(range(len(shape)))), sizes, strict=True):
+    for axis, size in zip(view.node.integers("axes", tuple(range(len(shape)))), sizes, strict=True):
         shape[axis_of(view, axis, len(shape))] = size
     return [Tensor(tuple(shape), view.dtype())]
 
@@ -125,11 +125,11 @@ def infer_typed(view: OperatorView) -> list[Tensor]:
 
 
 def infer_filled(view: OperatorView) -> list[Tensor]:
-    return [Tensor(view.ints("shape", ()), _coded(view, "dtype", "float32"))]
+    return [Tensor(view.node.integers("shape"), _coded(view, "dtype", "float32"))]
 
 
 def infer_multinomial(view: OperatorView) -> list[Tensor]:
-    return [Tensor((view.shape()[0], view.int_attribute("sample_size", 1)), _coded(view, "dtype", "int32"))]
+    return [Tensor((view.shape()[0], view.node.integer("sample_size", 1)), _coded(view, "dtype", "int32"))]
 
 
 def infer_matches(view: OperatorView) -> list[Tensor]:
@@ -142,7 +142,7 @@ def infer_string_split(view: OperatorView) -> list[Tensor]:
     Raises:
         ModelError: Nothing says how many there can be.
     """
-    x, most = view.shape(), view.int_attribute("maxsplit", -1)
+    x, most = view.shape(), view.node.integer("maxsplit", -1)
     if most < 0 < prod(x):
         raise view.fail("it has as many parts as a text has words; split into at most so many by 'maxsplit'")
     return [Tensor((*x, max(most + 1, 0)), "string"), Tensor(x, "int64")]
@@ -151,7 +151,7 @@ def infer_string_split(view: OperatorView) -> list[Tensor]:
 def infer_ngrams(view: OperatorView) -> list[Tensor]:
     """Return a number for every n-gram that is counted."""
     x = view.shape()
-    return [Tensor((*x[:-1], max(view.ints("ngram_indexes", (0,))) + 1), "float32")]
+    return [Tensor((*x[:-1], max(view.node.integers("ngram_indexes", (0,))) + 1), "float32")]
 
 
 def flops_random(view: OperatorView) -> int:

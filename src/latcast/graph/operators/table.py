@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph, Node, Shape, Tensor
@@ -51,20 +51,10 @@ class OperatorView:
     def value(self, index: int) -> np.ndarray | None:
         return self.values[index] if index < len(self.values) else None
 
-    def int_attribute(self, name: str, default: int) -> int:
-        return int(cast(int, self.node.attributes.get(name, default)))
-
-    def str_attribute(self, name: str, default: str) -> str:
-        return str(self.node.attributes.get(name, default))
-
-    def ints(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        found = self.node.attributes.get(name)
-        return default if found is None else tuple(map(int, cast("tuple[int, ...]", found)))
-
     def ints_from(self, attribute: str, index: int) -> tuple[int, ...] | None:
         """Return integers that older opsets give as an attribute and newer ones as a constant input."""
         if attribute in self.node.attributes:
-            return self.ints(attribute, ())
+            return self.node.integers(attribute)
         value = self.value(index)
         if value is not None:
             return tuple(map(int, value.reshape(-1).tolist()))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -239,7 +238,7 @@ def _takes_pads(node: Node) -> bool:
 
 
 def _with_pads(node: Node, added: tuple[int, ...]) -> Node:
-    own = cast("tuple[int, ...]", node.attributes.get("pads", (0, 0, 0, 0)))
+    own = node.integers("pads", (0, 0, 0, 0))
     pads = tuple(before + more for before, more in zip(own, added, strict=True))
     return replace(node, attributes={**node.attributes, "pads": pads})
 

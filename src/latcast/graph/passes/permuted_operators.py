@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -82,11 +82,11 @@ def permuted_reduction(node: Node, order: Permutation) -> tuple[Node, Permutatio
     """
     rank = len(order)
     if node.op_type in _REDUCTIONS and len(node.inputs) == 1 and "axes" in node.attributes:
-        axes = {order[axis % rank] for axis in cast("tuple[int, ...]", node.attributes["axes"])}
+        axes = {order[axis % rank] for axis in node.integers("axes")}
         moved = replace(node, attributes={**node.attributes, "axes": tuple(sorted(axes))})
     elif node.op_type in ("ArgMax", "ArgMin"):
         moved = _with_axis(node, order, default=0)
-        axes = {cast(int, moved.attributes["axis"])}
+        axes = {moved.integer("axis")}
     else:
         return None
     if node.attributes.get("keepdims", 1):
@@ -97,7 +97,7 @@ def permuted_reduction(node: Node, order: Permutation) -> tuple[Node, Permutatio
 
 
 def _with_axis(node: Node, order: Permutation, *, default: int, from_end: bool = False) -> Node:
-    axis = order[cast(int, node.attributes.get("axis", default)) % len(order)]
+    axis = order[node.integer("axis", default) % len(order)]
     if from_end and axis == len(order) - 1:
         axis = -1
     return replace(node, attributes={**node.attributes, "axis": axis})

@@ -99,11 +99,11 @@ def _holds_a_size(graph: Graph, node: Node, view: OperatorView) -> bool:
         if node.op_type == "Slice":
             axes = view.ints_from("axes", 3) or tuple(range(len(view.ints_from("starts", 1) or ())))
         else:
-            axes = (view.int_attribute("axis", 0),)
+            axes = (view.node.integer("axis"),)
         return any(axis % len(before) in moved for axis in axes)
     if node.op_type in _WINDOWED:
         # A window as large as the map is global pooling spelled out.
-        kernel = view.ints("kernel_shape", ())
+        kernel = view.node.integers("kernel_shape")
         return any(axis + 2 in moved and size > 1 and size >= before[axis + 2] for axis, size in enumerate(kernel))
     return False
 

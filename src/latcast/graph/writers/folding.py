@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -12,11 +11,6 @@ from latcast.errors import ModelError, UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import OperatorView, lookup, view_of
 from latcast.graph.operators.evaluation import evaluate
-
-
-def number_of(node: Node, attribute: str, default: float) -> float:
-    """Return a float attribute."""
-    return float(cast(float, node.attributes.get(attribute, default)))
 
 
 def check_shapes(graph: Graph) -> None:
@@ -66,7 +60,7 @@ def batch_norm_terms(node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.n
     if len(node.inputs) < 5 or any(name not in values for name in node.inputs[1:5]):
         raise UnsupportedOperatorError(f"node '{node.name}' ({node.op_type}) lacks a constant scale, bias, mean or variance")
     gamma, beta, mean, variance = (values[name].astype(np.float64) for name in node.inputs[1:5])
-    scale = gamma / np.sqrt(variance + number_of(node, "epsilon", 1e-5))
+    scale = gamma / np.sqrt(variance + node.real("epsilon", 1e-5))
     return scale, beta - mean * scale
 
 

@@ -141,7 +141,7 @@ class OnnxFile:
         scales = node.inputs[1] if len(node.inputs) > 1 else ""
         if "scales" in node.attributes:
             scales = self.initializer(f"{node.name}_scales", np.asarray(node.attributes["scales"], np.float32))
-        mode = str(node.attributes.get("mode", "nearest"))
+        mode = node.text("mode", "nearest")
         attributes: dict[str, AttributeValue] = {
             "mode": "linear" if mode in ("linear", "bilinear") else mode,
             "coordinate_transformation_mode": "asymmetric",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import cast
 
 import numpy as np
 
@@ -112,7 +111,7 @@ class _Sampler:
         if node.op_type == "Conv":
             terms = prod(shape[1:])
         elif node.op_type == "ConvTranspose":
-            terms = max(1, shape[0] // cast(int, node.attributes.get("group", 1)))
+            terms = max(1, shape[0] // node.integer("group", 1))
         else:
             terms = shape[-1] if node.attributes.get("transB") else shape[-2] if len(shape) > 1 else shape[0]
         # Of a weight all values count: the mean of a sample, however small, would be added up ``terms`` times.
@@ -127,7 +126,7 @@ class _Sampler:
     def window(self, node: Node, reduce: Callable[..., Sample]) -> Sample:
         """Sample a pool: means (or maxima) over as many values as the window holds."""
         before, after = (self.graph.tensors[name].elements for name in (node.inputs[0], node.outputs[0]))
-        kernel = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
+        kernel = node.integers("kernel_shape")
         inside = prod(kernel) if kernel else before // max(after, 1)
         rng = np.random.default_rng([self.seed, zlib.crc32(node.outputs[0].encode())])
         return reduce(rng.choice(self.of(node.inputs[0]), (SAMPLE_SIZE, min(max(inside, 1), LARGEST_WINDOW))), axis=1)
@@ -176,7 +175,7 @@ class _Sampler:
         inputs = (*node.inputs, "", "")
         limits = []
         for key, name, free in (("min", inputs[1], -np.inf), ("max", inputs[2], np.inf)):
-            limits.append(self.of(name)[0] if name else cast(float, node.attributes.get(key, free)))
+            limits.append(self.of(name)[0] if name else node.real(key, free))
         return float(limits[0]), float(limits[1])
 
     def mixture(self, node: Node) -> Sample:
@@ -186,7 +185,7 @@ class _Sampler:
         return rng.permutation(pool[np.linspace(0, pool.size - 1, SAMPLE_SIZE).round().astype(int)])
 
     def softmax(self, node: Node, x: Sample) -> Sample:
-        axis = cast(int, node.attributes.get("axis", -1))
+        axis = node.integer("axis", -1)
         count = self.graph.shape(node.inputs[0])[axis]
         powers = np.exp(x - x.max())
         shares = np.minimum(powers / (powers.mean() * count), 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def build_cum_sum(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 def extract_top_k(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return the sizes before, along and behind the searched axis, and how many elements are taken."""
     node = nodes[0]
-    shape, axis = graph.shape(node.inputs[0]), cast(int, node.attributes.get("axis", -1))
+    shape, axis = graph.shape(node.inputs[0]), node.integer("axis", -1)
     return *_around(shape, axis), graph.shape(next(name for name in node.outputs if name))[axis]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,13 +28,11 @@ def extract(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     rank = len(x) - 2
     if not 1 <= rank <= 2:
         raise NotThisType("conv_3d" if rank == 3 and node.op_type != "ConvTranspose" else "other")
-    attributes = node.attributes
-    strides = cast("tuple[int, ...]", attributes.get("strides", (1,) * rank))
-    dilations = cast("tuple[int, ...]", attributes.get("dilations", (1,) * rank))
-    pads = cast("tuple[int, ...]", attributes.get("pads", ()))
-    if "auto_pad" in attributes and node.op_type == "Conv":
+    strides, dilations = (node.integers(name, (1,) * rank) for name in ("strides", "dilations"))
+    pads = node.integers("pads")
+    if "auto_pad" in node.attributes and node.op_type == "Conv":
         pads = spatial_pads(view_of(graph, node), x[2:], w[2:], strides, dilations)
-    groups, padded = cast(int, attributes.get("group", 1)), int(any(pads))
+    groups, padded = node.integer("group", 1), int(any(pads))
     if rank == 1:
         return (*x[:2], 1, x[2], y[1], 1, y[2], 1, w[2], 1, strides[0], 1, dilations[0], groups, padded)
     return (*x, *y[1:], *w[2:], *strides, *dilations, groups, padded)
@@ -97,8 +95,8 @@ def extract_volume(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return the fields of a three-dimensional Conv."""
     node = nodes[0]
     x, w, y = (graph.shape(name) for name in (*node.inputs[:2], node.outputs[0]))
-    strides = cast("tuple[int, ...]", node.attributes.get("strides", (1, 1, 1)))
-    return (*x, *y[1:], *w[2:], *strides, cast(int, node.attributes.get("group", 1)))
+    strides = node.integers("strides", (1, 1, 1))
+    return (*x, *y[1:], *w[2:], *strides, node.integer("group", 1))
 
 
 def volume_quantities(c: Columns) -> Quantities:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -166,13 +166,13 @@ def extract_rows(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return rows and columns: how many times how many elements are normalised together."""
     node = nodes[-1]
     shape = graph.shape(node.outputs[0])
-    axis = cast(int, node.attributes.get("axis", -1)) % max(len(shape), 1)
+    axis = node.integer("axis", -1) % max(len(shape), 1)
     if node.op_type in ("LayerNormalization", "RMSNormalization"):
         columns = prod(shape[axis:])
     elif node.op_type == "InstanceNormalization":
         columns = prod(shape[2:])
     elif node.op_type == "GroupNormalization":
-        columns = prod(shape[1:]) // cast(int, node.attributes["num_groups"])
+        columns = prod(shape[1:]) // node.integer("num_groups")
     else:
         columns = shape[axis] if shape else 1
     return prod(shape) // max(columns, 1), columns
@@ -189,7 +189,7 @@ def rows_quantities(flops_per_element: int, weights_per_column: int) -> Callable
 def extract_softmax(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return rows, columns, and how many elements lie between neighbours of a row: 0 where these are adjacent."""
     shape = graph.shape(nodes[-1].outputs[0])
-    axis = cast(int, nodes[-1].attributes.get("axis", -1)) % max(len(shape), 1)
+    axis = nodes[-1].integer("axis", -1) % max(len(shape), 1)
     inner = prod(shape[axis + 1 :])
     return *extract_rows(graph, nodes), inner if inner > 1 else 0
 
@@ -231,7 +231,7 @@ def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 def extract_lrn(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return elements, channels, and how many channels the sum of squares spans."""
     shape = graph.shape(nodes[0].outputs[0])
-    return prod(shape), shape[1], cast(int, nodes[0].attributes["size"])
+    return prod(shape), shape[1], nodes[0].integer("size")
 
 
 def lrn_quantities(c: Columns) -> Quantities:

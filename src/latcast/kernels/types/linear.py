@@ -147,7 +147,7 @@ def extract_linear_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[in
     """Return batch times key heads, query heads for each, tokens, sizes of a head, and the rule by which the state changes."""
     node = nodes[0]
     s = linear_attention_sizes(view_of(graph, node))
-    rule = LINEAR_ATTENTION_RULES.index(str(node.attributes.get("update_rule", "gated_delta")))
+    rule = LINEAR_ATTENTION_RULES.index(node.text("update_rule", "gated_delta"))
     return s.batch * s.key_heads, s.query_heads // s.key_heads, s.tokens, s.key_size, s.value_size, rule
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import gcd, isqrt, prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def extract_concat(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return inputs, elements written, contiguous run of one input (mean), channels out."""
     node = nodes[0]
     shape = graph.shape(node.outputs[0])
-    axis = cast(int, node.attributes.get("axis", 0)) % max(len(shape), 1)
+    axis = node.integer("axis") % max(len(shape), 1)
     count = sum(1 for name in node.inputs if name)
     return count, prod(shape), prod(shape[axis:]) // max(count, 1), shape[1] if len(shape) > 1 else 1
 
@@ -79,7 +79,7 @@ def extract_split(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return outputs, elements written, contiguous run of one output (mean)."""
     node = nodes[0]
     shape = graph.shape(node.inputs[0])
-    axis = cast(int, node.attributes.get("axis", 0)) % max(len(shape), 1)
+    axis = node.integer("axis") % max(len(shape), 1)
     if node.op_type == "Slice":
         out = graph.shape(node.outputs[0])
         changed = [a for a, (before, after) in enumerate(zip(shape, out, strict=True)) if before != after]
@@ -102,7 +102,7 @@ def extract_transpose(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return elements; size of the last axis before and after; contiguous run that stays together."""
     node = nodes[0]
     shape = graph.shape(node.inputs[0])
-    order = cast("tuple[int, ...]", node.attributes.get("perm", tuple(reversed(range(len(shape))))))
+    order = node.integers("perm", tuple(reversed(range(len(shape)))))
     run = 1
     for position in range(len(shape) - 1, -1, -1):
         if order[position] != position:
@@ -157,7 +157,7 @@ def extract_resize(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if len(x) != 4:
         raise NotThisType
-    return x[0] * x[1], x[2], x[3], y[2], y[3], RESIZE_MODES.index(str(node.attributes.get("mode", "nearest")))
+    return x[0] * x[1], x[2], x[3], y[2], y[3], RESIZE_MODES.index(node.text("mode", "nearest"))
 
 
 RESIZE_MODES = tuple(RESIZE_FLOPS)
@@ -183,7 +183,7 @@ def extract_grid_sample(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Return maps, pixels of each before and after, the mode of interpolation, and axes of a map."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    mode = str(node.attributes.get("mode", "linear"))
+    mode = node.text("mode", "linear")
     code = next(code for code, name in enumerate(GRID_MODES) if name in mode)
     return x[0] * x[1], prod(x[2:]), prod(y[2:]), code, len(x) - 2
 
@@ -233,7 +233,7 @@ def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
         run = _run_kept(graph.shape(node.inputs[0]), graph.shape(node.outputs[0]))
     elif form == _GATHER:
         shape = graph.shape(node.inputs[0])
-        run = prod(shape[cast(int, node.attributes.get("axis", 0)) % max(len(shape), 1) + 1 :])
+        run = prod(shape[node.integer("axis") % max(len(shape), 1) + 1 :])
     return out, read, form, run
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,8 +37,8 @@ def extract_window(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if len(x) != 4:
         raise NotThisType
-    kernel = cast("tuple[int, int]", node.attributes["kernel_shape"])
-    strides = cast("tuple[int, int]", node.attributes.get("strides", (1, 1)))
+    kernel = node.integers("kernel_shape")
+    strides = node.integers("strides", (1, 1))
     return (*x, *y[2:], *kernel, *strides)
 
 
@@ -68,10 +68,10 @@ def extract_reduce(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if node.op_type.startswith("Global"):
         return x[0] * x[1], prod(x[2:]), 1
-    axes = node.attributes.get("axes")
-    if axes is None and len(node.inputs) > 1 and node.inputs[1] in graph.constants:
+    axes = node.integers("axes")
+    if not axes and len(node.inputs) > 1 and node.inputs[1] in graph.constants:
         axes = tuple(int(axis) for axis in graph.constants[node.inputs[1]].reshape(-1))
-    chosen = {axis % len(x) for axis in cast("tuple[int, ...]", axes)} if axes else set(range(len(x)))
+    chosen = {axis % len(x) for axis in axes} if axes else set(range(len(x)))
     inner = prod(x[max(chosen) + 1 :]) if chosen else 1
     reduced = prod(x[axis] for axis in chosen)
     return max(prod(y) // max(inner, 1), 1), reduced, inner

@@ -24,8 +24,12 @@ Compute = Callable[[OperatorView, Arrays], np.ndarray]
 
 def _windows(view: OperatorView, x: np.ndarray, fill: float) -> np.ndarray:
     """(N, C, H', W', kernel height, kernel width) of a map; no copy beyond the padding."""
-    kernel = view.ints("kernel_shape", ())
-    pads, strides, dilations = view.ints("pads", (0,) * 4), view.ints("strides", (1, 1)), view.ints("dilations", (1, 1))
+    kernel = view.node.integers("kernel_shape")
+    pads, strides, dilations = (
+        view.node.integers("pads", (0,) * 4),
+        view.node.integers("strides", (1, 1)),
+        view.node.integers("dilations", (1, 1)),
+    )
     x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=fill)
     reach = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
     found = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
@@ -34,7 +38,7 @@ def _windows(view: OperatorView, x: np.ndarray, fill: float) -> np.ndarray:
 
 def conv(view: OperatorView, given: Arrays) -> np.ndarray:
     x, weight = _windows(view, given[0], 0.0), given[1]
-    groups = view.int_attribute("group", 1)
+    groups = view.node.integer("group", 1)
     if groups == 1:
         y = np.moveaxis(np.tensordot(x, weight, ((1, 4, 5), (1, 2, 3))), 3, 1)
     else:
@@ -53,17 +57,17 @@ def batch_normalization(view: OperatorView, given: Arrays) -> np.ndarray:
 def average_pool(view: OperatorView, given: Arrays) -> np.ndarray:
     sums = _windows(view, given[0], 0.0).sum(axis=(4, 5))
     ones = np.ones((1, 1, *given[0].shape[2:]), given[0].dtype)
-    inside = _windows(view, ones, float(view.int_attribute("count_include_pad", 0))).sum(axis=(4, 5))
+    inside = _windows(view, ones, float(view.node.integer("count_include_pad"))).sum(axis=(4, 5))
     return sums / inside
 
 
 def gemm(view: OperatorView, given: Arrays) -> np.ndarray:
-    a, b = (part.T if view.int_attribute(f"trans{name}", 0) else part for name, part in zip("AB", given[:2], strict=True))
+    a, b = (part.T if view.node.integer(f"trans{name}") else part for name, part in zip("AB", given[:2], strict=True))
     return a @ b if len(given) < 3 else a @ b + given[2]
 
 
 def softmax(view: OperatorView, given: Arrays) -> np.ndarray:
-    axis = view.int_attribute("axis", -1)
+    axis = view.node.integer("axis", -1)
     powers = np.exp(given[0] - given[0].max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from latcast.datasets.importers import NetworkCheck, NetworkFigures
 from latcast.datasets.importers.usc.operations import parse_kernel_name
@@ -183,8 +182,8 @@ class _Matching:
         if node.op_type != "Conv":
             return kind, (source[-1], output[-1], 1, 1, 1, 1)
         kernel_size = self.graph.shape(node.inputs[1])[2]
-        stride = cast("tuple[int, ...]", node.attributes.get("strides", (1,)))[0]
-        return kind, (source[1], channels, size, kernel_size, stride, int(cast(int, node.attributes.get("group", 1))))
+        stride = node.integers("strides", (1,))[0]
+        return kind, (source[1], channels, size, kernel_size, stride, node.integer("group", 1))
 
     def _with_fused(self, first: _Step, kernel: ExecutedKernel) -> list[_Step]:
         """Return the first step and what the kernel's name says is computed with it, as far as the graph agrees."""

@@ -10,7 +10,6 @@ import numpy as np
 from latcast.graph.ir import Node, Shape
 from latcast.graph.ncnn_codes import BINARY_OPS, OWN_LAYERS, UNARY_OPS
 from latcast.graph.operators.elementwise import clip_bounds
-from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, plain
 from latcast.graph.writers.ncnn.lowering import Blob, Lowering, failure, fitting_axes, lowers, rows
 
@@ -31,7 +30,7 @@ def lower_unary(ctx: Lowering, node: Node) -> None:
 @lowers(*OWN_LAYERS)
 def lower_own_layer(ctx: Lowering, node: Node) -> None:
     kind, defaults = OWN_LAYERS[node.op_type]
-    _write_unary(ctx, node, kind, {index: number_of(node, *each) for index, each in enumerate(defaults.items())})
+    _write_unary(ctx, node, kind, {index: node.real(*each) for index, each in enumerate(defaults.items())})
 
 
 @lowers("Clip")
@@ -51,12 +50,12 @@ def lower_clip(ctx: Lowering, node: Node) -> None:
 @lowers("HardSwish")
 def lower_hard_swish(ctx: Lowering, node: Node) -> None:
     """HardSwish; one that took the place of an idiom has the idiom's numbers."""
-    _write_unary(ctx, node, "HardSwish", {0: number_of(node, "alpha", 1 / 6), 1: number_of(node, "beta", 0.5)})
+    _write_unary(ctx, node, "HardSwish", {0: node.real("alpha", 1 / 6), 1: node.real("beta", 0.5)})
 
 
 @lowers("Swish")
 def lower_swish(ctx: Lowering, node: Node) -> None:
-    if number_of(node, "alpha", 1.0) != 1.0:
+    if node.real("alpha", 1.0) != 1.0:
         raise failure(node, "only x * sigmoid(x), with alpha 1, is a layer")
     _write_unary(ctx, node, "Swish")
 
@@ -157,7 +156,7 @@ def lower_batch_norm(ctx: Lowering, node: Node) -> None:
     blob = ctx.blob(node.inputs[0])
     if blob.shape[0] != shape[1]:
         blob = ctx.canonical(node.inputs[0])
-    params: dict[int, ParamValue] = {0: shape[1], 1: number_of(node, "epsilon", 1e-5)}
+    params: dict[int, ParamValue] = {0: shape[1], 1: node.real("epsilon", 1e-5)}
     ctx.emit("BatchNorm", [blob], {node.outputs[0]: blob.shape}, [node], params, data)
 
 
@@ -165,7 +164,7 @@ def lower_batch_norm(ctx: Lowering, node: Node) -> None:
 def lower_layer_norm(ctx: Lowering, node: Node) -> None:
     """LayerNorm and RMSNorm, over the last axis or several."""
     shape = ctx.shape(node.inputs[0])
-    first = ctx.view(node).int_attribute("axis", -1) % len(shape)
+    first = node.integer("axis", -1) % len(shape)
     size = prod(shape[first:])
     has_bias = node.op_type == "LayerNormalization"
     scale, bias = ctx.weight(node, 1), ctx.weight(node, 2) if has_bias else None
@@ -179,7 +178,7 @@ def lower_layer_norm(ctx: Lowering, node: Node) -> None:
         data = [plain(scale)]
         if has_bias:
             data.append(plain(np.zeros(size) if bias is None else bias))
-    params: dict[int, ParamValue] = {0: size, 1: number_of(node, "epsilon", 1e-5), 2: int(scale is not None)}
+    params: dict[int, ParamValue] = {0: size, 1: node.real("epsilon", 1e-5), 2: int(scale is not None)}
     kind = "LayerNorm" if has_bias else "RMSNorm"
     ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params, data)
 
@@ -190,10 +189,10 @@ def lower_group_norm(ctx: Lowering, node: Node) -> None:
     scale, bias = ctx.weight(node, 1), ctx.weight(node, 2)
     if scale is None or bias is None or len(shape) not in (3, 4) or scale.size != shape[1]:
         raise failure(node, "it needs a (1, C, H, W) or (1, C, L) input, and a scale and a bias for each channel")
-    epsilon = number_of(node, "epsilon", 1e-5)
+    epsilon = node.real("epsilon", 1e-5)
     params: dict[int, ParamValue] = {0: shape[1], 1: epsilon, 2: 1}
     if node.op_type == "GroupNormalization":
-        params = {0: ctx.view(node).int_attribute("num_groups", 1), 1: shape[1], 2: epsilon, 3: 1}
+        params = {0: node.integer("num_groups", 1), 1: shape[1], 2: epsilon, 3: 1}
     kind = "InstanceNorm" if node.op_type == "InstanceNormalization" else "GroupNorm"
     image = shape[1:] if len(shape) == 4 else (shape[1], 1, shape[2])
     ctx.emit(kind, [ctx.shaped(node.inputs[0], image)], {node.outputs[0]: image}, [node], params, [plain(scale), plain(bias)])
@@ -205,10 +204,10 @@ def lower_lrn(ctx: Lowering, node: Node) -> None:
     shape = ctx.shape(node.inputs[0])
     params: dict[int, ParamValue] = {
         0: 0,
-        1: ctx.view(node).int_attribute("size", 5),
-        2: number_of(node, "alpha", 1e-4),
-        3: number_of(node, "beta", 0.75),
-        4: number_of(node, "bias", 1.0),
+        1: node.integer("size", 5),
+        2: node.real("alpha", 1e-4),
+        3: node.real("beta", 0.75),
+        4: node.real("bias", 1.0),
     }
     bottom = ctx.shaped(node.inputs[0], shape[1:])
     ctx.emit("LRN", [bottom], {node.outputs[0]: shape[1:]}, [node], params)
@@ -218,7 +217,7 @@ def lower_lrn(ctx: Lowering, node: Node) -> None:
 def lower_softmax(ctx: Lowering, node: Node) -> None:
     """Softmax; the logarithm is a separate layer."""
     shape = ctx.shape(node.inputs[0])
-    axis = ctx.view(node).int_attribute("axis", -1) % len(shape)
+    axis = node.integer("axis", -1) % len(shape)
     axes = fitting_axes(node, shape, keep=(axis,))
     bottom = ctx.shaped(node.inputs[0], [shape[kept] for kept in axes])
     params: dict[int, ParamValue] = {0: axes.index(axis), 1: 1}

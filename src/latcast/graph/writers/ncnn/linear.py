@@ -13,7 +13,7 @@ from latcast.graph.ir import Node, Shape
 from latcast.graph.ncnn_codes import REDUCTIONS
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.linear import spatial_pads, window_output
-from latcast.graph.writers.folding import batch_norm_terms, number_of
+from latcast.graph.writers.folding import batch_norm_terms
 from latcast.graph.writers.ncnn.layers import Layer, ParamValue, plain, quantise, quantised, tagged
 from latcast.graph.writers.ncnn.lowering import Blob, Lowering, blob_axes, failure, fitting_axes, lowers, rows
 
@@ -69,7 +69,7 @@ def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
     if node.op_type == "Relu":
         return {9: 1}
     if node.op_type == "LeakyRelu":
-        return {9: 2, 10: (number_of(node, "alpha", 0.01),)}
+        return {9: 2, 10: (node.real("alpha", 0.01),)}
     if node.op_type == "Clip":
         low, high = clip_bounds(node, ctx.values)
         if low == 0.0 and high is None:
@@ -80,7 +80,7 @@ def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
     if node.op_type == "Mish":
         return {9: 5}
     if node.op_type == "HardSwish":
-        return {9: 6, 10: (number_of(node, "alpha", 1 / 6), number_of(node, "beta", 0.5))}
+        return {9: 6, 10: (node.real("alpha", 1 / 6), node.real("beta", 0.5))}
     return None
 
 
@@ -105,9 +105,9 @@ def lower_conv(ctx: Lowering, node: Node) -> None:
     affine.absorb_activation(ctx)
 
     view = ctx.view(node)
-    groups = view.int_attribute("group", 1)
+    groups = node.integer("group", 1)
     kernel = weight.shape[2:]
-    strides, dilations = view.ints("strides", (1,) * rank), view.ints("dilations", (1,) * rank)
+    strides, dilations = node.integers("strides", (1,) * rank), node.integers("dilations", (1,) * rank)
     pads = spatial_pads(view, ctx.shape(node.inputs[0])[2:], kernel, strides, dilations)
     source = ctx.blob(node.inputs[0])
     if len(source.shape) == 1 and prod(kernel) == 1 and groups == 1 and not any(pads):
@@ -126,7 +126,7 @@ def lower_conv(ctx: Lowering, node: Node) -> None:
     }
     if groups > 1:
         params[7] = groups
-    pad_value = number_of(node, "pad_value", 0.0)
+    pad_value = node.real("pad_value")
     if pad_value:
         params[18] = pad_value
     kind = ("Convolution" if groups == 1 else "ConvolutionDepthWise") + ("1D" if rank == 1 else "")
@@ -143,24 +143,23 @@ def lower_conv(ctx: Lowering, node: Node) -> None:
 def lower_conv_transpose(ctx: Lowering, node: Node) -> None:
     """Deconvolution and DeconvolutionDepthWise."""
     given = ctx.weight(node, 1)
-    view = ctx.view(node)
     if given is None or given.ndim != 4:
         raise failure(node, "transposed convolutions have two spatial axes")
-    if view.str_attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or view.ints("output_shape", ()):
+    if node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or node.integers("output_shape"):
         raise failure(node, "write its padding out as 'pads' and 'output_padding'")
-    groups = view.int_attribute("group", 1)
+    groups = node.integer("group", 1)
     inputs, outputs, kernel = given.shape[0], given.shape[1] * groups, given.shape[2:]
     # ONNX keeps the input channels first, ncnn the output channels.
     weight = given.reshape(groups, inputs // groups, outputs // groups, *kernel).swapaxes(1, 2)
     affine = Affine(weight.reshape(outputs, inputs // groups, *kernel), ctx.weight(node, 2), [node], node.outputs[0], {})
     affine.absorb_batch_norm(ctx)
     affine.absorb_activation(ctx)
-    pads, extra = view.ints("pads", (0,) * 4), view.ints("output_padding", (0, 0))
+    pads, extra = node.integers("pads", (0,) * 4), node.integers("output_padding", (0, 0))
     params: dict[int, ParamValue] = {
         0: outputs,
         **along(kernel, 1, 11),
-        **along(view.ints("dilations", (1, 1)), 2, 12),
-        **along(view.ints("strides", (1, 1)), 3, 13),
+        **along(node.integers("dilations", (1, 1)), 2, 12),
+        **along(node.integers("strides", (1, 1)), 3, 13),
         **along(pads[:2], 4, 14),
         **along(pads[2:], 15, 16),
         **along(extra, 18, 19),
@@ -221,16 +220,15 @@ def channel_bias(value: np.ndarray, columns: int) -> np.ndarray | None:
 @lowers("Gemm")
 def lower_gemm(ctx: Lowering, node: Node) -> None:
     """Write a product with a constant right operand; not every version of ncnn has a layer for others."""
-    view = ctx.view(node)
     weight = ctx.known(node.inputs[1])
-    if weight is None or ctx.known(node.inputs[0]) is not None or view.int_attribute("transA", 0):
+    if weight is None or ctx.known(node.inputs[0]) is not None or node.integer("transA"):
         raise failure(node, "its left operand must be an activation, not transposed, its right one a weight")
-    weight = weight if view.int_attribute("transB", 0) else weight.T
+    weight = weight if node.integer("transB") else weight.T
     term = ctx.weight(node, 2)
     bias = None if term is None else channel_bias(term, weight.shape[0])
     if term is not None and bias is None:
         raise failure(node, f"its third operand of shape {list(term.shape)} differs from row to row")
-    alpha, beta = (number_of(node, name, 1.0) for name in ("alpha", "beta"))
+    alpha, beta = (node.real(name, 1.0) for name in ("alpha", "beta"))
     affine = Affine(weight * alpha, None if bias is None else bias * beta, [node], node.outputs[0], {})
     write_linear(ctx, node.inputs[0], affine)
 
@@ -242,7 +240,7 @@ def lower_matmul(ctx: Lowering, node: Node) -> None:
     if weight is None or weight.ndim != 2 or ctx.known(node.inputs[0]) is not None:
         _write_matmul(ctx, node)
         return
-    affine = Affine(weight if ctx.view(node).int_attribute("transB", 0) else weight.T, None, [node], node.outputs[0], {})
+    affine = Affine(weight if node.integer("transB") else weight.T, None, [node], node.outputs[0], {})
     add = ctx.graph.sole_reader(node.outputs[0])
     if add is not None and add.op_type == "Add":
         other = add.inputs[1] if add.inputs[0] == node.outputs[0] else add.inputs[0]
@@ -256,7 +254,7 @@ def lower_matmul(ctx: Lowering, node: Node) -> None:
 
 
 def _write_matmul(ctx: Lowering, node: Node) -> None:
-    transposed = ctx.view(node).int_attribute("transB", 0)
+    transposed = node.integer("transB")
     output = ctx.shape(node.outputs[0])
     if min(len(ctx.shape(name)) for name in node.inputs) < 2:
         raise failure(node, "an operand is a vector; reshape it to a matrix")
@@ -286,12 +284,12 @@ def lower_pool(ctx: Lowering, node: Node) -> None:
     """
     view = ctx.view(node)
     shape = ctx.shape(node.inputs[0])
-    kernel = view.ints("kernel_shape", ())
-    if len(kernel) != 2 or any(size != 1 for size in view.ints("dilations", (1, 1))):
+    kernel = node.integers("kernel_shape")
+    if len(kernel) != 2 or any(size != 1 for size in node.integers("dilations", (1, 1))):
         raise failure(node, f"windows have two axes and no dilation, this one is {list(kernel)}")
     if len(node.outputs) > 1 and (node.outputs[1] in ctx.graph.consumers or node.outputs[1] in ctx.graph.outputs):
         raise failure(node, "ncnn's layer does not tell where a maximum was")
-    strides = view.ints("strides", (1, 1))
+    strides = node.integers("strides", (1, 1))
     pads = spatial_pads(view, shape[2:], kernel, strides, (1, 1))
     output = ctx.shape(node.outputs[0])[1:]
     fits = window_output(view, shape[2:], kernel) == output[1:]
@@ -306,7 +304,7 @@ def lower_pool(ctx: Lowering, node: Node) -> None:
     if not fits and any(_full_size(shape[2 + axis], kernel, strides, pads, axis) != output[1 + axis] for axis in (0, 1)):
         raise failure(node, "ncnn rounds both axes up, this operator only one of them")
     if node.op_type == "AveragePool":
-        params[6] = int(any(pads) and view.int_attribute("count_include_pad", 0))
+        params[6] = int(any(pads) and node.integer("count_include_pad"))
     ctx.emit("Pooling", [ctx.shaped(node.inputs[0], shape[1:])], {node.outputs[0]: output}, [node], params)
 
 
@@ -331,7 +329,7 @@ def lower_reduction(ctx: Lowering, node: Node) -> None:
     shape = ctx.shape(node.inputs[0])
     given = view.ints_from("axes", 1) or tuple(range(len(shape)))
     reduced = {axis % len(shape) for axis in given}
-    keeps = view.int_attribute("keepdims", 1)
+    keeps = node.integer("keepdims", 1)
     axes = fitting_axes(node, shape)
     positions = tuple(position for position, axis in enumerate(axes) if axis in reduced)
     if not positions:

@@ -10,7 +10,6 @@ import numpy as np
 from latcast.graph.ir import Node, Shape
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.operators.movement import pad_amounts, slice_ranges
-from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, dims_params
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, failure, fitting_axes, lowers
 
@@ -64,7 +63,7 @@ def order_type(order: tuple[int, ...]) -> int:
 def lower_transpose(ctx: Lowering, node: Node) -> None:
     """Permute on as few axes as the data need; more than four cannot be moved at once."""
     shape = ctx.shape(node.inputs[0])
-    order = ctx.view(node).ints("perm", tuple(reversed(range(len(shape)))))
+    order = node.integers("perm", tuple(reversed(range(len(shape)))))
     sizes, merged = merged_permutation(shape, order)
     if not merged:
         ctx.alias(node)
@@ -80,15 +79,15 @@ def lower_transpose(ctx: Lowering, node: Node) -> None:
 def lower_channel_shuffle(ctx: Lowering, node: Node) -> None:
     shape = ctx.shape(node.inputs[0])
     bottom = ctx.shaped(node.inputs[0], shape[1:])
-    ctx.emit("ShuffleChannel", [bottom], {node.outputs[0]: shape[1:]}, [node], {0: ctx.view(node).int_attribute("group", 1)})
+    ctx.emit("ShuffleChannel", [bottom], {node.outputs[0]: shape[1:]}, [node], {0: node.integer("group", 1)})
 
 
 @lowers("DepthToSpace")
 def lower_depth_to_space(ctx: Lowering, node: Node) -> None:
     """PixelShuffle."""
     params: dict[int, ParamValue] = {
-        0: ctx.view(node).int_attribute("blocksize", 1),
-        1: int(ctx.view(node).str_attribute("mode", "DCR") == "DCR"),
+        0: node.integer("blocksize", 1),
+        1: int(node.text("mode", "DCR") == "DCR"),
     }
     bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
     ctx.emit("PixelShuffle", [bottom], {node.outputs[0]: ctx.shape(node.outputs[0])[1:]}, [node], params)
@@ -98,7 +97,7 @@ def lower_depth_to_space(ctx: Lowering, node: Node) -> None:
 def lower_space_to_depth(ctx: Lowering, node: Node) -> None:
     """Reorg in the order of channels that ONNX has."""
     bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
-    params: dict[int, ParamValue] = {0: ctx.view(node).int_attribute("blocksize", 1), 1: 1}
+    params: dict[int, ParamValue] = {0: node.integer("blocksize", 1), 1: 1}
     ctx.emit("Reorg", [bottom], {node.outputs[0]: ctx.shape(node.outputs[0])[1:]}, [node], params)
 
 
@@ -108,7 +107,7 @@ def lower_space_to_depth(ctx: Lowering, node: Node) -> None:
 @lowers("Concat")
 def lower_concat(ctx: Lowering, node: Node) -> None:
     output = ctx.shape(node.outputs[0])
-    axis = ctx.view(node).int_attribute("axis", 0) % len(output)
+    axis = node.integer("axis") % len(output)
     names = [name for name in node.inputs if name]
     if len(names) == 1:
         ctx.alias(node)
@@ -122,7 +121,7 @@ def lower_concat(ctx: Lowering, node: Node) -> None:
 def lower_split(ctx: Lowering, node: Node) -> None:
     """ncnn's Slice (its Split copies)."""
     shape = ctx.shape(node.inputs[0])
-    axis = ctx.view(node).int_attribute("axis", 0) % len(shape)
+    axis = node.integer("axis") % len(shape)
     if len(node.outputs) == 1:
         ctx.alias(node)
         return
@@ -230,7 +229,7 @@ def lower_gather(ctx: Lowering, node: Node) -> None:
     if indices is None or ctx.known(node.inputs[0]) is not None:
         raise failure(node, "only constant indices into an activation are a layer")
     shape = ctx.shape(node.inputs[0])
-    axis = ctx.view(node).int_attribute("axis", 0) % len(shape)
+    axis = node.integer("axis") % len(shape)
     taken = np.asarray(indices).reshape(-1).astype(int) % shape[axis]
     if not np.array_equal(taken, np.arange(taken[0], taken[0] + taken.size)):
         raise failure(node, f"its indices {taken.tolist()[:8]} do not follow each other")
@@ -243,7 +242,7 @@ def lower_pad(ctx: Lowering, node: Node) -> None:
     view = ctx.view(node)
     shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
     amounts = {axis: amount for axis, amount in pad_amounts(view).items() if any(amount)}
-    mode = view.str_attribute("mode", "constant")
+    mode = node.text("mode", "constant")
     if not amounts:
         ctx.alias(node)
         return
@@ -253,7 +252,7 @@ def lower_pad(ctx: Lowering, node: Node) -> None:
     names = {1: ("w",), 2: ("h", "w"), 3: ("c", "h", "w"), 4: ("", "c", "h", "w")}[len(axes)]
     numbers = {"h": (0, 1), "w": (2, 3), "c": (7, 8)}
     value = ctx.weight(node, 2)
-    fill = float(value.reshape(-1)[0]) if value is not None else number_of(node, "value", 0.0)
+    fill = float(value.reshape(-1)[0]) if value is not None else node.real("value")
     params: dict[int, ParamValue] = {4: _PAD_MODES[mode], 5: fill}
     for axis, amount in amounts.items():
         name = names[axes.index(axis)]
@@ -282,17 +281,16 @@ def lower_tile(ctx: Lowering, node: Node) -> None:
 @lowers("Resize", "Upsample")
 def lower_resize(ctx: Lowering, node: Node) -> None:
     """Interp: nearest as floor(x / scale), bilinear and bicubic between pixel centres or aligned corners."""
-    view = ctx.view(node)
     shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
     if len(shape) != 4 or shape[:2] != output[:2]:
         raise failure(node, f"only height and width can be resized, not {list(shape)} to {list(output)}")
-    mode = view.str_attribute("mode", "nearest")
+    mode = node.text("mode", "nearest")
     default = "asymmetric" if node.op_type == "Upsample" else "half_pixel"
-    position = view.str_attribute("coordinate_transformation_mode", default)
+    position = node.text("coordinate_transformation_mode", default)
     enlarges = all(new % old == 0 for new, old in zip(output[2:], shape[2:], strict=True))
     if mode == "nearest":
         floors = position == "asymmetric" and (
-            node.op_type == "Upsample" or view.str_attribute("nearest_mode", "round_prefer_floor") == "floor"
+            node.op_type == "Upsample" or node.text("nearest_mode", "round_prefer_floor") == "floor"
         )
         # Whole-number enlargement copies every pixel whichever way its position is rounded.
         centred = position in ("half_pixel", "pytorch_half_pixel") and enlarges

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from latcast.graph.ir import Graph, Node, Shape
-from latcast.graph.operators import Kind, names_of, operators, view_of
+from latcast.graph.operators import Kind, names_of, operators
 
 Order = tuple[int, ...]
 
@@ -136,7 +136,7 @@ def _wish(graph: Graph, node: Node, index: int, wishes: Mapping[str, Order]) -> 
     if node.op_type in _LAST_AXIS:
         return logical(rank)
     if node.op_type == "Softmax":
-        axis = view_of(graph, node).int_attribute("axis", -1) % rank
+        axis = node.integer("axis", -1) % rank
         if wish is not None and wish[-1] == axis:
             return wish
         return CHANNELS_LAST if rank == 4 and axis == 1 else logical(rank)
@@ -151,4 +151,4 @@ def _wish(graph: Graph, node: Node, index: int, wishes: Mapping[str, Order]) -> 
 def transpose_perm(graph: Graph, node: Node) -> Order:
     """Return the permutation of a Transpose node, with ONNX's default (all axes reversed)."""
     rank = len(graph.shape(node.inputs[0]))
-    return view_of(graph, node).ints("perm", tuple(reversed(range(rank))))
+    return node.integers("perm", tuple(reversed(range(rank))))

@@ -9,7 +9,7 @@ import numpy as np
 from latcast.graph.ir import Shape
 from latcast.graph.operators import Kind, operators
 from latcast.graph.operators.elementwise import clip_bounds
-from latcast.graph.writers.folding import batch_norm_terms, number_of
+from latcast.graph.writers.folding import batch_norm_terms
 from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
 from latcast.graph.writers.tflite.schema import Activation, TensorType
 from latcast.graph.writers.tflite.steps import Step, unsupported
@@ -43,7 +43,7 @@ def gelu(writer: GraphWriter, step: Step) -> None:
 @emits("Elu", "LeakyRelu")
 def sloped(writer: GraphWriter, step: Step) -> None:
     source, order = writer.source(step)
-    alpha = number_of(step.node, "alpha", 1.0 if step.op_type == "Elu" else 0.01)
+    alpha = step.node.real("alpha", 1.0 if step.op_type == "Elu" else 0.01)
     if step.op_type == "LeakyRelu":
         writer.finish("LEAKY_RELU", (source,), step, order, alpha=alpha)
     elif alpha == 1.0:
@@ -98,7 +98,7 @@ def _number(writer: GraphWriter, step: Step, name: str, value: float) -> int:
 @emits("HardSigmoid")
 def hard_sigmoid(writer: GraphWriter, step: Step) -> None:
     """min(max(alpha x + beta, 0), 1); with the usual 1/6 and 0.5 as RELU6(x + 3) / 6, the form of converted models."""
-    alpha, beta = number_of(step.node, "alpha", 0.2), number_of(step.node, "beta", 0.5)
+    alpha, beta = step.node.real("alpha", 0.2), step.node.real("beta", 0.5)
     source, order = writer.source(step)
     shape = physical_shape(writer.shape(step.output), order)
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
@@ -122,7 +122,7 @@ def swish(writer: GraphWriter, step: Step) -> None:
     """x sigmoid(alpha x), which TFLite has in two operators."""
     source, order = writer.source(step)
     shape, gated = physical_shape(writer.shape(step.output), order), source
-    alpha = number_of(step.node, "alpha", 1.0)
+    alpha = step.node.real("alpha", 1.0)
     if alpha != 1.0:
         gated = writer.add("MUL", (source, _number(writer, step, "alpha", alpha)), shape, f"{step.output}/scaled")
     gate = writer.add("LOGISTIC", (gated,), shape, f"{step.output}/gate")
@@ -193,13 +193,12 @@ def common_order(writer: GraphWriter, step: Step) -> Order:
 
 @emits("ArgMax")
 def arg_max(writer: GraphWriter, step: Step) -> None:
-    view = writer.view(step)
     rank = len(writer.shape(step.inputs[0]))
     source, order = writer.source(step)
-    axis = view.int_attribute("axis", 0) % rank
+    axis = step.node.integer("axis") % rank
     position = writer.constant(np.int32(order.index(axis)), f"{step.output}/axis")
     shape = tuple(size for a, size in zip(order, physical_shape(writer.shape(step.inputs[0]), order), strict=True) if a != axis)
-    kept = view.int_attribute("keepdims", 1)
+    kept = step.node.integer("keepdims", 1)
     final = order if kept else tuple(a - (a > axis) for a in order if a != axis)
     if not kept:
         writer.finish("ARG_MAX", (source, position), step, final, output_type=TensorType.INT64)
@@ -232,7 +231,7 @@ def layer_normalization(writer: GraphWriter, step: Step) -> None:
         raise unsupported(step.node, "its statistics are read, which only training needs")
     shape = writer.shape(step.inputs[0])
     rank = len(shape)
-    axis = writer.view(step).int_attribute("axis", -1) % rank
+    axis = step.node.integer("axis", -1) % rank
     held = writer.orders[step.inputs[0]]
     order = held if held[axis:] == tuple(range(axis, rank)) else logical(rank)
     scale = writer.weight(step, step.inputs[1])
@@ -260,7 +259,7 @@ def _normalise(
     """(x - mean) / sqrt(variance + epsilon) * scale + shift over physical axes."""
     full = physical_shape(writer.shape(step.output), order)
     reduced: Shape = tuple(1 if axis in axes else size for axis, size in enumerate(full))
-    epsilon = np.float32(number_of(step.node, "epsilon", 1e-5))
+    epsilon = np.float32(step.node.real("epsilon", 1e-5))
 
     def name(part: str) -> str:
         return f"{step.output}/{part}"
@@ -285,7 +284,7 @@ def _normalise(
 def softmax(writer: GraphWriter, step: Step) -> None:
     """TFLite's works on the last axis alone."""
     rank = len(writer.shape(step.inputs[0]))
-    axis = writer.view(step).int_attribute("axis", -1) % rank
+    axis = step.node.integer("axis", -1) % rank
     held = writer.orders[step.inputs[0]]
     order = held if held[-1] == axis else (*(a for a in held if a != axis), axis)
     source = (writer.operand(step.inputs[0], order),)
@@ -298,11 +297,11 @@ def softmax(writer: GraphWriter, step: Step) -> None:
 @emits("LRN")
 def local_response_normalization(writer: GraphWriter, step: Step) -> None:
     """Across channels; ONNX divides alpha by the window's size, TFLite does not."""
-    size = writer.view(step).int_attribute("size", 0)
+    size = step.node.integer("size")
     if size % 2 == 0 or len(writer.shape(step.inputs[0])) != 4:
         raise unsupported(step.node, f"a window of {size} channels; TFLite's are odd and its inputs 4-D")
     defaults = (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
-    alpha, beta, bias = (number_of(step.node, name, default) for name, default in defaults)
+    alpha, beta, bias = (step.node.real(name, default) for name, default in defaults)
     source = (writer.operand(step.inputs[0], CHANNELS_LAST),)
     writer.finish("LOCAL_RESPONSE_NORMALIZATION", source, step, CHANNELS_LAST,
                   radius=size // 2, bias=bias, alpha=alpha / size, beta=beta)  # fmt: skip

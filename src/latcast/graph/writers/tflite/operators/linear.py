@@ -7,7 +7,7 @@ import numpy as np
 from latcast.graph.ir import Shape
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.operators.linear import spatial_pads
-from latcast.graph.writers.folding import batch_norm_terms, number_of
+from latcast.graph.writers.folding import batch_norm_terms
 from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
 from latcast.graph.writers.tflite.schema import Activation, Padding
 from latcast.graph.writers.tflite.steps import Step, unsupported
@@ -61,9 +61,9 @@ def conv(writer: GraphWriter, step: Step) -> None:
     if len(x) not in (3, 4):
         raise unsupported(step.node, f"its input has rank {len(x)}; convolutions of one and two dimensions are written")
     weight = writer.weight(step, step.inputs[1])
-    groups = view.int_attribute("group", 1)
+    groups = step.node.integer("group", 1)
     ones = (1,) * (4 - len(x))
-    strides, dilations = view.ints("strides", (1,) * (len(x) - 2)), view.ints("dilations", (1,) * (len(x) - 2))
+    strides, dilations = step.node.integers("strides", (1,) * (len(x) - 2)), step.node.integers("dilations", (1,) * (len(x) - 2))
     pads = spatial_pads(view, x[2:], weight.shape[2:], strides, dilations)
     begins, ends = (tuple(0 for _ in ones) + half for half in (pads[: len(x) - 2], pads[len(x) - 2 :]))
     weight, bias = _folded(writer, step, weight, out[1], 0)
@@ -103,19 +103,18 @@ def conv_transpose(writer: GraphWriter, step: Step) -> None:
 
     Padding that is neither SAME nor VALID computes the full output and crops it.
     """
-    view = writer.view(step)
     x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
-    if len(x) != 4 or set(view.ints("dilations", (1, 1))) != {1}:
+    if len(x) != 4 or set(step.node.integers("dilations", (1, 1))) != {1}:
         raise unsupported(step.node, "only 2-D transposed convolutions without dilation are written")
-    groups = view.int_attribute("group", 1)
+    groups = step.node.integer("group", 1)
     weight = writer.weight(step, step.inputs[1])
-    strides, kernel = view.ints("strides", (1, 1)), weight.shape[2:]
+    strides, kernel = step.node.integers("strides", (1, 1)), weight.shape[2:]
     # ONNX has (inputs, outputs a group, height, width); what multiplies an output channel is in one group.
     by_output = weight.reshape(groups, x[1] // groups, out[1] // groups, *kernel).transpose(0, 2, 1, 3, 4)
     by_output, bias = _folded(writer, step, by_output.reshape(out[1], x[1] // groups, *kernel), out[1], 0)
     full = tuple((size - 1) * stride + k for size, stride, k in zip(x[2:], strides, kernel, strict=True))
-    begins = view.ints("pads", (0, 0, 0, 0))[:2]
-    if view.str_attribute("auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
+    begins = step.node.integers("pads", (0, 0, 0, 0))[:2]
+    if step.node.text("auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
         begins = tuple(max(f - o, 0) // 2 for f, o in zip(full, out[2:], strict=True))
 
     made, padding = out[2:], Padding.VALID
@@ -170,12 +169,11 @@ def _transposed_inputs(
 @emits("Gemm")
 def gemm(writer: GraphWriter, step: Step) -> None:
     """FULLY_CONNECTED for a constant matrix, BATCH_MATMUL for a computed one."""
-    view = writer.view(step)
     a, b = step.inputs[:2]
-    alpha, beta = (number_of(step.node, name, 1.0) for name in ("alpha", "beta"))
+    alpha, beta = (step.node.real(name, 1.0) for name in ("alpha", "beta"))
     c = step.inputs[2] if len(step.inputs) > 2 else ""
     columns = writer.shape(step.output)[1]
-    transposed_a, transposed_b = view.int_attribute("transA", 0), view.int_attribute("transB", 0)
+    transposed_a, transposed_b = step.node.integer("transA"), step.node.integer("transB")
     if b not in writer.values or a in writer.values:
         if c or alpha != 1.0:
             raise unsupported(step.node, "a product of two computed matrices with a bias or a factor")
@@ -244,10 +242,10 @@ def pool(writer: GraphWriter, step: Step) -> None:
     """MAX_POOL_2D or AVERAGE_POOL_2D, with the borders exactly as ONNX has them."""
     view = writer.view(step)
     x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
-    if len(x) != 4 or len(step.outputs) > 1 or set(view.ints("dilations", (1, 1))) != {1}:
+    if len(x) != 4 or len(step.outputs) > 1 or set(step.node.integers("dilations", (1, 1))) != {1}:
         raise unsupported(step.node, "only 2-D pooling without dilation and without indices is written")
-    kernel = view.ints("kernel_shape", ())
-    strides = view.ints("strides", (1, 1))
+    kernel = step.node.integers("kernel_shape")
+    strides = step.node.integers("strides", (1, 1))
     pads = spatial_pads(view, x[2:], kernel, strides, (1, 1))
     begins, ends = pads[:2], pads[2:]
     # With ceil_mode the last window may reach further than the padding.
@@ -256,7 +254,7 @@ def pool(writer: GraphWriter, step: Step) -> None:
     ends = tuple(max(end, beyond) for end, beyond in zip(ends, reach, strict=True))
     fits_same = same_padding(x[2:], out[2:], kernel, strides, begins)
     maximum = step.op_type == "MaxPool"
-    counts_pads = not maximum and bool(view.int_attribute("count_include_pad", 0))
+    counts_pads = not maximum and bool(step.node.integer("count_include_pad"))
     source = writer.operand(step.inputs[0], CHANNELS_LAST)
     options: dict[str, float] = {
         "stride_h": strides[0], "stride_w": strides[1], "filter_height": kernel[0], "filter_width": kernel[1],

@@ -13,7 +13,6 @@ import numpy as np
 from latcast.graph.ir import Node
 from latcast.graph.operators import Kind, names_of, operators
 from latcast.graph.operators.movement import pad_amounts, slice_ranges
-from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.tflite.layout import (
     CHANNELS_LAST,
     Order,
@@ -102,7 +101,7 @@ def transpose(writer: GraphWriter, step: Step) -> None:
 def concat(writer: GraphWriter, step: Step) -> None:
     rank = len(writer.shape(step.output))
     order = common_order(writer, step)
-    axis = order.index(writer.view(step).int_attribute("axis", 0) % rank)
+    axis = order.index(step.node.integer("axis") % rank)
     inputs = [_laid_out(writer, name, order) for name in step.inputs]
     writer.finish("CONCATENATION", inputs, step, order, axis=axis)
 
@@ -117,7 +116,7 @@ def _laid_out(writer: GraphWriter, name: str, order: Order) -> int:
 @emits("Split")
 def split(writer: GraphWriter, step: Step) -> None:
     index, order = writer.source(step)
-    axis = writer.view(step).int_attribute("axis", 0) % len(order)
+    axis = step.node.integer("axis") % len(order)
     sizes = [writer.shape(name)[axis] for name in step.outputs]
     position = writer.constant(np.int32(order.index(axis)), f"{step.output}/axis")
     if len(set(sizes)) == 1:
@@ -154,7 +153,7 @@ def gather(writer: GraphWriter, step: Step) -> None:
     """Write a STRIDED_SLICE and a RESHAPE for one index, as converters take a class token; else a GATHER."""
     source, where = step.inputs[:2]
     shape = writer.shape(source)
-    axis = writer.view(step).int_attribute("axis", 0) % len(shape)
+    axis = step.node.integer("axis") % len(shape)
     if where not in writer.values:
         raise unsupported(step.node, "its indices are computed at run time")
     picked = writer.values[where]
@@ -181,9 +180,9 @@ def pad(writer: GraphWriter, step: Step) -> None:
         raise unsupported(step.node, f"its pads {list(around.values())} take elements away; slice instead")
     table = np.array([around.get(axis, (0, 0)) for axis in order], dtype=np.int32)
     inputs = [writer.operand(step.inputs[0], order), writer.constant(table, f"{step.output}/paddings")]
-    mode = view.str_attribute("mode", "constant")
+    mode = step.node.text("mode", "constant")
     filler = view.value(2)
-    value = float(filler.reshape(-1)[0]) if filler is not None else number_of(step.node, "value", 0.0)
+    value = float(filler.reshape(-1)[0]) if filler is not None else step.node.real("value")
     if mode == "reflect":
         writer.finish("MIRROR_PAD", inputs, step, order, mode=0)
     elif mode != "constant":
@@ -222,13 +221,13 @@ def reduce(writer: GraphWriter, step: Step) -> None:
     order = writer.orders[step.inputs[0]]
     axes = view.ints_from("axes", 1)
     if not axes:
-        if axes == () and view.int_attribute("noop_with_empty_axes", 0):
+        if axes == () and step.node.integer("noop_with_empty_axes"):
             writer.alias(step, order)
             return
         axes = tuple(range(len(order)))
     chosen = sorted(axis % len(order) for axis in axes)
     positions = sorted(order.index(axis) for axis in chosen)
-    keep = bool(view.int_attribute("keepdims", 1))
+    keep = bool(step.node.integer("keepdims", 1))
     final = order
     if not keep:
         left = [axis for axis in range(len(order)) if axis not in chosen]
@@ -251,12 +250,11 @@ def reduce(writer: GraphWriter, step: Step) -> None:
 @emits("DepthToSpace", "SpaceToDepth")
 def depth_and_space(writer: GraphWriter, step: Step) -> None:
     """Write the column-row-depth form of DepthToSpace (pixel shuffle): a reshape, a transpose and a reshape."""
-    view = writer.view(step)
-    block = view.int_attribute("blocksize", 1)
+    block = step.node.integer("blocksize", 1)
     source = writer.operand(step.inputs[0], CHANNELS_LAST)
     if step.op_type == "SpaceToDepth":
         writer.finish("SPACE_TO_DEPTH", (source,), step, CHANNELS_LAST, block_size=block)
-    elif view.str_attribute("mode", "DCR") == "DCR":
+    elif step.node.text("mode", "DCR") == "DCR":
         writer.finish("DEPTH_TO_SPACE", (source,), step, CHANNELS_LAST, block_size=block)
     else:
         n, c, h, w = writer.shape(step.inputs[0])
@@ -274,13 +272,12 @@ _PLACEMENTS: tuple[dict[str, bool], ...] = ({}, {"half_pixel_centers": True}, {"
 @emits("Resize", "Upsample")
 def resize(writer: GraphWriter, step: Step) -> None:
     """RESIZE_NEAREST_NEIGHBOR or RESIZE_BILINEAR."""
-    view = writer.view(step)
     x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
-    mode = view.str_attribute("mode", "nearest")
-    placement = view.str_attribute("coordinate_transformation_mode", "half_pixel" if step.op_type == "Resize" else "asymmetric")
+    mode = step.node.text("mode", "nearest")
+    placement = step.node.text("coordinate_transformation_mode", "half_pixel" if step.op_type == "Resize" else "asymmetric")
     if len(x) != 4 or x[:2] != out[:2] or mode not in ("nearest", "linear"):
         raise unsupported(step.node, f"mode '{mode}' from {list(x)} to {list(out)}; images are resized nearest or linear")
-    rounding = view.str_attribute("nearest_mode", "round_prefer_floor" if step.op_type == "Resize" else "floor")
+    rounding = step.node.text("nearest_mode", "round_prefer_floor" if step.op_type == "Resize" else "floor")
     wanted = [_onnx_samples(x[a], out[a], placement, step) for a in (2, 3)]
     for options in _PLACEMENTS:
         found = [_tflite_samples(x[a], out[a], **options) for a in (2, 3)]
