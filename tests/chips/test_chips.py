@@ -89,7 +89,7 @@ def test_numbers_are_in_the_range_of_existing_chips() -> None:
         assert chip.year is None or 2006 <= chip.year <= 2026, chip.id
         assert chip.process_nm is None or 2 <= chip.process_nm <= 90, chip.id
         assert chip.bandwidth_gb_s is None or 1 <= chip.bandwidth_gb_s <= 8000, chip.id
-        assert chip.gpu_mhz is None or 200 <= chip.gpu_mhz <= 3000, chip.id
+        assert chip.gpu_mhz is None or 200 <= chip.gpu_mhz <= 3200, chip.id
         assert chip.npu_tops is None or 0.1 <= chip.npu_tops <= 1000, chip.id
         for cluster in chip.cpu:
             assert cluster.ghz is None or 0.06 <= cluster.ghz <= 6, chip.id
