@@ -1,4 +1,4 @@
-"""What a worker is started with, and which library it then finds."""
+"""The settings that a worker is started with, and the library that it then finds."""
 
 from __future__ import annotations
 

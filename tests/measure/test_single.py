@@ -1,4 +1,4 @@
-"""One network measured by the runtime that is always there."""
+"""A network measured by the runtime that is always there."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Instruments, RunLog, Subject, time_batch, time_round, warm_up
-from latcast.runtimes.protocol import StandingClock
-from latcast.testing.replay import Recording, ReplayRuntime
+from latcast.runtimes.protocol import Clock, StandingClock
+from tests.measure.replay import Recording, ReplayRuntime
 
 
 class SteppingProbe:
@@ -213,3 +213,14 @@ def test_every_run_has_a_round_and_a_reading(rounds: int) -> None:
     time_batch([subject], MeasurePlan(rounds=rounds), Instruments(clock, SteppingProbe()))
     log = subject.log
     assert len(log.runs_ms) == len(log.rounds) == len(log.readings_ms) == 12 * rounds
+
+
+def test_a_standing_clock_moves_only_when_told() -> None:
+    clock = StandingClock()
+    assert isinstance(clock, Clock)
+    assert clock.now_ms() == clock.now_ms() == 0.0
+    clock.advance(2.5)
+    assert clock.now_ms() == 2.5
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="cannot advance"):
+            clock.advance(wrong)

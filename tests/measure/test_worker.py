@@ -1,4 +1,4 @@
-"""What a worker does with requests, in this process, on recorded runs."""
+"""A worker that answers requests in this process, on recorded runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from latcast.measure.worker import Worker
 from latcast.records import ExecutedKernel, Measurement
 from latcast.runtimes import RUNTIMES
 from latcast.spaces import build
-from latcast.testing.replay import Recording, ReplayRuntime
 from tests.measure.behaving import reference
+from tests.measure.replay import Recording, ReplayRuntime
 
 PLAN = MeasurePlan(rounds=3, runs_per_round=2, warmup_runs=1)
 KERNELS = (ExecutedKernel("relu", "Relu", ("relu_0",), 1.25),)

@@ -1,4 +1,1 @@
-"""Tools for plug-ins' tests: contract suites, recorded measurements that play back, and networks to test on.
-
-:mod:`latcast.testing.contracts` needs pytest; :mod:`latcast.testing.replay` and :mod:`latcast.testing.networks` do not.
-"""
+"""Tools for plug-ins' tests: contract suites, which need pytest, and networks to test on."""
