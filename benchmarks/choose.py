@@ -1,4 +1,4 @@
-"""How often what ``latcast choose`` picks really fits, on platforms and with networks that no predictor has seen.
+"""Judges the picks of ``latcast choose``: how often they fit, on platforms and with networks that no predictor has seen.
 
 A trial is a platform of a held-out chip of which ten networks were measured, and others to choose from that no known platform ran
 (:mod:`benchmarks.devices`); intervals are calibrated on the other chips. Budgets are quantiles of the measured latencies of the

@@ -1,4 +1,4 @@
-"""Which of two platforms is faster for a network of a lineage that neither they nor any known platform ran.
+"""Judges decisions: which of two platforms is faster for a network of a lineage that neither they nor any known platform ran.
 
 Two settings. A *known device*: its platforms are in the pool, with all latencies but those of the held-out lineages. A *new
 device*: no platform of its chip is in the pool, and up to ten networks of other lineages, the same on all its platforms, were

@@ -1,4 +1,4 @@
-"""Where layers run: the rules of delegates held against Qualcomm AI Hub, which published the layers of each model by unit.
+"""Judges the rules of delegates against Qualcomm AI Hub, which published the layers of each model by unit.
 
 A row of its table is a model on a device by a *route* (TensorFlow Lite, ONNX Runtime, QNN). The NPU is asked for, and all layers
 ran there, some ("mixed") or none. The same three outcomes are predicted from the model's graph. Rules marked *observed* in their

@@ -1,4 +1,4 @@
-"""How many model files of a folder latcast reads as the runtimes run them: refusals, shapes and multiply-accumulates.
+"""Judges the readers on a folder of model files against the runtimes: refusals, shapes and multiply-accumulates.
 
 Each file is read and predicted here, then run by ONNX Runtime or LiteRT in a process of its own, with a time limit
 (:mod:`benchmarks.running_files`), on random inputs or on those of a ``.npz`` beside it. A file is wrong where an output of the

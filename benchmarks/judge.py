@@ -1,4 +1,4 @@
-"""How every benchmark judges: figures with bootstrap intervals, baselines, targets, and one form of tables.
+"""Judging that all benchmarks share: figures with bootstrap intervals, baselines, targets, and one form of tables.
 
 Networks and chips are held out by the splits of :mod:`latcast.devices.arbitration` and :mod:`latcast.spaces.published_segments`;
 errors are measured by :mod:`latcast.predictors.metrics`. Results are written by :mod:`benchmarks.result_files`.

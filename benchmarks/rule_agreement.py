@@ -1,4 +1,4 @@
-"""How far shipped fusion rules and the runtimes' own profilers agree: which operators share a kernel."""
+"""Compares shipped fusion rules with the runtimes' own profilers: which operators share a kernel."""
 
 from __future__ import annotations
 

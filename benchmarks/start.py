@@ -1,4 +1,4 @@
-"""How well starts are predicted: by profiles of this machine, on other networks, and on phones of which no first run is known."""
+"""Judges forecasts of starts: by profiles of this machine, on other networks, and on phones of which no first run is known."""
 
 from __future__ import annotations
 

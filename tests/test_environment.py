@@ -1,4 +1,4 @@
-"""What a measurement was taken in."""
+"""The environment of a measurement."""
 
 from __future__ import annotations
 

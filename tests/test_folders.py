@@ -1,4 +1,4 @@
-"""Where the user's folders are."""
+"""The user's folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which faults are planted to try the tests, and which tests are tried with them."""
+"""Faults planted to try the tests, and the tests that are tried with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which network a user means."""
+"""The network that a user means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On Windows and macOS everything is imported and what predicts works, as far as Linux can stand for them.
+"""Windows and macOS, as far as Linux can stand for them: everything is imported, and what predicts works.
 
 A process loads the libraries first, whose own code for another system is not what is tested; then what only POSIX, or only Linux,
 has is taken away, latcast is imported anew, and its commands run.

@@ -1,4 +1,4 @@
-"""What strangers wrote is read with limits: of size, of depth, and of numbers."""
+"""Limits of reading what strangers wrote: of size, of depth, and of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long fitting takes, and how much memory, with many devices and networks; and what a new device costs afterwards."""
+"""Times fitting, and its memory, with many devices and networks; and what a new device costs afterwards."""
 
 from __future__ import annotations
 

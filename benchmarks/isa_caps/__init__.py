@@ -1,4 +1,4 @@
-"""One machine as several: workers that take the CPU for an older one.
+"""Workers that take the CPU for an older one: one machine as several.
 
 For benchmarks alone. Runtimes choose kernels by what the CPUID instruction says, so a process that sees an older CPU runs other
 kernels: another platform, on the same machine. It needs Linux on x86-64, a C compiler, and a CPU with the flag ``cpuid_fault``.

@@ -1,4 +1,4 @@
-"""One network in a fresh process: the memory that its activations really take, as JSON on standard output.
+"""Measures one network in a fresh process: the memory that its activations really take, as JSON on standard output.
 
 Run with ``heap_recorder.c`` loaded before the C library. Of the blocks of the heap that live after two runs, those whose content
 another run on other inputs changes hold activations; packed weights and tables stay as they are.

@@ -1,4 +1,4 @@
-"""Which network a user means: a file, a name, a reference or an object becomes a reference or a graph.
+"""Resolves the network that a user means: a file, a name, a reference or an object becomes a reference or a graph.
 
 Only a name imports the named networks (:mod:`latcast.spaces`); a file or an object is read without them.
 """

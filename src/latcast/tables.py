@@ -1,4 +1,4 @@
-"""How results look: as data frames, as tables of notebooks, and their numbers as texts."""
+"""Forms of results: data frames, tables of notebooks, and numbers as texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether picks under a budget fit."""
+"""Judging of picks under a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decisions between platforms are judged by."""
+"""Judging of decisions between platforms."""
 
 from __future__ import annotations
 

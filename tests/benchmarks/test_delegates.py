@@ -1,4 +1,4 @@
-"""Where layers ran by a table of Qualcomm AI Hub's form, held against the rules of delegates."""
+"""Rules of delegates, held against a table of the form in which Qualcomm AI Hub says where layers ran."""
 
 from __future__ import annotations
 

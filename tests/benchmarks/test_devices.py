@@ -1,4 +1,4 @@
-"""What is judged of devices that nobody measured."""
+"""Judging of devices without measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learned of the errors of two networks, and judged on pairs of other lineages."""
+"""Errors that two networks share: learned, and judged on pairs of other lineages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the errors that grades state are judged."""
+"""Judging of the errors that grades state."""
 
 from __future__ import annotations
 

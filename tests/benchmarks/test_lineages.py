@@ -1,4 +1,4 @@
-"""What networks of different lineages have in common, and the rows that keep one lineage from being half of a figure."""
+"""Blocks shared by networks of different lineages, and rows that keep one lineage from being half of a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The networks that nobody here chose, and what is said of predictions of them."""
+"""Networks chosen by others, and what is said of predictions of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is judged of the shipped pool."""
+"""Judging of the shipped pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held out does not enter forecasts of starts."""
+"""Held-out starts, which must not enter forecasts of starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No reader of measurements, sweeps, bundles or tools' output fails otherwise than by one printable line, whatever it is given.
+"""Readers of measurements, sweeps, bundles and tools' output, given anything: they fail by one printable line only.
 
 ``LATCAST_FUZZ_CASES=20000 pytest tests/fuzz`` tries ten times as many cases as usual.
 """

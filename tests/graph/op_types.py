@@ -1,4 +1,4 @@
-"""What a graph is made of."""
+"""Operators of a graph."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from latcast.graph.ir import Graph
 
 
 def op_types(graph: Graph) -> list[str]:
-    """Of its nodes, in their order."""
+    """Return the types of its nodes, in their order."""
     return [node.op_type for node in graph.nodes]

@@ -1,4 +1,4 @@
-"""Which module an operator came from."""
+"""The module that an operator came from."""
 
 from __future__ import annotations
 

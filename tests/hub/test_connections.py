@@ -1,4 +1,4 @@
-"""What one address may hold of a real server, and how long it may wait."""
+"""Connections of one address to a real server: how many, and how long they may wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often an address may ask."""
+"""Limits of how often an address may ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others can take from a hub: snapshots with licence and citation, a reader, predictors of its platforms."""
+"""Open data of a hub: snapshots with licence and citation, a reader, predictors of its platforms."""
 
 from __future__ import annotations
 

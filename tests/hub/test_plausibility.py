@@ -1,4 +1,4 @@
-"""What is believed: a reason for each kind of slip, and none for what devices really do."""
+"""Plausibility of records: a reason for each kind of slip, and none for what devices really do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One scale factor per platform, on latencies worked out by hand."""
+"""Scale factors of platforms, on latencies worked out by hand."""
 
 from __future__ import annotations
 

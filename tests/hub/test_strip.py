@@ -1,4 +1,4 @@
-"""What the page leaves out of a model's file: all weights, and nothing that a latency depends on."""
+"""Model files as the page sends them: without weights, and with all that a latency depends on."""
 
 from __future__ import annotations
 

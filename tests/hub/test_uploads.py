@@ -1,4 +1,4 @@
-"""What a stranger sends: measurements come out, or a refusal that says where and why; never anything else."""
+"""Uploads of strangers: measurements, or a refusal that says where and why; never anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend would call our kernels."""
+"""Names of kernels as backends print them."""
 
 from __future__ import annotations
 

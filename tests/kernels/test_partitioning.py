@@ -1,4 +1,4 @@
-"""What a delegate takes, what falls back to the CPU, and what crosses between them."""
+"""Partitions between a delegate and the CPU, and the tensors that cross between them."""
 
 from __future__ import annotations
 

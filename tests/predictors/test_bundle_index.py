@@ -1,4 +1,4 @@
-"""Where bundles are found, and by what name."""
+"""Finding bundles by name and folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From kernels to networks: overhead, weights, and the short-network correction."""
+"""Calibration terms: overhead, weights, and the short-network correction."""
 
 from __future__ import annotations
 

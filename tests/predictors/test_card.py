@@ -1,4 +1,4 @@
-"""What a card says of two predictors of one platform, and what it warns of."""
+"""Cards of two predictors of one platform, and their warnings."""
 
 from __future__ import annotations
 

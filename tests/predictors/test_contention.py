@@ -1,4 +1,4 @@
-"""What is known of latencies beside other programs, and that nothing is said where nothing was measured."""
+"""Latencies beside other programs; unknown where nothing was measured."""
 
 from __future__ import annotations
 

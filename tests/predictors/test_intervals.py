@@ -1,4 +1,4 @@
-"""Which networks are left out together, and intervals from the errors on them."""
+"""Intervals from errors on networks left out, and which of these are left out together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One network on several platforms: what their errors share, and which is fastest."""
+"""A network on several platforms: the errors that these share, and which is fastest."""
 
 from __future__ import annotations
 

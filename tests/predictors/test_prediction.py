@@ -1,4 +1,4 @@
-"""How people look at a prediction."""
+"""A prediction as people look at it."""
 
 from __future__ import annotations
 

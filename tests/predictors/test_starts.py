@@ -1,4 +1,4 @@
-"""What is known of a network's start, and that nothing is said where nothing is known."""
+"""Starts of networks; unknown where nothing is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of latencies after minutes of running, and that nothing is said where nothing is known."""
+"""Latencies after minutes of running; unknown where nothing was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a device's platforms is fastest."""
+"""The fastest platform of a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels of two networks stand for each other."""
+"""Corresponding kernels of two networks."""
 
 from __future__ import annotations
 

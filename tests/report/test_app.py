@@ -1,4 +1,4 @@
-"""What an app's loop adds: only what was timed has a number."""
+"""Costs of an app's loop: only those that were timed have a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether models keep to limits."""
+"""Checks of models against limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of two networks is faster."""
+"""Comparisons of two networks."""
 
 from __future__ import annotations
 

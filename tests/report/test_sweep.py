@@ -1,4 +1,4 @@
-"""One network over a size of its inputs."""
+"""A network over a size of its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cores a unit means, on devices with one, two, three and four kinds of them."""
+"""Cores that a unit means, on devices with one, two, three and four kinds of them."""
 
 from __future__ import annotations
 

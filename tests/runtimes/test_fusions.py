@@ -1,4 +1,4 @@
-"""What runtimes are known to fuse on the contract's networks, and that their kernels cover random networks."""
+"""Fusions of each runtime on the contract's networks, and kernels that cover random networks."""
 
 from __future__ import annotations
 

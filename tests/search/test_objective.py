@@ -1,4 +1,4 @@
-"""What is maximised: sizes, functions, tables."""
+"""Objectives of a search: sizes, functions, tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every space that is drawn from holds to."""
+"""Duties of every space that is drawn from."""
 
 from __future__ import annotations
 

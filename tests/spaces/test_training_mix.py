@@ -1,4 +1,4 @@
-"""What a predictor is profiled on, and what it never sees."""
+"""The networks that a predictor is profiled on, and those it never sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demonstration chooses to check; the whole of it is run by the tests of ``latcast demo``."""
+"""The demonstration's choice of what to check; the whole of it is run by the tests of ``latcast demo``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile measures within a budget."""
+"""Profiles within a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From measurements to training samples."""
+"""Training samples from measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When measuring on would teach little."""
+"""Stopping where measuring on would teach little."""
 
 from __future__ import annotations
 

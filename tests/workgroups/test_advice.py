@@ -1,4 +1,4 @@
-"""What is advised for a convolution, and the default sizes of TFLite."""
+"""Advice for a convolution, and the default sizes of TFLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measured kernels work on, and the result they must give."""
+"""Operands of measured kernels, and the result they must give."""
 
 from __future__ import annotations
 

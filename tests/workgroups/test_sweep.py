@@ -1,4 +1,4 @@
-"""How far a sweep can be trusted."""
+"""Trust in a sweep."""
 
 from __future__ import annotations
 

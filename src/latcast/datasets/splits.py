@@ -1,4 +1,4 @@
-"""Which subjects a predictor may learn from, and on which it is judged: by network, by lineage, by device.
+"""Splits of subjects into those that a predictor learns from and those it is judged on: by network, by lineage, by device.
 
 Holding out random networks gives too good results: variants of one family are nearly the same network, and families with the
 same blocks nearly one family. Holding out whole lineages (networks mostly made of one kind of block) tests an unseen

@@ -1,4 +1,4 @@
-"""What platforms have in common: their latencies, and one scale factor for each platform.
+"""The hub's simplest model: the usual latency of each network, and one scale factor for each platform.
 
 log latency(platform, network) = a(platform) + b(network) + noise. Scales come from what platforms ran in common alone: where two
 groups of platforms ran no common network, the networks of one are not predicted on the platforms of the other.

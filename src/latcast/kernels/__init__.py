@@ -1,4 +1,4 @@
-"""From graph to kernels (what the runtime really executes) and from kernels to numbers that decide their latency."""
+"""Kernels, which a runtime really executes: found in a graph, and described by the numbers that decide their latency."""
 
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.rules import FusionRules, load_rules

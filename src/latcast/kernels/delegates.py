@@ -1,4 +1,4 @@
-"""Which operators of a network an accelerator's delegate takes: rules as JSON, one file a delegate.
+"""Delegates of accelerators: the operators that each takes, as rules in JSON, one file a delegate.
 
 A *delegate* is the part of a runtime that runs operators on a GPU or NPU; what it does not take falls back to the CPU. A rule
 names operators (ONNX's types, or idioms, which are judged as a whole) and the conditions that one of them must meet, in the words

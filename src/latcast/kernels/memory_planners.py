@@ -1,4 +1,4 @@
-"""How runtimes lay the results of kernels out in memory: from steps with their sizes to bytes.
+"""Planners of the memory that runtimes hold for results: from steps with their sizes to bytes.
 
 - Greedy by size (XNNPACK and TFLite's arena): all lifetimes are known before the first run; the largest block is placed first,
   each into the smallest gap that fits. Source: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference".

@@ -1,4 +1,4 @@
-"""From the log of the measuring loop to the record that is stored, with the kernels that the runtime executed."""
+"""Records of measurements, made from the log of the measuring loop, with the kernels that the runtime executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One network, measured now, without a store."""
+"""A measurement of one network, now and without a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw runs to one number, and how far that number can be trusted.
+"""Statistics of raw runs: one number, and how far it can be trusted.
 
 The host's state is divided out run by run. A run around which the probe's parts took ``c`` (compute) and ``m`` (memory),
 and take ``c0`` and ``m0`` when the host is quiet, is divided by ``exp(shrink(x))`` with ``x = 0.8 ln(c/c0) + w ln(m/m0)``.

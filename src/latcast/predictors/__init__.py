@@ -1,1 +1,1 @@
-"""From kernels to latency: analytical terms, regressors, the predictor of a platform, its intervals and its bundle."""
+"""Predictors of latency from kernels: analytical terms, regressors, the predictor of a platform, its intervals and its bundle."""

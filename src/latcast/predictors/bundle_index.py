@@ -1,4 +1,4 @@
-"""Where platforms are found: bundles shipped with the package and in the user's folder (:mod:`latcast.folders`), and the pool."""
+"""Finds platforms: bundles shipped with the package and in the user's folder (:mod:`latcast.folders`), and the pool."""
 
 from __future__ import annotations
 

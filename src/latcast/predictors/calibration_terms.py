@@ -1,4 +1,4 @@
-"""From the latencies of kernels to that of a network: calibration terms, fitted to measured networks.
+"""Calibration terms, which turn the latencies of kernels into that of a network; fitted to measured networks.
 
 Kernels timed alone, or under a profiler, take another time than in a running network: caches differ, the profiler costs, layouts
 change in between. Network latency is ``constant + Σ over types (weight · sum of its kernels) + per_kernel · kernels``, all

@@ -1,4 +1,4 @@
-"""What the model of a device sees of a network: analytical terms by group of kernels, and what places it among other networks."""
+"""Features of a network for the model of a device: analytical terms by group of kernels, and its place among other networks."""
 
 from __future__ import annotations
 

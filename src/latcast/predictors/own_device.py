@@ -1,4 +1,4 @@
-"""What ``latcast measure`` found out about the units of the user's own devices, in JSON files of the user's folder."""
+"""Facts that ``latcast measure`` found out about the user's own devices, in JSON files of the user's folder."""
 
 from __future__ import annotations
 

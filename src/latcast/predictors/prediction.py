@@ -1,4 +1,4 @@
-"""What a prediction holds, and how people look at it."""
+"""A prediction, and the views of it that people look at."""
 
 from __future__ import annotations
 

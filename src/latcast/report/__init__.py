@@ -1,1 +1,1 @@
-"""How results are shown to people."""
+"""Results as people see them."""

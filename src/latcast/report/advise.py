@@ -1,4 +1,4 @@
-"""Which of a device's platforms is fastest for a network: precision, unit, threads and runtime, and how sure that is."""
+"""Ranks a device's platforms for a network: precision, unit, threads and runtime, and how sure the order is."""
 
 from __future__ import annotations
 

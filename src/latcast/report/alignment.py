@@ -1,4 +1,4 @@
-"""Which kernels of two networks correspond: the same, changed, gone, or new; and that as a text like a diff's."""
+"""Aligns the kernels of two networks: the same, changed, gone, or new; and prints that as a diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an app adds to the latency of a benchmark, which times a warmed-up network on the same inputs, one run after another.
+"""Costs that an app adds to the latency of a benchmark, which times a warmed-up network on the same inputs again and again.
 
 The costs of ``app_costs.json`` were timed once in each runtime of one machine (``python -m benchmarks app``): they say what is
 worth a look, not what a certain app loses. Of phones and other units none was timed.

@@ -1,4 +1,4 @@
-"""Whether models keep to limits: of latency and memory by tiers of devices, or of growth against a base; for CI."""
+"""Checks models against limits: of latency and memory by tiers of devices, or of growth against a base; for CI."""
 
 from __future__ import annotations
 

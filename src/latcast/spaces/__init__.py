@@ -1,4 +1,4 @@
-"""Where networks come from: families of real networks and their variants, synthetic spaces, single kernels.
+"""Sources of networks: families of real networks and their variants, synthetic spaces, single kernels.
 
 A space is a builder from JSON parameters to a graph, found by name; :class:`latcast.records.Reference` (space, parameters)
 is all that a dataset keeps of a network.

@@ -1,1 +1,1 @@
-"""From measurements to predictors: profiling, training, adapting, judging."""
+"""Training of predictors from measurements: profiling, fitting, adapting, judging."""

@@ -1,4 +1,4 @@
-"""From measurements to training samples: timed kernels, and networks with their kernels.
+"""Training samples from measurements: timed kernels, and networks with their kernels.
 
 Three kinds of measurement give samples: single kernels timed in isolation (nn-Meter), operators as a profiler saw them
 inside networks (Li et al.), and whole networks.

@@ -1,4 +1,4 @@
-"""When measuring longer would teach little: the error expected now, and what the rest of a budget would take off it.
+"""Stops a campaign where measuring on would teach little: the error expected now, and its decrease by the rest of a budget.
 
 At a few moments of a profile a predictor is trained on two thirds of the networks known, lineages whole, and judged on the
 others; at the first moment also a predictor of half as many. All predict the same networks. The remaining gain is estimated

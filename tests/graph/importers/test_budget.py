@@ -1,4 +1,4 @@
-"""What one import may take."""
+"""Limits of one import."""
 
 from __future__ import annotations
 

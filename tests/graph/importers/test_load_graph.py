@@ -1,4 +1,4 @@
-"""Which importer reads what, and what is said where none does."""
+"""The choice of an importer, and the message where there is none."""
 
 from __future__ import annotations
 

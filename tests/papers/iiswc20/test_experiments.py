@@ -1,4 +1,4 @@
-"""That nothing of what is judged is known to what is judged by it.
+"""Leaks: the answers that judge a forecast must not be known to it.
 
 Each experiment is run again with all latencies that it must not know doubled. Its predictions stay, so that half the latency is
 predicted where the whole was: an error of about 50 %. A model that saw any of them would come nearer.

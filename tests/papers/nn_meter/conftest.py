@@ -1,4 +1,4 @@
-"""One made-up benchmark and its predictions for all tests."""
+"""A made-up benchmark and its predictions for all tests."""
 
 from __future__ import annotations
 

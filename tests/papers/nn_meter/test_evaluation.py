@@ -1,4 +1,4 @@
-"""All tables and figures together, and their drawings."""
+"""Tables and figures, all together, and their drawings."""
 
 from __future__ import annotations
 

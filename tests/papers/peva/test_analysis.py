@@ -1,4 +1,4 @@
-"""What the published measurements say: cores, int8, GPU kernels."""
+"""Findings from the published measurements: cores, int8, GPU kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was copied from the paper agrees with what its text says of it."""
+"""The copied tables of the paper against its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text of §3 says, found again in the published measurements."""
+"""Statements of §3, found again in the published measurements."""
 
 from __future__ import annotations
 

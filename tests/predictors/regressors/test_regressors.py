@@ -1,4 +1,4 @@
-"""What every regressor must do, and what each of them promises beside it."""
+"""Duties of every regressor, and promises of single ones."""
 
 from __future__ import annotations
 

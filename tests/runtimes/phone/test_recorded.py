@@ -1,4 +1,4 @@
-"""What tools printed, read as the phone's runtimes read it; cut off anywhere, it is refused or read as when it was whole."""
+"""Recorded output of tools, read as the phone's runtimes read it; cut off anywhere, it is refused or read as if whole."""
 
 from __future__ import annotations
 

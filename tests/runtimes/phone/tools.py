@@ -1,4 +1,4 @@
-"""What the stock tools print, in the formats of their sources, from running the network here.
+"""Stand-ins for the stock tools: they print in the formats of their sources, from running the network here.
 
 A flag that the real tool does not have is refused, so that a misspelt one shows.
 """

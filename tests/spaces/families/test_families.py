@@ -1,4 +1,4 @@
-"""What holds of every family: it is true to what is published of it, and its variants are drawn by a seed and build."""
+"""Duties of every family: its published figures, and variants that are drawn by a seed and build."""
 
 from __future__ import annotations
 

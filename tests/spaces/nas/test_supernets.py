@@ -1,4 +1,4 @@
-"""All search spaces: encodings, references, published members."""
+"""Search spaces: encodings, references, published members."""
 
 from __future__ import annotations
 

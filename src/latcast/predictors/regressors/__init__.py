@@ -1,4 +1,4 @@
-"""What a regressor is, the table of them, and how hyper-parameters are chosen: by squared percentage error (Li et al. §4.2)."""
+"""The interface of regressors, their table, and the choice of hyper-parameters: by squared percentage error (Li et al. §4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From encodings to kernels, vectorised: no graph is built for an architecture.
+"""Kernels of encoded architectures, vectorised: no graph is built.
 
 A network is a chain of segments, and which kernels begin in a segment depends on that segment and, through what is fused
 across its ends, on how the segments before and behind are built (their structure, not their sizes). A space has far fewer of

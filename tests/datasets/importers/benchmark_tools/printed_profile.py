@@ -1,4 +1,4 @@
-"""What ``benchmark_model --enable_op_profiling=true`` prints, from what LiteRT's own profiler records here."""
+"""The output of ``benchmark_model --enable_op_profiling=true``, made from what LiteRT's own profiler records here."""
 
 from __future__ import annotations
 

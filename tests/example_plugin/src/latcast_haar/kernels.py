@@ -1,4 +1,4 @@
-"""What the kernels of the operator and the idiom are, how they are drawn, and how their fusion is tested."""
+"""Kernels of the operator and the idiom, how they are drawn, and how their fusion is tested."""
 
 from __future__ import annotations
 

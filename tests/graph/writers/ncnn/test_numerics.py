@@ -1,4 +1,4 @@
-"""What ncnn computes from the written network is what ONNX Runtime computes from the same graph and weights.
+"""Numbers that ncnn computes from the written network, against ONNX Runtime's from the same graph and weights.
 
 Sizes are odd and maps are not square; channels are few (plain layout) or a multiple of 16 (packed layout).
 """

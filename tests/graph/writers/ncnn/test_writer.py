@@ -1,4 +1,4 @@
-"""What the param text says for known networks, which nodes each layer computes, and what is refused."""
+"""The param text of known networks, the nodes that each layer computes, and refusals."""
 
 from __future__ import annotations
 
