@@ -11,7 +11,9 @@ from collections.abc import Callable
 import typer
 
 from benchmarks import (
-    accuracy,
+    app as app_loop,
+)
+from benchmarks import (
     beside,
     choose,
     decisions,
@@ -35,15 +37,8 @@ from benchmarks import (
     start,
     sustained,
 )
-from benchmarks import (
-    app as app_loop,
-)
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "accuracy": accuracy.accuracy,
-    "table": accuracy.judge_again,
-    "tables": accuracy.print_tables,
-    "all": accuracy.everything,
     "app": app_loop.app,
     "outsiders": outsiders.outsiders,
     "instruction-sets": outsiders.instruction_sets,

@@ -1,4 +1,4 @@
-"""The measurements behind the accuracy tables: one folder a platform, resumable, in pieces.
+"""The measurements behind the tables of this machine: one folder a platform, resumable, in pieces.
 
 A platform's folder holds a home in which ``latcast profile`` was run as a user runs it, and a store of the test networks' labels.
 Labels are taken in several passes, before and after the profile, so that they are spread over time.
@@ -35,9 +35,6 @@ from latcast.spaces.families.variants import VariantFamily
 from latcast.spaces.training_mix import published_networks, unseen_families
 
 FOLDER = Path(".latcast/bench")
-
-PROFILE_MINUTES = 10.0
-"""Budget of the ``latcast profile`` that is judged."""
 
 LABEL_PROCESSES, LABEL_ROUNDS = 4, 3
 """Passes over the test networks, each a process of its own, and rounds in each: a label is the median of all rounds."""
@@ -118,7 +115,7 @@ class Bench:
         with self.store(what) as store:
             found = list(store.platforms())
         if not found:
-            raise MeasurementError(f"found no measurements in {self.folder}; take them: python -m benchmarks accuracy")
+            raise MeasurementError(f"found no measurements in {self.folder}; take them: python -m benchmarks outsiders")
         return Platform.parse(found[0])
 
     def latcast(self, *arguments: str) -> dict[str, Any]:
@@ -162,11 +159,6 @@ def _variants(family: str) -> Iterator[Reference]:
 def _fits(reference: Reference) -> bool:
     graph = build(reference)
     return graph_macs(graph) <= MOST_MACS and graph.parameter_count <= MOST_WEIGHTS
-
-
-def is_published(reference: Reference) -> bool:
-    """Return whether a test network is a published member of its family, not a drawn variant."""
-    return reference.key in {each.key for each in published_networks((reference.space,))}
 
 
 def take_labels(
@@ -216,7 +208,7 @@ def profile_taken(bench: Bench) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(_profile_path(bench).read_text())
     except FileNotFoundError:
-        raise MeasurementError(f"{bench.name} is not profiled yet: python -m benchmarks accuracy {bench.runtime}") from None
+        raise MeasurementError(f"{bench.name} is not profiled yet: python -m benchmarks outsiders {bench.runtime}") from None
     return found
 
 
