@@ -157,12 +157,13 @@ def _named(model: object) -> Reference | None:
     if Path(model).exists():
         return None
     from latcast.spaces.catalogue import model as published_model
+    from latcast.spaces.model_names import resolve_model
     from latcast.spaces.named_graphs import find_named
 
     try:
-        if "/" in model:
+        if "/" in model and Path(model).parent.is_dir():
             return find_named(model)
-        return None if Path(model).suffix else published_model(model)
+        return find_named(model) or resolve_model(model) if "/" in model or Path(model).suffix else published_model(model)
     except UnknownNameError as problem:
         raise ModelError(f"there is no file '{model}', and {problem}") from problem
 

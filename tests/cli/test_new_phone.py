@@ -87,7 +87,7 @@ def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(
 def test_an_unknown_network_is_refused_with_the_nearest(latcast: Latcast) -> None:
     reason = latcast("device", "kit", "mobilenetv2b_w9", "-o", "kit").reason
 
-    assert reason.startswith("no published model is called 'mobilenetv2b_w9'; nearest: mobilenetv2b_w")
+    assert reason.startswith("no published model is called 'mobilenetv2b_w9'; nearest: pytorchcv/mobilenetv2b_w")
 
 
 def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:

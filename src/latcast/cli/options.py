@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -396,12 +395,10 @@ def means_language_model(text: str) -> bool:
     if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
         return False
     from latcast.llm.reading import is_language_model
-    from latcast.spaces.named_graphs import find_named
+    from latcast.spaces.model_names import resolve_model
 
-    with suppress(UnknownNameError):
-        if find_named(text) is not None:  # "timm/tiny_vit_5m_224" has a size like a language model's
-            return False
-    return is_language_model(text)
+    # "tiny_vit_5m_224" has a size like a language model's.
+    return is_language_model(text) and (":" in text or Path(text).exists() or resolve_model(text) is None)
 
 
 def platforms_in(on: str) -> list[forecast.On]:

@@ -125,8 +125,8 @@ def family(name: str) -> VariantFamily | StoredFamily:
 def model(name: str, *, as_measured: bool = False) -> Reference:
     """Return the reference of a published network: "resnet50" of a family, "timm/convnext_tiny" of another space.
 
-    With ``as_measured``, a name means first the network of pytorchcv that was measured on known phones, and then also any other
-    network of pytorchcv or of ``iiswc20``.
+    Other spellings are read too, as :mod:`latcast.spaces.model_names` says. With ``as_measured``, a name means first the network
+    of pytorchcv that was measured on known phones, and then also any other network of pytorchcv or of ``iiswc20``.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -136,17 +136,15 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
         >>> latcast.model("resnet18").space
         'resnet'
     """
-    from latcast.spaces import pytorchcv
+    from latcast.spaces.model_names import nearest_models, resolve_model
 
-    found = find_model(name, as_measured=as_measured)
+    found = find_model(name, as_measured=as_measured) or resolve_model(name)
     if found is not None:
         return found
-    known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
-    if as_measured:
-        known += sorted(pytorchcv.shipped_names())
-    near = [*(each for each in all_networks() if each.endswith(f"/{name}")), *nearest_names(name, known)]
-    nearest = f"nearest: {', '.join(near)}; " if near else ""
-    raise UnknownNameError(f"no published model is called '{name}'; {nearest}all: latcast models")
+    nearest = ", ".join(nearest_models(name))
+    raise UnknownNameError(
+        f"no published model is called '{name}'; {f'nearest: {nearest}; ' if nearest else ''}all: latcast models"
+    )
 
 
 def find_model(name: str, *, as_measured: bool = False) -> Reference | None:
@@ -195,13 +193,15 @@ def models(pattern: str | None = None) -> list[NetworkSummary]:
     """Return the networks that have a name, sorted by it.
 
     Args:
-        pattern: Part of the name, or a glob of the whole name (``"mobilenet_v?_*"``); all where None.
+        pattern: Part of the name, a glob of the whole name (``"mobilenet_v?_*"``), or the name in another spelling; all where None.
 
     Example:
         >>> import latcast
         >>> [network.name for network in latcast.models("squeezenet1_?")]
         ['squeezenet1_0', 'squeezenet1_1']
     """
+    from latcast.spaces.model_names import resolve_model
+
     found = {
         name: NetworkSummary(name, family_name, paper.million_parameters, paper.million_macs, paper.source)
         for family_name in FAMILY_NAMES
@@ -217,7 +217,10 @@ def models(pattern: str | None = None) -> list[NetworkSummary]:
         )
         for name, network in all_networks().items()
     }
-    return [found[name] for name in matching(pattern, found)]
+    names = matching(pattern, found)
+    if not names and pattern and (meant := resolve_model(pattern)):
+        names = [str(meant.name)]
+    return [found[name] for name in names]
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:

@@ -1,0 +1,98 @@
+"""Networks by the names that people write: ``ResNet-50``, ``ViT-B/16``, ``google/mobilenet_v2_1.0_224``, ``yolov8n``.
+
+Names are compared by their letters and digits alone, in the order
+of :data:`_ORDER`; the network that is found carries its own name, so that every answer says which one it is of.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from latcast.records import Reference
+from latcast.spaces.named_graphs import find_named, graph_file, spaces_with_graphs
+
+_ORDER = ("torchvision", "timm", "huggingface", "aihub")
+"""Spaces whose networks are meant first by a name without a space, after the families."""
+
+_ALSO_CALLED: Mapping[str, str] = {
+    "albert": "aihub/albert_base_v2_hf", "albertbasev2": "aihub/albert_base_v2_hf",
+    "bert": "aihub/bert_base_uncased_hf", "bertbase": "aihub/bert_base_uncased_hf",
+    "bertbaseuncased": "aihub/bert_base_uncased_hf",
+    "deitb": "timm/deit_base_patch16_224", "deitbase": "timm/deit_base_patch16_224",
+    "deits": "deit_small_16", "deitsmall": "deit_small_16", "deitt": "deit_tiny_16", "deittiny": "deit_tiny_16",
+    "detr": "aihub/detr_resnet50", "ghostnet": "ghostnet_x1_0", "inceptionv1": "googlenet",
+    "lraspp": "torchvision/lraspp_mobilenet_v3_large", "mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v1",
+    "mobilenetv3": "mobilenet_v3_large", "mobilevit": "mobilevit_s", "resnet50v1": "resnet50", "resnet50v15": "resnet50",
+    "resnext50": "resnext50_32x4d", "resnext101": "resnext101_32x8d", "seresnext50": "se_resnext50_32x4d",
+    "shufflenetv2": "shufflenet_v2_x1_0", "squeezenet": "squeezenet1_1", "ssdlite": "torchvision/ssdlite320_mobilenet_v3_large",
+    "swinb": "timm/swin_base_patch4_window7_224", "swinbase": "timm/swin_base_patch4_window7_224",
+    "swins": "swin_small", "swint": "swin_tiny", "vitb16": "vit_base_16", "vitb32": "vit_base_32", "vitbase": "vit_base_16",
+    "vitl16": "timm/vit_large_patch16_224", "vits16": "timm/vit_small_patch16_224", "vitti16": "timm/vit_tiny_patch16_224",
+    "wavlm": "aihub/huggingface_wavlm_base_plus", "yolo11nseg": "aihub/yolov11_seg", "yolov11nseg": "aihub/yolov11_seg",
+    "yolov3tinyu": "aihub/yolov3", "yolov5mu": "aihub/yolov5", "yolov6n": "aihub/yolov6", "yolov7tiny": "aihub/yolov7",
+    "yolov8n": "aihub/yolov8_det", "yolov8nseg": "aihub/yolov8_seg",
+}  # fmt: skip
+"""Letters and digits of other names to names here: of a family its usual member, of AI Hub's detectors the size they are of."""
+
+
+def resolve_model(text: str) -> Reference | None:
+    """Return the network that a name means, whatever its spelling; None where there is none.
+
+    An organisation before a slash and a width of 1.0 are left out; a size at the end too, where the network has it anyway.
+    """
+    from latcast.spaces.catalogue import build
+
+    name = text.rpartition("/")[2]
+    for each in dict.fromkeys((text, name, re.sub(r"[-_]1\.0(?=[-_]|$)", "", name))):
+        found = _known(_joined(each))
+        if found is not None:
+            return found
+        unsized = re.fullmatch(r"(.+)[-_x]([0-9]{3})", each)
+        sized = _known(_joined(unsized[1])) if unsized else None
+        if unsized and sized is not None:
+            graph = build(sized)
+            if graph.shape(graph.inputs[0])[-1] == int(unsized[2]):
+                return sized
+    return None
+
+
+def nearest_models(text: str, count: int = 6) -> list[str]:
+    """Return names of networks like a text, best first: those that begin with it, those that have it, the most similar."""
+    wanted, known = _joined(text), known_names()
+    has = [joined for joined in known if len(wanted) > 2 and wanted in joined]
+    has.sort(key=lambda joined: (not joined.startswith(wanted), "/" in known[joined], len(joined), joined))
+    similar = difflib.get_close_matches(wanted, known, n=count, cutoff=0.75)
+    head = re.match("[a-z]{4,}", wanted)
+    related = [joined for joined in known if head and joined.startswith(head[0])]
+    return [known[joined] for joined in dict.fromkeys((*has, *similar, *sorted(related, key=len)))][:count]
+
+
+def _known(joined: str) -> Reference | None:
+    name = _ALSO_CALLED.get(joined) or known_names().get(joined)
+    if name is None:
+        return None
+    from latcast.spaces.catalogue import find_model
+
+    return find_named(name) or find_model(name)
+
+
+@cache
+def known_names() -> dict[str, str]:
+    """Return the name of each network by the letters and digits of that without its space; the first where several have them."""
+    from latcast.spaces.catalogue import FAMILY_NAMES, family
+
+    names = [(name, name) for each in FAMILY_NAMES for name in family(each).published]
+    for space in dict.fromkeys((*_ORDER, *spaces_with_graphs())):
+        file = graph_file(space)
+        names += [(name, f"{space}/{name}") for name in file.names] if file else []
+    found: dict[str, str] = {}
+    for bare, name in names:
+        found.setdefault(_joined(bare), name)
+    return found
+
+
+def _joined(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "", name.lower())

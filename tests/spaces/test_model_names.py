@@ -1,0 +1,96 @@
+"""Networks are found by the names that people write."""
+
+from pathlib import Path
+
+import pytest
+
+from latcast import model, models
+from latcast.errors import ModelError, UnknownNameError
+from latcast.networks import read_model
+from latcast.spaces.model_names import nearest_models
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ResNet50", "resnet50"),
+        ("resnet_50", "resnet50"),
+        ("ResNet-50", "resnet50"),
+        ("resnet50v1.5", "resnet50"),
+        ("microsoft/resnet-50", "resnet50"),
+        ("MobileNet-V2", "mobilenet_v2"),
+        ("mobilenetv3", "mobilenet_v3_large"),
+        ("google/mobilenet_v2_1.0_224", "mobilenet_v2"),
+        ("mobilenet_v1_0.25_224", "mobilenet_v1_0_25"),
+        ("efficientnet-lite0", "efficientnet_lite0"),
+        ("ConvNext-Tiny", "timm/convnext_tiny"),
+        ("ViT-B/16", "vit_base_16"),
+        ("vit_b_16", "vit_base_16"),
+        ("google/vit-base-patch16-224", "timm/vit_base_patch16_224"),
+        ("swin-t", "swin_tiny"),
+        ("resnext50", "resnext50_32x4d"),
+        ("regnety_400mf", "regnet_y_400mf"),
+        ("bert-base-uncased", "aihub/bert_base_uncased_hf"),
+        ("YOLOv8n", "aihub/yolov8_det"),
+        ("inceptionv3", "torchvision/inception_v3"),
+    ],
+)
+def test_a_network_is_found_whatever_the_spelling(text: str, name: str) -> None:
+    assert model(text).name == name
+    assert read_model(text).structure_key == read_model(name).structure_key
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("yolov3-tinyu", 12.2), ("yolov5mu", 25.1), ("yolov6n", 4.7), ("yolov7-tiny", 6.2), ("yolov8n", 3.2)]
+)
+def test_a_detector_is_the_size_that_its_name_says(name: str, millions: float) -> None:
+    found = model(name).name
+    [network] = models(found)
+
+    assert network.million_parameters == pytest.approx(millions, abs=0.1)
+
+
+def test_every_network_is_found_without_its_space_but_where_a_family_is_meant() -> None:
+    others = set()
+    for network in models():
+        bare = network.name.partition("/")[2] or network.name
+        found = str(model(bare).name)
+        if _letters(found.rpartition("/")[2]) != _letters(bare.rpartition("/")[2]):
+            others.add((bare, found))
+
+    assert others == {
+        ("ghostnet", "ghostnet_x1_0"),
+        ("mnasnet", "mnasnet1_0"),
+        ("mobile_vit", "mobilevit_s"),
+        ("mobilenet", "mobilenet_v1"),
+        ("mobilenet_v3", "mobilenet_v3_large"),
+        ("shufflenet_v2", "shufflenet_v2_x1_0"),
+        ("squeezenet", "squeezenet1_1"),
+    }
+
+
+def _letters(name: str) -> str:
+    return "".join(sign for sign in name.lower() if sign.isalnum())
+
+
+@pytest.mark.parametrize("text", ["mobilenet_v1_0.25_128", "yolov8s", "yolov5s", "resnet51", "mobilebert", "gpt2", "", "/", "-"])
+def test_another_size_or_network_is_not_taken_for_it(text: str) -> None:
+    with pytest.raises(UnknownNameError):
+        model(text)
+
+
+def test_models_are_listed_by_another_spelling_too() -> None:
+    assert [network.name for network in models("ResNet-50")] == ["resnet50"]
+    assert models("no such network") == []
+
+
+def test_nearest_names_begin_with_what_was_written() -> None:
+    assert nearest_models("vgg")[:4] == ["vgg11", "vgg13", "vgg16", "vgg19"]
+    assert nearest_models("yolov8") == ["aihub/yolov8_det", "aihub/yolov8_seg", *nearest_models("yolov8")[2:]]
+    assert "resnet50" in nearest_models("resnet51")
+    assert nearest_models("gpt2") == []
+
+
+def test_a_path_is_not_taken_for_a_name(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no file"):
+        read_model(f"{tmp_path}/resnet50")
