@@ -193,7 +193,7 @@ def models(pattern: str | None = None) -> list[NetworkSummary]:
     """Return the networks that have a name, sorted by it.
 
     Args:
-        pattern: Part of the name, a glob of the whole name (``"mobilenet_v?_*"``), or the name in another spelling; all where None.
+        pattern: Part of the name, a glob of the whole name (``"mobilenet_v?_*"``), or another spelling of it; all where None.
 
     Example:
         >>> import latcast
