@@ -47,6 +47,7 @@ PLATFORMS = {
     "iphone15/coreml-8.0/npu/fp16": "coreml",
     "iphone15/onnxruntime-1.23/npu+coreml/fp16": "onnxruntime-coreml",
     "rk3588-board/rknpu2-2.3.2/npu+rknn/int8": "rknn",
+    "rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16": "drp-ai-tvm",
 }
 
 
@@ -143,7 +144,7 @@ class TestConditions:
             ("attributes", {"noop_with_empty_axes": [None]}, True),
             ("constant_inputs", [1], True), ("constant_inputs", [0], False), ("constant_inputs", [7], True),
             ("most_activations", 1, True), ("most_activations", 0, False),
-            ("most_elements", 3, True), ("most_elements", 2, False),
+            ("most_elements", 3, True), ("most_elements", 2, False), ("least_plane", 1, True), ("least_plane", 65, False),
             ("classes", ["reduce_mean"], True), ("classes", ["conv"], False),
         ],
     )  # fmt: skip
@@ -269,6 +270,31 @@ class TestTfliteGpu:
 
         assert ("Erf", 12) in found.refused
         assert len(found.partitions) == 1
+
+
+class TestDrpAiTvm:
+    """The calls of EdgeCortix's own tests, with what they expect (tutorials/test_pattern_table_operator.py)."""
+
+    DRP = delegate_of(Platform.parse("rz-v2m-evk/drp-ai-tvm-2.4.0/npu/fp16"))
+
+    @pytest.mark.parametrize(
+        ("side", "channels", "groups", "taken"),
+        [(18, 32, 1, True), (18, 32, 32, True), (4, 32, 1, None), (18, 32, 4, False)],
+    )
+    def test_takes_convolutions_of_large_maps_but_in_groups(
+        self, side: int, channels: int, groups: int, taken: bool | None
+    ) -> None:
+        b = GraphBuilder("one")
+        graph = b.finish(b.conv(b.input((1, channels, side, side)), 64, 3, groups=groups))
+
+        assert self.DRP is not None
+        assert self.DRP.takes_operator(graph, graph.nodes[0]) is taken
+
+    def test_a_residual_network_runs_whole_and_one_with_groups_falls_apart(self) -> None:
+        assert self.DRP is not None
+
+        assert partition(build(model("resnet50")), self.DRP).sentence() == ""
+        assert partition(build(model("resnext50_32x4d")), self.DRP).refused == (("Conv", 16),)
 
 
 def test_layer_normalisation_of_a_quantised_network_falls_back_under_onnxruntime_and_qnn() -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib import resources
+from math import prod
 from typing import Any
 
 from latcast.errors import BundleError, ModelError, UnknownNameError
@@ -242,6 +243,11 @@ def _ranks(graph: Graph, node: Node, wanted: Any) -> bool:
     return all(least <= len(tensors[name].shape) <= most for name in _activations(graph, node))
 
 
+def _least_plane(graph: Graph, node: Node, wanted: Any) -> bool:
+    maps = [graph.shape(name) for name in _activations(graph, node)]
+    return all(prod(shape[2:]) >= wanted for shape in maps if len(shape) == 4)
+
+
 def _dtypes(graph: Graph, node: Node, wanted: Any) -> bool:
     found = {graph.tensors[name].dtype for name in _activations(graph, node)}
     if graph.precision == "int8":
@@ -286,6 +292,7 @@ CONDITIONS: Mapping[str, Condition] = {
     "classes": lambda graph, node, wanted: operator_class(graph, node) in wanted,
     "constant_inputs": _constant_inputs,
     "dtypes": _dtypes,
+    "least_plane": _least_plane,
     "most_activations": lambda graph, node, wanted: len(graph.activation_inputs(node)) <= wanted,
     "most_elements": lambda graph, node, wanted: all(graph.tensors[name].elements <= wanted for name in node.outputs if name),
     "quantised": lambda graph, node, wanted: (graph.precision == "int8") is wanted,
@@ -299,6 +306,7 @@ CONDITIONS: Mapping[str, Condition] = {
 ``classes``: words of :func:`latcast.kernels.kernel.operator_class`.
 ``constant_inputs``: places of inputs that must be no activations.
 ``dtypes``: allowed of all activations; what a quantised file has in eight bits counts as ``float32``.
+``least_plane``: least height times width of all activations of four dimensions.
 ``most_activations``, ``most_elements``: number of inputs that are activations; size of an output.
 ``quantised``: whether the file is.
 ``ranks``: least and most dimensions of all activations.
