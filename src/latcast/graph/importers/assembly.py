@@ -285,52 +285,63 @@ class Assembly:
             UnknownOperatorError: It is not in the table, in strict mode.
         """
         self.budget.take(Resource.NODES)
-        aliases, static = self._aliases, self._static
-        inputs = tuple([aliases.get(name, name) for name in node.inputs])
+        row, inputs = lookup(node.op_type), tuple([self._aliases.get(name, name) for name in node.inputs])
         for name in inputs:
             if name and name not in self.tensors:
                 raise ModelError(f"node '{node.name}' ({node.op_type}) reads '{name}', which no node, input or weight provides")
-        entry = lookup(node.op_type)
-        if entry is not None and entry.passes and not any(node.outputs[1:]):
+        if row is not None and row.passes and not any(node.outputs[1:]):
             self.alias(node.outputs[0], inputs[0])
             return
-        computed_now = bool(inputs) and all(name in static or not name for name in inputs)
-        if self.given and entry is not None:
+        is_static = bool(inputs) and all(name in self._static or not name for name in inputs)
+        if self.given and row is not None:
             inputs = tuple(
                 [
-                    self._constant_of(name) if at in entry.constants and name in self.given else name
+                    self._constant_of(name) if at in row.constants and name in self.given else name
                     for at, name in enumerate(inputs)
                 ]
             )
-        node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
         if node.op_type == "Concat" and not node.domain and any(not self.tensors[name].elements for name in inputs if name):
             # Whatever is empty adds nothing, and a concatenation of one part is that part.
             inputs = tuple(name for name in inputs if self.tensors[name].elements) or inputs[:1]
             if len(inputs) == 1:
                 self.alias(node.outputs[0], inputs[0])
                 return
-            node = replace(node, inputs=inputs)
+        node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
         view = OperatorView(node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs))
-        if computed_now and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
-            values = evaluate(view)
-            if values is not None:
-                for output, value in zip(node.outputs, values, strict=False):
-                    if output:
-                        self.add_value(output, value)
-                return
-        known = self._values_from_given(view) if self.given and not computed_now else None
+        is_folded = is_static and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS
+        if is_folded and (values := evaluate(view)) is not None:
+            for output, value in zip(node.outputs, values, strict=False):
+                if output:
+                    self.add_value(output, value)
+            return
+        known = self._values_from_given(view) if self.given and not is_static else None
         # Another domain's operator must not be taken for the one of the same name.
-        foreign = entry is not None and node.domain not in ("", entry.domain)
-        entry = None if foreign else entry
+        is_foreign = row is not None and node.domain not in ("", row.domain)
         if known is not None:
             tensors = [Tensor(tuple(value.shape), str(value.dtype)) for value in known][: len(node.outputs)]
         else:
-            tensors = self._infer_outside_table(node, view) if entry is None else self._infer(entry, view)
+            tensors = self._infer_outside_table(node, view) if row is None or is_foreign else self._infer(row, view)
+        if is_folded and row is not None and not is_foreign:
+            for output, tensor in zip(node.outputs, tensors, strict=True):
+                if output:
+                    self.add_static(output, tensor)
+            return
+        self._define_outputs(node, tensors)
+        for output, value in zip(node.outputs, known or (), strict=False):
+            if output:
+                self._give(output, value)
+        if any(not tensor.elements for tensor in tensors):
+            parts = {output: tensor for output, tensor in zip(node.outputs, tensors, strict=True) if output and tensor.elements}
+            if not parts:
+                return
+            node = self._without_empty(node, parts)
+        op_type = f"{node.domain}.{node.op_type}" if is_foreign else node.op_type
+        self.nodes.append(replace(node, op_type=op_type, name=self.node_name(node.name, node.op_type)))
+
+    def _define_outputs(self, node: Node, tensors: Sequence[Tensor]) -> None:
+        """Add what an operator computes as the network runs; one without elements is known, one with a value given, too."""
         for output, tensor in zip(node.outputs, tensors, strict=True):
             if not output:
-                continue
-            if computed_now and entry is not None and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
-                self.add_static(output, tensor)
                 continue
             if min(tensor.shape, default=1) > 0:
                 self._define(output, tensor)
@@ -344,19 +355,6 @@ class Assembly:
                 )
             else:
                 self._add_empty(output, tensor)
-        for output, value in zip(node.outputs, known or (), strict=False):
-            if output:
-                self._give(output, value)
-        if any(not tensor.elements for tensor in tensors):
-            parts = {output: tensor for output, tensor in zip(node.outputs, tensors, strict=True) if output and tensor.elements}
-            if not parts:
-                return
-            node = self._without_empty(node, parts)
-        if not computed_now or entry is None or node.op_type in _KEPT_WITHOUT_ACTIVATIONS:
-            name = self.node_name(node.name, node.op_type)
-            if foreign:
-                node = replace(node, op_type=f"{node.domain}.{node.op_type}")
-            self.nodes.append(node if name == node.name else replace(node, name=name))
 
     def _without_empty(self, node: Node, parts: Mapping[str, Tensor]) -> Node:
         """Return an operator without those of its outputs that hold no elements; what is left of them is given."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -216,9 +216,8 @@ def _stack(reading: Reading, node: Node, parts: list[str], output: str = "", axi
 def _scan(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     """Unroll a Scan; before opset 9 every item of a batch is scanned by itself, after an input of the lengths."""
     body = _body(proto, "body")
-    scan_count = node.attributes.get("num_scan_inputs")
     first = 1 if reading.opset < BATCHLESS_SCAN else 0
-    if not isinstance(scan_count, int) or not 0 < scan_count <= len(node.inputs) - first:
+    if not 0 < node.integer("num_scan_inputs") <= len(node.inputs) - first:
         raise ModelError(f"node '{node.name}' (Scan) does not say how many of its inputs it scans; is the file damaged?")
     if reading.opset >= BATCHLESS_SCAN:
         results = _scanned(reading, node, body, scope, node.inputs, "")
@@ -239,7 +238,7 @@ def _scan(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
 def _scanned(reading: Reading, node: Node, body: onnx.GraphProto, scope: Scope, inputs: Sequence[str], prefix: str) -> list[str]:
     """Unroll one scan; return the final states and the stacked results of the rounds."""
     assembly = reading.assembly
-    scan_count: Any = node.attributes["num_scan_inputs"]
+    scan_count = node.integer("num_scan_inputs")
     carried, scanned = list(inputs[: len(inputs) - scan_count]), inputs[len(inputs) - scan_count :]
     axes = _per_item(node, "scan_input_axes", scan_count)
     backwards = _per_item(node, "scan_input_directions" if reading.opset >= BATCHLESS_SCAN else "directions", scan_count)
@@ -276,8 +275,7 @@ def _item(reading: Reading, node: Node, name: str, index: int, axis: int = 0) ->
 
 def _per_item(node: Node, name: str, wanted: int) -> list[int]:
     """Return an attribute's number for each of some inputs or outputs: 0 where it is left out."""
-    found: Any = node.attributes.get(name, ())
-    return [int(number) for number in found] or [0] * wanted
+    return [*node.integers(name)] or [0] * wanted
 
 
 # Sequences: lists of tensors, followed by name
@@ -324,9 +322,8 @@ def _sequence_length(reading: Reading, node: Node, proto: onnx.NodeProto, scope:
 
 def _split_to_sequence(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     assembly = reading.assembly
-    axis_attribute: Any = node.attributes.get("axis", 0)
     shape = assembly.tensor(node.inputs[0]).shape
-    axis = int(axis_attribute) % len(shape)
+    axis = node.integer("axis") % len(shape)
     sizes = _split_sizes(reading, node, shape[axis])
     parts = tuple(assembly.fresh(f"{node.name or node.outputs[0]}_part") for _ in sizes)
     inputs = (node.inputs[0], assembly.constant(sizes, "int64"))
@@ -411,9 +408,7 @@ def _identity(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope)
 
 def _concat_from_sequence(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     items = _sequence(reading, node)
-    axis_attribute: Any = node.attributes.get("axis", 0)
-    axis = int(axis_attribute)
-    assembly = reading.assembly
+    axis, assembly = node.integer("axis"), reading.assembly
     rank = len(assembly.tensor(items[0]).shape)
     if node.attributes.get("new_axis", 0):
         rank += 1
