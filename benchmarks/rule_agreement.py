@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, NamedTuple
+
+import typer
 
 from benchmarks.campaigns import Bench, profile_taken
 from benchmarks.command import Cap, Cpu, say
@@ -12,19 +15,25 @@ from benchmarks.judge import Columns, Row, table
 from benchmarks.outsiders import outsiders_bench
 from benchmarks.result_files import keep, kept_parts
 from latcast.datasets.store import Store
+from latcast.environment import cpu_description
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.rules import FusionRules, platform_rules
+from latcast.kernels.rules import FusionRules, platform_rules, rules_for
 from latcast.kernels.search import find_kernels, operator_classes
 from latcast.measure.campaign import Campaign, CampaignItem
-from latcast.records import ExecutedKernel, Platform
-from latcast.spaces.catalogue import build
+from latcast.records import ExecutedKernel, Platform, Reference
+from latcast.runtimes.onnxruntime import optimised_kernels
+from latcast.spaces.catalogue import build, model, models
 from latcast.spaces.training_mix import training_mix
 from latcast.training.from_store import environment_of, rules_of_host
 from latcast.training.profiling import MOST_WEIGHTS_AT_LEAST, TRIAL_PLAN
 
 DRAWN = 40
 """Networks of the training mix of which the small ones are run where no profile says what is executed."""
+
+MOST_MILLION = 30
+"""Weights of the named networks that are compared."""
 
 SHOWN = 3
 """Pairs of operators named of each sort."""
@@ -33,13 +42,24 @@ SAY_EVERY = 200
 """Networks."""
 
 
-def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None, cap: Cap = "") -> None:
+def agreement(
+    runtime: str,
+    precision: str = "fp32",
+    cpu: Cpu = None,
+    cap: Cap = "",
+    named: Annotated[
+        bool, typer.Option("--named", help="As ONNX Runtime optimises the named networks, without running them.")
+    ] = False,
+) -> None:
     """Compare which operators share a kernel by the shipped rules and as the runtime ran the profile of ``outsiders``.
 
     With a cap, as the runtime runs networks of the training mix once each.
     """
-    bench = Bench(runtime, precision, cpu, cap=cap) if cap else outsiders_bench(runtime, precision, cpu, 0)
-    keep(f"rule_agreement/{bench.results_name}", (judge_without_clock if cap else judge_rules)(bench))
+    if named:
+        keep("rule_agreement/onnxruntime-fp32-named", judge_named())
+    else:
+        bench = Bench(runtime, precision, cpu, cap=cap) if cap else outsiders_bench(runtime, precision, cpu, 0)
+        keep(f"rule_agreement/{bench.results_name}", (judge_without_clock if cap else judge_rules)(bench))
     print(agreement_table())
 
 
@@ -65,6 +85,7 @@ class Agreement(NamedTuple):
 def edge_agreement(graph: Graph, kernels: Sequence[Kernel], executed: Sequence[ExecutedKernel], rules: FusionRules) -> Agreement:
     """Compare edge by edge; operators that the runtime did not report and those that the rules call free are left out."""
     classes = operator_classes(graph, rules)
+    free = {node for kernel in kernels if kernel.free for node in kernel.nodes}
     predicted = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
     real = {node: index for index, kernel in enumerate(executed) for node in kernel.nodes}
     agreed, only_rules, only_runtime = 0, Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -74,7 +95,7 @@ def edge_agreement(graph: Graph, kernels: Sequence[Kernel], executed: Sequence[E
             if producer is None or node.name not in real or producer.name not in real:
                 continue
             pair = classes[producer.name], classes[node.name]
-            if not rules.free.isdisjoint(pair):
+            if not rules.free.isdisjoint(pair) or not free.isdisjoint((producer.name, node.name)):
                 continue
             by_rules = predicted[producer.name] == predicted[node.name]
             by_runtime = real[producer.name] == real[node.name]
@@ -105,18 +126,39 @@ def judge_without_clock(bench: Bench) -> dict[str, Any]:
         return _judged(store, platform)
 
 
+def judge_named() -> dict[str, Any]:
+    """Compare shipped rules with what ONNX Runtime makes of named networks on the processor here."""
+    rules = rules_for("onnxruntime", "fp32", cpu_flags=cpu_description()["flags"])
+    small = [model(each.name) for each in models() if each.million_parameters and each.million_parameters <= MOST_MILLION]
+    return _compared(f"local/onnxruntime-{rules.version}/cpu1/fp32, named networks", rules, _optimised(small), len(small))
+
+
+def _optimised(networks: Iterable[Reference]) -> Iterator[tuple[Reference, Sequence[ExecutedKernel]]]:
+    """Yield networks with the kernels that ONNX Runtime makes of them, without those that it cannot load."""
+    for each in networks:
+        with suppress(RuntimeFailure, UnsupportedOperatorError):
+            yield each, optimised_kernels(build(each))
+
+
 def _judged(store: Store, platform: Platform) -> dict[str, Any]:
     """Compare the rules of a platform and its instruction set with what was executed of a store's networks."""
     rules = rules_of_host(environment_of(store, platform), platform, platform_rules(platform))
-    found = Agreement(0, Counter(), Counter())
-    measured = [each for each in store.measurements(platform=platform.id) if each.ok and each.executed]
-    for done, each in enumerate(measured):
+    measured = [(each.reference, each.executed) for each in store.measurements(platform=platform.id) if each.ok and each.executed]
+    return _compared(platform.id, rules, measured, len(measured))
+
+
+def _compared(
+    platform: str, rules: FusionRules, networks: Iterable[tuple[Reference, Sequence[ExecutedKernel]]], count: int
+) -> dict[str, Any]:
+    """Compare rules with the kernels of so many networks."""
+    found, done = Agreement(0, Counter(), Counter()), 0
+    for done, (reference, executed) in enumerate(networks, 1):
         if done % SAY_EVERY == 0:
-            say(f"{done} of {len(measured)} networks")
-        graph = build(each.reference)
-        found = found.with_other(edge_agreement(graph, find_kernels(graph, rules), each.executed, rules))
+            say(f"{done} of {count} networks")
+        graph = build(reference)
+        found = found.with_other(edge_agreement(graph, find_kernels(graph, rules), executed, rules))
     return {
-        "platform": platform.id, "networks": len(measured), "edges": found.edges, "agreed": found.agreed,
+        "platform": platform, "networks": done, "edges": found.edges, "agreed": found.agreed,
         **{
             name: [[*pair, count] for pair, count in pairs.most_common(SHOWN)]
             for name, pairs in (("only_rules", found.only_rules), ("only_runtime", found.only_runtime))

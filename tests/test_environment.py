@@ -117,6 +117,16 @@ class TestScheduling:
     def test_the_last_cpus_are_chosen(self) -> None:
         assert scheduling.default_cpus(1) == affinity()[-1:]
 
+    @pytest.mark.parametrize(("threads", "expected"), [(1, (5,)), (2, (3, 5)), (3, (1, 3, 5)), (4, (1, 3, 4, 5))])
+    def test_threads_get_cores_of_their_own_while_there_are_enough(
+        self, threads: int, expected: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Three cores with two CPUs each.
+        monkeypatch.setattr(scheduling, "affinity", lambda: (0, 1, 2, 3, 4, 5))
+        monkeypatch.setattr(scheduling, "siblings", lambda cpu: f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}")
+
+        assert scheduling.default_cpus(threads) == expected
+
     def test_the_ordinary_priority_returns_after_a_real_time_round(self) -> None:
         if not scheduling.realtime_permitted():
             pytest.skip("this process may not have a real-time priority")

@@ -57,6 +57,11 @@ def affinity() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
+def siblings(cpu: int) -> str:
+    """Return the CPUs that share a core with one, as Linux lists them; where it does not say, that one."""
+    return _read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
+
+
 @cache
 def cpu_description() -> Mapping[str, Any]:
     """Return the model and instruction sets of the CPU, as the kernel reports them.

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.rule_agreement import edge_agreement
+from latcast.environment import cpu_description
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.rules import FusionRules, rules_for
@@ -53,7 +54,7 @@ def test_free_and_unreported_operators_are_left_out(graph: Graph) -> None:
 @pytest.mark.parametrize("name", ["mobilenet_v2_0_5", "squeezenet1_1", "ghostnet_x0_5", "regnet_x_400mf"])
 @pytest.mark.parametrize("runtime_name", list(RUNTIMES.names()))
 def test_shipped_rules_agree_with_what_the_runtime_executes(runtime_name: str, name: str) -> None:
-    rules = rules_for(runtime_name, "fp32")
+    rules = rules_for(runtime_name, "fp32", cpu_flags=cpu_description()["flags"])
     runtime = get_runtime(runtime_name)
     if (reason := runtime.available()) is not None:
         pytest.skip(reason)

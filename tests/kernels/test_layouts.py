@@ -197,7 +197,7 @@ class TestTransposesThatMove:
 
 
 class TestFile:
-    @pytest.mark.parametrize("rules", [RULES, INTEGERS])
+    @pytest.mark.parametrize("rules", [RULES, INTEGERS, load_rules("onnxruntime-cpu-avx2-fp32")])
     def test_rules_come_back_as_they_were_written(self, rules: FusionRules) -> None:
         assert FusionRules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
 
@@ -207,6 +207,8 @@ class TestFile:
             {},
             {"channels_last": ["conv"], "either": [], "strided": [16]},
             {"channels_last": ["conv"], "either": [], "strided": [0, 0, 0], "inserts": "copies"},
+            {"channels_last": ["conv"], "either": [], "strided": [0, 0, 0], "inserts": "blocks"},
+            {"channels_last": ["conv"], "either": [], "strided": [0, 0, 0], "block": 8},
             3,
         ],
     )

@@ -48,6 +48,7 @@ CLASSES = st.sampled_from(["conv", "depthwise_conv", "linear", "add", "relu", "r
         free=st.frozensets(CLASSES),
         chains=st.frozensets(CLASSES),
         once=st.frozensets(CLASSES),
+        stages=st.lists(st.frozensets(CLASSES)).map(tuple),
         multi_inbound=st.integers(0, 5),
         multi_outbound=st.integers(0, 2),
         evidence=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_subnormal=False)),
@@ -61,7 +62,7 @@ def test_rules_come_back_from_json_as_they_were(rules: FusionRules) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_rules_speak_of_operators_that_have_a_kernel_type(name: str) -> None:
     rules = load_rules(name)
-    words = {*rules.pairs, *rules.free, *rules.chains, *rules.once}.union(*rules.pairs.values()) - {ANY_CLASS}
+    words = {*rules.pairs, *rules.free, *rules.chains, *rules.once}.union(*rules.pairs.values(), *rules.stages) - {ANY_CLASS}
 
     # A pattern inside a kernel needs no type of its own.
     assert [word for word in sorted(words - set(rules.patterns)) if type_of_class(word).name == "other"] == []
@@ -110,6 +111,7 @@ GOOD: dict[str, Any] = {"schema": RULES_SCHEMA, "runtime": "r", "pairs": {"conv"
         ({**GOOD, "chain": ["relu"]}, "found 'chain', expected some of assumed, chains, .*; update latcast"),
         ({**GOOD, "quantisation": {"on_integers": [], "converted": [], "later": []}}, "unknown field later"),
         ({**GOOD, "layouts": {"channels_last": [], "either": [], "strided": [1, 2, 3], "later": []}}, "unknown field later"),
+        ({**GOOD, "stages": ["relu"]}, "expected a list of names, found 'relu'"),
         ({**GOOD, "pairs": {"conv": "relu"}}, "expected a list of names, found 'relu'"),
         ({**GOOD, "pairs": ["conv"]}, "not fusion rules"),
         ({**GOOD, "free": "reshape"}, "expected a list of names, found 'reshape'"),
@@ -138,6 +140,30 @@ def test_rules_that_extend_others_hold_what_differs(tmp_path: Path) -> None:
     relu = frozenset({"relu"})
     assert rules == replace(base, pairs={**base.pairs, "conv": relu, "linear": frozenset(), "add": relu}, patterns=("mish",))
     assert "extends" not in rules.to_json()
+
+
+def test_rules_that_extend_others_take_over_the_fields_of_layouts_that_they_do_not_name(tmp_path: Path) -> None:
+    base = load_rules("openvino").layouts
+    own = {"schema": 3, "extends": "openvino", "layouts": {"strided": [1, 2, 3]}}
+    (tmp_path / "mine.json").write_text(json.dumps(own))
+
+    assert base is not None
+    assert load_rules(tmp_path / "mine.json").layouts == replace(base, strided=(1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("fused", "second", "late"),
+    [
+        ([], "add", False), (["batch_normalization"], "batch_normalization", False), (["batch_normalization"], "add", False),
+        (["add"], "relu", False), (["add"], "add", True), (["relu"], "add", True), (["relu"], "relu", True),
+        (["add"], "batch_normalization", True), (["relu"], "sigmoid", False),
+    ],
+)  # fmt: skip
+def test_a_kernel_takes_operators_in_by_stages(fused: list[str], second: str, late: bool) -> None:
+    rules = FusionRules("mine", stages=(frozenset({"batch_normalization"}), frozenset({"add"}), frozenset({"relu"})))
+
+    # The first stage holds any number, each later one a single operator; what is in no stage may come at any time.
+    assert rules.comes_too_late(second, fused) == late
 
 
 def test_rules_that_extend_themselves_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +211,9 @@ def test_core_sets_are_processors_and_qualifiers_do_not_count(unit: str, kind: s
         ("local/openvino-2026.4/cpu1+avx2/fp32", "openvino-cpu-avx2-fp32", ""),
         ("local/openvino-2026.4/cpu1+sse42/fp32", "openvino-cpu-avx2-fp32", ""),
         ("local/openvino-2026.4/cpu1+avx2/int8", "openvino-int8", ""),
-        ("local/onnxruntime-1.31/cpu1+avx2/fp32", "onnxruntime", ""),
+        ("local/onnxruntime-1.31/cpu1+avx2/fp32", "onnxruntime-cpu-avx2-fp32", ""),
+        ("local/onnxruntime-1.31/cpu2+sse42/fp32", "onnxruntime-cpu-avx2-fp32", ""),
+        ("local/onnxruntime-1.31/cpu1+avx512/fp32", "onnxruntime-cpu-avx512-fp32", ""),
         ("local/openvino-2026.4/cpu1/int8", "openvino-int8", ""),
         ("local/openvino-2026.4/gpu/fp32", "openvino", ""),
     ],
@@ -214,7 +242,7 @@ def test_the_newest_instruction_set_follows_from_the_processors_flags_unless_the
     assert instruction_set(unit, flags) == known
 
 
-def test_a_processor_of_which_nothing_is_known_gets_the_rules_of_one_with_avx512() -> None:
+def test_openvino_on_a_processor_of_which_nothing_is_known_gets_the_rules_of_one_with_avx512() -> None:
     known = "sse4_2 avx avx2 fma avx512f avx512bw avx512dq avx512vl"
 
     assert rules_for("openvino", "fp32") == rules_for("openvino", "fp32", cpu_flags=known)

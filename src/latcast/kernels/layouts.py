@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -17,12 +17,16 @@ from typing import Any, NamedTuple
 from latcast.errors import BundleError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import Kind, names_of, operators
+from latcast.kernels.blocks import reads_plain
 from latcast.kernels.kernel import Kernel
 
 TO_LAST, TO_FIRST, TO_FIRST_STRIDED = (
     "transpose.to_channels_last", "transpose.to_channels_first", "transpose.to_channels_first_strided",
 )  # fmt: skip
 """Kernel types of reorders: each moves an image as a matrix of pixels and channels."""
+
+TO_BLOCKS, FROM_BLOCKS = "transpose.to_blocks", "transpose.from_blocks"
+"""Kernel types of reorders into blocks of channels and back."""
 
 CHANNELS_LAST = "channels_last"
 """Variant of a kernel type: as it runs on images with their channels last."""
@@ -52,9 +56,10 @@ VIEWS = names_of(row for row in operators() if row.kind is Kind.VIEW or row.pass
 
 _ELEMENTWISE = names_of(operators(Kind.UNARY, Kind.BINARY))
 
-REORDERS, TRANSPOSES = "reorders", "transposes"
-"""What a runtime inserts: reorders where an operator wants another layout, as OpenVINO, or transposes around such operators that
-it then moves along the network, as ONNX Runtime."""
+REORDERS, TRANSPOSES, BLOCKS = "reorders", "transposes", "blocks"
+"""What a runtime inserts: reorders where an operator wants another layout, as OpenVINO; transposes around such operators that
+it then moves along the network, as ONNX Runtime on integers; or reorders into blocks of channels and back, as ONNX Runtime on
+floats (:mod:`latcast.kernels.blocks`)."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,15 @@ class LayoutRules:
     """The rules by which a runtime lays images out.
 
     Attributes:
-        channels_last: Classes of operators that read and write images with their channels last.
+        channels_last: Classes of operators that read and write images with their channels last, or in blocks of channels.
         either: Classes that take the layout of what they read; all others read and write tensors as their shapes say.
         strided: Least and most size of the second axis, and least number of elements for each, of images that come back by
             the loop that writes with a stride.
-        inserts: :data:`REORDERS` or :data:`TRANSPOSES`.
+        inserts: :data:`REORDERS`, :data:`TRANSPOSES` or :data:`BLOCKS`.
         apart: Kernel types that take another time on images with their channels last.
+        block: Channels of a block; 0 where images have no blocks.
+        pairs: First operator's class to the classes that are fused into it where both work on blocks, beside those that are
+            wherever they lie.
     """
 
     channels_last: frozenset[str]
@@ -75,10 +83,15 @@ class LayoutRules:
     strided: tuple[int, int, int]
     inserts: str = REORDERS
     apart: frozenset[str] = frozenset()
+    block: int = 0
+    pairs: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         data = {"channels_last": sorted(self.channels_last), "either": sorted(self.either), "strided": list(self.strided)}
-        others = {"inserts": self.inserts if self.inserts != REORDERS else "", "apart": sorted(self.apart)}
+        others = {
+            "inserts": self.inserts if self.inserts != REORDERS else "", "apart": sorted(self.apart), "block": self.block,
+            "pairs": {first: sorted(seconds) for first, seconds in sorted(self.pairs.items())},
+        }  # fmt: skip
         return {**data, **{name: value for name, value in others.items() if value}}
 
     @classmethod
@@ -93,17 +106,18 @@ class LayoutRules:
             channels_last, either, apart = (
                 frozenset(map(str, found)) for found in (data["channels_last"], data["either"], data.get("apart", ()))
             )
-            inserts = str(data.get("inserts", REORDERS))
-            if inserts not in _WALKS:
-                raise ValueError(f"inserts {inserts}")
+            inserts, block = str(data.get("inserts", REORDERS)), int(data.get("block", 0))
+            pairs = {first: frozenset(map(str, seconds)) for first, seconds in data.get("pairs", {}).items()}
+            if inserts not in _WALKS or (inserts == BLOCKS) != (block > 0):
+                raise ValueError(f"inserts {inserts}, block {block}")
             if unknown := sorted(set(data) - {each.name for each in fields(cls)}):
                 raise ValueError(f"unknown field {unknown[0]}")
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise BundleError(
                 f"{source}: 'layouts' needs lists 'channels_last' and 'either' of operator classes, "
-                f"three numbers 'strided' and one of {', '.join(_WALKS)} as 'inserts': {problem!r}"
+                f"three numbers 'strided', one of {', '.join(_WALKS)} as 'inserts', and for blocks a number 'block': {problem!r}"
             ) from problem
-        return cls(channels_last, either, (least, most, elements), inserts, apart)
+        return cls(channels_last, either, (least, most, elements), inserts, apart, block, pairs)
 
 
 class Reorder(NamedTuple):
@@ -141,6 +155,7 @@ def layouts(
     classes: Mapping[str, str],
     rules: LayoutRules,
     on_integers: frozenset[str] = frozenset(),
+    blocked: frozenset[str] = frozenset(),
 ) -> Layouts:
     """Return the layouts of a network's images under the rules.
 
@@ -152,8 +167,9 @@ def layouts(
         classes: Its operators' names to their classes.
         rules: Of the runtime.
         on_integers: Classes that it computes on integers.
+        blocked: Tensors that operators write in blocks of channels.
     """
-    return _WALKS[rules.inserts](graph, kernels, classes, rules, on_integers).layouts()
+    return _WALKS[rules.inserts](graph, kernels, classes, rules, on_integers, blocked).layouts()
 
 
 class _Walk(ABC):
@@ -165,12 +181,19 @@ class _Walk(ABC):
     """
 
     def __init__(
-        self, graph: Graph, kernels: Sequence[Kernel], classes: Mapping[str, str], rules: LayoutRules, on_integers: frozenset[str]
+        self,
+        graph: Graph,
+        kernels: Sequence[Kernel],
+        classes: Mapping[str, str],
+        rules: LayoutRules,
+        on_integers: frozenset[str],
+        blocked: frozenset[str],
     ) -> None:
         self.graph = graph
         self.classes = classes
         self.rules = rules
         self.on_integers = on_integers
+        self.blocked = blocked
         self.shuffles = {kernel.nodes[0]: kernel.nodes for kernel in kernels if kernel.kernel_type == "channel_shuffle"}
         self.shuffled = {name for nodes in self.shuffles.values() for name in nodes}
         self.fused = {name for kernel in kernels for name in kernel.nodes[1:]} - self.shuffled
@@ -323,7 +346,31 @@ class _Transposes(_Walk):
         return frozenset(found)
 
 
-_WALKS: Mapping[str, type[_Walk]] = {REORDERS: _Reorders, TRANSPOSES: _Transposes}
+class _Blocks(_Walk):
+    """The walk that lays each image out in blocks where its reader works on blocks, and as its shape says for all others."""
+
+    def image(self, tensor: str) -> bool:
+        """Return whether a tensor is an image; the copy of a 1x1 map is a kernel, too."""
+        return len(self.graph.shape(tensor)) == 4 and tensor not in self.graph.static_names
+
+    def visit(self, node: Node, images: Sequence[str]) -> bool:
+        works = node.outputs[0] in self.blocked
+        for tensor in images:
+            self.lay_out([tensor], works and not reads_plain(self.graph, node, tensor, self.rules.block), node.name)
+        if node.op_type == "Transpose" and self._merges(node):
+            self.cancelled.add(node.name)
+        return works
+
+    def _merges(self, node: Node) -> bool:
+        """Return whether a copy out of blocks writes the channels last, or one into blocks reads them so."""
+        order = node.attributes.get("perm")
+        if order == TO_CHANNELS_SECOND:
+            readers = self.graph.consumers.get(node.outputs[0], ())
+            return bool(readers) and all(reader.outputs[0] in self.blocked for reader in readers)
+        return order == FROM_CHANNELS_SECOND and node.inputs[0] in self.blocked
+
+
+_WALKS: Mapping[str, type[_Walk]] = {REORDERS: _Reorders, TRANSPOSES: _Transposes, BLOCKS: _Blocks}
 
 
 def with_reorders(graph: Graph, kernels: Sequence[Kernel], found: Layouts, rules: LayoutRules) -> tuple[Kernel, ...]:
@@ -363,7 +410,9 @@ def _kernel(graph: Graph, found: Reorder, rules: LayoutRules) -> Kernel:
     channels, pixels = shape[1], prod(shape[2:])
     least, most, elements = rules.strided
     name = TO_LAST
-    if not found.channels_last:
+    if rules.inserts == BLOCKS:
+        name = TO_BLOCKS if found.channels_last else FROM_BLOCKS
+    elif not found.channels_last:
         strided = least <= channels <= most and prod(shape) >= elements * channels
         name = TO_FIRST_STRIDED if strided else TO_FIRST
     sides = (pixels, channels) if found.channels_last else (channels, pixels)

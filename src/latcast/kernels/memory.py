@@ -13,17 +13,15 @@ from math import prod
 
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.graph.operators import Kind, names_of, operators
+from latcast.kernels.blocks import images_in_blocks, reads_plain
 from latcast.kernels.delegates import load_delegate
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.memory_planners import Result, Step, aligned, alive_bytes, blocks_of, delegated_bytes, pattern_bytes
 from latcast.kernels.partitioning import CPU, partition
-from latcast.kernels.rules import FusionRules
-from latcast.kernels.search import find_kernels
+from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.search import find_kernels, operator_classes, units_of
 from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 from latcast.tables import Tabular
-
-CHANNEL_BLOCK = 8
-"""Channels of a block in ONNX Runtime's layout of images."""
 
 _NODE_BYTES, _TENSOR_BYTES = 60, 50
 """Bytes of a model file for each node and tensor, beside its weights."""
@@ -81,7 +79,7 @@ def memory_of(graph: Graph, rules: FusionRules, precision: str = "fp32", kernels
     float_bytes = ACTIVATION_BYTES.get(precision, 4)
     weights = sum(_bytes(graph, name, WEIGHT_BYTES.get(precision, 4)) for name in graph.weights)
     around = sum(aligned(_bytes(graph, name, float_bytes)) for name in (*graph.inputs, *graph.outputs))
-    steps = steps_of(graph, found, float_bytes, planner)
+    steps = steps_of(graph, found, float_bytes, planner, rules)
     outside = frozenset((*graph.inputs, *graph.outputs))
     if planner == "pattern":
         peak, reserved = pattern_bytes(steps, outside)
@@ -106,13 +104,13 @@ def _bytes(graph: Graph, name: str, float_bytes: float) -> int:
     return int(-(-tensor.elements * each // 1))
 
 
-def steps_of(graph: Graph, kernels: Iterable[Kernel], float_bytes: float, planner: str) -> list[Step]:
+def steps_of(graph: Graph, kernels: Iterable[Kernel], float_bytes: float, planner: str, rules: FusionRules) -> list[Step]:
     """Return the steps of a runtime in order, as its planner sees them."""
     node_of = {node.name: node for node in graph.nodes}
     segment_of = _segments(graph) if planner == "greedy" else {}
     order = {name: place for place, name in enumerate(segment_of)}
     steps: list[Step] = []
-    layout = _Blocked(graph) if planner == "pattern" and float_bytes == 4 else None
+    layout = _Blocked(graph, rules) if planner == "pattern" and float_bytes == 4 else None
     computing = [kernel for kernel in kernels if kernel.nodes]
     for kernel in sorted(computing, key=lambda each: order[each.nodes[-1]]) if segment_of else computing:
         segment = segment_of.get(kernel.nodes[-1])
@@ -158,33 +156,30 @@ def _normalisation(node: Node, reads: tuple[str, ...], writes: Mapping[str, Resu
 
 
 class _Blocked:
-    """The images that ONNX Runtime lays out in blocks of channels, and its copies between that layout and the plain one.
+    """The images that ONNX Runtime lays out in blocks of channels, and its copies between that layout and the plain one."""
 
-    Convolutions and pools work on blocks; what follows them does where all that it reads is laid out so. Source: its graph
-    transformer ``NchwcTransformer``.
-    """
-
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, rules: FusionRules) -> None:
         self.graph = graph
-        self.blocked: set[str] = set()
+        # Without a known processor, the blocks are those of most: with AVX2.
+        known = rules if rules.layouts and rules.layouts.block else load_rules("onnxruntime-cpu-avx2-fp32")
+        assert known.layouts is not None
+        self.block = known.layouts.block
+        self.blocked = images_in_blocks(graph, units_of(graph, rules, operator_classes(graph, rules)), known.layouts)
         self.copied: dict[str, str] = {}
 
     def steps(self, step: Step, nodes: Sequence[Node]) -> list[Step]:
         """Return a kernel's step, behind the copies that it needs."""
-        wanted = self._wanted(nodes)
+        works = nodes[-1].outputs[0] in self.blocked
         found, renamed = [], {}
         for name in step.reads:
-            blocked = name in self.blocked
-            needs = wanted and (blocked or not self._plain_input(nodes[0], name))
-            if blocked == needs or len(self.graph.shape(name)) != 4:
+            needs = works and not reads_plain(self.graph, nodes[0], name, self.block)
+            if (name in self.blocked) == needs or len(self.graph.shape(name)) != 4:
                 continue
             if name not in self.copied:
                 self.copied[name] = f"{name} in another layout"
                 found.append(Step((name,), {self.copied[name]: self._result(name, needs)}))
             renamed[name] = self.copied[name]
-        writes = {name: self._result(name, wanted) for name in step.writes}
-        if wanted:
-            self.blocked.update(name for name in writes if name not in self.graph.outputs)
+        writes = {name: self._result(name, works) for name in step.writes}
         reads = tuple(renamed.get(name, name) for name in step.reads)
         found.append(Step(reads, writes, step.view, tuple(renamed.get(name, name) for name in step.in_place)))
         return found
@@ -192,47 +187,9 @@ class _Blocked:
     def _result(self, name: str, blocked: bool) -> Result:
         shape = self.graph.shape(name)
         if blocked and len(shape) == 4:
-            shape = (shape[0], aligned(shape[1], CHANNEL_BLOCK), *shape[2:])
+            shape = (shape[0], aligned(shape[1], self.block), *shape[2:])
         return shape, prod(shape) * int(self.graph.tensors[name].size_bytes // max(self.graph.tensors[name].elements, 1))
 
-    def _plain_input(self, node: Node, name: str) -> bool:
-        """Return whether a kernel reads this input in the plain layout: a convolution of few channels."""
-        return (
-            node.op_type == "Conv"
-            and name == node.inputs[0]
-            and self.graph.shape(name)[1] < CHANNEL_BLOCK
-            and node.attributes.get("group", 1) == 1
-        )
-
-    def _wanted(self, nodes: Sequence[Node]) -> bool:
-        """Return whether a kernel works on blocks."""
-        node = nodes[0]
-        reads = self.graph.activation_inputs(node)
-        if not reads or any(len(self.graph.shape(name)) != 4 for name in (*reads, node.outputs[0])):
-            return False
-        channels = self.graph.shape(reads[0])[1]
-        if node.op_type == "Conv":
-            groups = node.integer("group", 1)
-            made = self.graph.shape(node.outputs[0])[1]
-            if groups > 1 and not groups == channels == made:
-                return channels // groups % CHANNEL_BLOCK == 0 and made // groups % CHANNEL_BLOCK == 0
-            return groups > 1 or channels < CHANNEL_BLOCK or channels % 4 == 0
-        if node.op_type in _BLOCKED_POOLS:
-            return channels % CHANNEL_BLOCK == 0
-        there = all(name in self.blocked for name in reads)
-        if node.op_type == "Concat":
-            whole = all(self.graph.shape(name)[1] % CHANNEL_BLOCK == 0 for name in reads)
-            return there and whole and node.attributes.get("axis") == 1
-        if node.op_type in ("Add", "Sum", "Mul"):
-            return there and len({self.graph.shape(name) for name in reads}) == 1
-        return there and len(nodes) == 1 and node.op_type in _FOLLOWERS
-
-
-_BLOCKED_POOLS = names_of(row for row in operators(Kind.POOL, Kind.GLOBAL_POOL) if row.combines)
-
-_FOLLOWERS = frozenset(
-    {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "BatchNormalization", "Resize", "Upsample"}
-)
 
 _POOLS = frozenset({"MaxPool", "AveragePool"})
 

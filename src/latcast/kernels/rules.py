@@ -6,14 +6,14 @@ several operators (:mod:`latcast.graph.idioms`), the operators that a runtime do
 backend whose kernel selection (:mod:`latcast.kernels.selection`) follows the fusion.
 
 A file that ``extends`` shipped rules by their name holds what differs: for a first class the whole list of those fused into it,
-of other fields the whole value.
+of ``layouts`` the fields that differ, of other fields the whole value.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
@@ -28,8 +28,8 @@ from latcast.reading import read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
 
-RULES_SCHEMA = 2
-"""Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``."""
+RULES_SCHEMA = 3
+"""Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``; 3 has ``stages`` and blocks."""
 
 ANY_CLASS = "*"
 """First class of a pair that matches any class."""
@@ -83,6 +83,8 @@ class FusionRules:
         free: Operator classes that cost nothing: views of the same memory.
         chains: Classes that are fused into each other, each into each.
         once: Classes that a convolution or product takes in once at most.
+        stages: Classes in the order in which a kernel takes them in: of the first list any number, of each later one a single
+            operator, and of no list before that of the operator that it took in last.
         multi_inbound: Into which input's kernel an operator with several activation inputs may be fused: 0 none, 1 the first
             and no other, 2 the last and no other, 3 the one computed last that the pair rules allow, 4 the first that they
             allow, 5 the first and no other, where all others are there before that kernel begins, and where operands of a
@@ -105,6 +107,7 @@ class FusionRules:
     free: frozenset[str] = frozenset()
     chains: frozenset[str] = frozenset()
     once: frozenset[str] = frozenset()
+    stages: tuple[frozenset[str], ...] = ()
     multi_inbound: int = 3
     multi_outbound: int = 0
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -118,6 +121,13 @@ class FusionRules:
             return True
         return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
 
+    def comes_too_late(self, second: str, fused: Iterable[str]) -> bool:
+        """Return whether a kernel into which these classes are fused takes no other of a class in any more."""
+        stage_of = {name: index for index, stage in enumerate(self.stages) for name in stage}
+        stage = stage_of.get(second)
+        last = max((stage_of[name] for name in fused if name in stage_of), default=0)
+        return stage is not None and (stage < last or (stage == last > 0))
+
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
             "schema": RULES_SCHEMA,
@@ -130,6 +140,8 @@ class FusionRules:
             "multi_outbound": self.multi_outbound,
         }
         data |= {name: sorted(getattr(self, name)) for name in ("chains", "once") if getattr(self, name)}
+        if self.stages:
+            data["stages"] = [sorted(stage) for stage in self.stages]
         if self.evidence:
             data["evidence"] = dict(self.evidence)
         if self.selection:
@@ -170,6 +182,7 @@ class FusionRules:
                 free=frozenset(_names(data.get("free", []))),
                 chains=frozenset(_names(data.get("chains", []))),
                 once=frozenset(_names(data.get("once", []))),
+                stages=tuple(frozenset(_names(stage)) for stage in data.get("stages", [])),
                 multi_inbound=int(data.get("multi_inbound", 3)),
                 multi_outbound=int(data.get("multi_outbound", 0)),
                 evidence=dict(data.get("evidence", {})),
@@ -203,7 +216,8 @@ def _extended(data: Mapping[str, Any], source: str, extending: tuple[str, ...] =
         raise BundleError(f"{source}: no rules '{base}' to extend are shipped; known: {', '.join(sorted(shipped_rules()))}")
     whole = _extended(_shipped(base), source, (*extending, base))
     own = {key: value for key, value in data.items() if key != "extends"}
-    return {**whole, **own, "pairs": {**whole["pairs"], **own.get("pairs", {})}}
+    joined = {name: {**whole.get(name, {}), **own.get(name, {})} for name in ("pairs", "layouts") if name in whole or name in own}
+    return {**whole, **own, **joined}
 
 
 def _check_selection(selection: str, source: str) -> None:
@@ -316,7 +330,7 @@ def rules_for(
         unit: As in platform ids.
         device: As in platform ids; tells the family of a GPU.
         gpu_family: The family of the GPU, for a device that latcast does not know.
-        cpu_flags: What the CPU has, as :func:`instruction_set` takes them; without them a CPU is taken for one with AVX-512.
+        cpu_flags: What the CPU has, as :func:`instruction_set` takes them; without them the file that names no set counts.
 
     Returns:
         The rules. Where they depend on the GPU's family, and nothing tells it, those of most GPUs, with ``assumed`` set.

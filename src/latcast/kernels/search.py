@@ -16,6 +16,7 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
+from latcast.kernels.blocks import Unit, images_in_blocks
 from latcast.kernels.kernel import LINEAR_OF_IMAGES, OF_IMAGES, Configuration, Kernel, operator_class
 from latcast.kernels.layouts import layout_class, layouts, with_reorders
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules, QuantisationRules
@@ -62,6 +63,19 @@ class _Group:
         self.start = self.order = order
 
 
+def units_of(graph: Graph, rules: FusionRules, classes: Mapping[str, str]) -> list[Unit]:
+    """Return the operators with their classes in order, those of an idiom that the rules run as one kernel as one."""
+    idiom_of = chosen_idioms(graph, rules)
+    found: list[Unit] = []
+    for node in graph.nodes:
+        idiom = idiom_of.get(node.name)
+        if idiom is None:
+            found.append((classes[node.name], [node]))
+        elif node is idiom.nodes[-1]:
+            found.append((idiom.name, list(idiom.nodes)))
+    return found
+
+
 class _Search:
     """A traversal of one graph."""
 
@@ -69,6 +83,10 @@ class _Search:
         self.graph = graph
         self.rules = rules
         self.classes = classes
+        self.units = units_of(graph, rules, classes)
+        layouts = rules.layouts
+        self.pairs_in_blocks = layouts.pairs if layouts else {}
+        self.blocked = images_in_blocks(graph, self.units, layouts) if layouts and layouts.block else frozenset[str]()
         self.inert = graph.static_names
         self.group_of: dict[str, _Group] = {}
         """Tensor to the kernel that computes it."""
@@ -80,27 +98,19 @@ class _Search:
                     self.readers.setdefault(name, []).append(node.name)
 
     def run(self) -> Sequence[_Group]:
-        graph, rules = self.graph, self.rules
-        idiom_of = chosen_idioms(graph, rules)
-        followers = rules.chains.union(*rules.pairs.values())
+        rules = self.rules
+        followers = rules.chains.union(*rules.pairs.values(), *self.pairs_in_blocks.values())
         groups: list[_Group] = []
-        for order, node in enumerate(graph.nodes):
-            idiom = idiom_of.get(node.name)
-            if idiom is None:
-                second, members = self.classes[node.name], [node]
-            elif node is idiom.nodes[-1]:
-                second, members = idiom.name, list(idiom.nodes)
-            else:
-                continue
+        for order, (second, members) in enumerate(self.units):
             target = self._absorbing(members, second) if second in followers else None
             if target is None:
-                target = _Group(second, members, order)
+                target = _Group(second, list(members), order)
                 groups.append(target)
             else:
                 target.nodes.extend(members)
-                target.last = node
+                target.last = members[-1]
                 target.order = order
-            for output in node.outputs:
+            for output in target.last.outputs:
                 self.group_of[output] = target
         if rules.multi_outbound:
             return self._in_execution_order(groups)
@@ -124,13 +134,17 @@ class _Search:
                 candidates = self._first_for_delegate(members[-1], inputs)
         for name in candidates:
             group = self.group_of.get(name)
-            if group is None or name not in group.last.outputs or not rules.fuses(group.first, second):
+            if group is None or name not in group.last.outputs or not self._fuses(group.first, second, name, members[-1]):
                 continue
             if any(output in graph.outputs for output in group.last.outputs):
                 continue
             if second in HEAVY and not may_share_a_kernel(rules, (self.classes[node.name] for node in (*group.nodes, *members))):
                 continue
             if second in rules.once and self._holds_behind_heavy(group, second):
+                continue
+            if rules.stages and rules.comes_too_late(
+                second, (self.classes[node.name] for node in group.nodes[group.own_count :])
+            ):
                 continue
             if not self._may_leave(group.last, members):
                 continue
@@ -139,6 +153,13 @@ class _Search:
                 continue
             return group
         return None
+
+    def _fuses(self, first: str, second: str, tensor: str, node: Node) -> bool:
+        """Return whether the rules fuse a pair over a tensor; both must work in the same layout."""
+        blocked = tensor in self.blocked
+        if blocked != (node.outputs[0] in self.blocked):
+            return False
+        return self.rules.fuses(first, second) or (blocked and second in self.pairs_in_blocks.get(first, ()))
 
     def _holds_behind_heavy(self, group: _Group, name: str) -> bool:
         return group.first in HEAVY and any(self.classes[node.name] == name for node in group.nodes[group.own_count :])
@@ -229,10 +250,11 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
         ('conv', ('Conv', 'BatchNormalization', 'Relu'))
     """
     classes = operator_classes(graph, rules)
-    kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules, classes).run())
+    search = _Search(graph, rules, classes)
+    kernels = tuple(_kernel(graph, rules, group) for group in search.run())
     if rules.layouts is not None:
         on_integers = rules.quantisation.on_integers if rules.quantisation else frozenset[str]()
-        found = layouts(graph, kernels, classes, rules.layouts, on_integers)
+        found = layouts(graph, kernels, classes, rules.layouts, on_integers, search.blocked)
         kernels = with_reorders(graph, kernels, found, rules.layouts)
     if rules.quantisation is not None:
         kernels = with_conversions(graph, kernels, classes, rules.quantisation)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from latcast.environment import affinity
+from latcast.environment import affinity, siblings
 from latcast.errors import MeasurementError
 from latcast.records import Unit
 from latcast.runtimes.cores import local_cores
@@ -16,7 +16,9 @@ REALTIME_PRIORITY = 10
 
 
 def default_cpus(threads: int) -> tuple[int, ...]:
-    """Return the last ``threads`` CPUs this process may use: systems tend to serve interrupts on the first ones.
+    """Return the last CPUs that this process may use, one for each thread, on as many cores as there are.
+
+    Systems tend to serve interrupts on the first ones. Threads that share a core would measure how it divides itself.
 
     Raises:
         MeasurementError: Fewer CPUs than threads.
@@ -27,7 +29,9 @@ def default_cpus(threads: int) -> tuple[int, ...]:
             f"{threads} threads were asked for and this process may use {len(allowed)} CPUs; "
             f"measure with --threads {len(allowed)} or fewer"
         )
-    return allowed[len(allowed) - threads :]
+    last_of_core = {siblings(cpu): cpu for cpu in allowed}
+    others = [cpu for cpu in allowed if cpu not in last_of_core.values()]
+    return tuple(sorted([*others, *sorted(last_of_core.values())][-threads:]))
 
 
 def placed(unit: str, cpus: tuple[int, ...] | None) -> tuple[str, tuple[int, ...]]:

@@ -113,7 +113,8 @@ class WorkerSettings:
         precision: One of :data:`latcast.records.PRECISIONS`.
         device: First part of the platform id; ``local`` lets a device that is elsewhere name itself.
         qualifiers: Further parts of the unit's name (``("sse42",)`` makes ``cpu1+sse42``), for settings made by variables.
-        cpus: CPUs to pin to; None chooses the last ``threads`` allowed ones, an empty tuple pins to none.
+        cpus: CPUs to pin to; None chooses the last allowed ones, each of another core while there are enough; an empty tuple
+            pins to none.
         realtime: Whether to run each round at a real-time priority, which keeps other processes out of the runs (a CPU a thread;
             root or CAP_SYS_NICE); None does so where it is permitted.
         probe: Whether the host's state is read and divided out.

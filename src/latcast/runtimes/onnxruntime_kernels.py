@@ -179,7 +179,7 @@ class _Names:
     def _from_node_name(self, kernel: OptimisedNode, index: int) -> str | None:
         """Return the optimised node's name before it was changed."""
         name = re.sub(r"_token_\d+$", "", kernel.name.removeprefix("fused "))
-        start = name.removesuffix("_nchwc").removesuffix("_bn")
+        start = re.sub(r"(_bn|_mul)?_nchwc$", "", name)
         if start in self.graph.producers and start != name:
             return self._past_fused(kernel, start)
         node = self.nodes.get(name) or self.nodes.get(name.split("/", 1)[0]) or self.nodes.get(name.rsplit("/", 2)[0])

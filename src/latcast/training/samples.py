@@ -154,7 +154,7 @@ def attribute_executed(
                 nodes, latency_ms = parts_of[last][-1]
                 parts_of[last][-1] = (nodes, latency_ms + executed.latency_ms)
                 time_of[last] += executed.latency_ms
-            elif executed.kind.startswith(REORDERS):
+            elif executed.kind.rpartition(".")[2].startswith(REORDERS):
                 reordering += executed.latency_ms
             else:
                 waiting += executed.latency_ms
@@ -196,7 +196,7 @@ QUANTISATION = "QuantizeLinear"
 """Kind of what turns floats into integers behind an operator that was computed in floats."""
 
 REORDERS = ("Reorder", "Transpose")
-"""Prefixes of the kinds of executed layout changes, which are no operators of the network."""
+"""Prefixes of the kinds, less their domain, of executed layout changes, which are no operators of the network."""
 
 
 SCALE_LIMIT = 2.0

@@ -183,8 +183,8 @@ LINEAR = add_kernel_type(
 )  # fmt: skip
 MATMUL = add_kernel_type(
     KernelType(
-        "matmul", ("batch", "rows", "inner", "columns"), ("matmul", "scaled_matmul"), extract_matmul, matmul_quantities,
-        one_class("matmul"), matmul_features, build_matmul,
+        "matmul", ("batch", "rows", "inner", "columns"), ("matmul", "scaled_matmul", "matmul_of_scaled"), extract_matmul,
+        matmul_quantities, one_class("matmul"), matmul_features, build_matmul,
     )
 )  # fmt: skip
 ATTENTION = add_kernel_type(

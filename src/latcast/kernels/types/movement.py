@@ -358,8 +358,8 @@ TRANSPOSE = add_kernel_type(
         move_quantities, one_class("transpose"), no_features, build_transpose,
     )
 )  # fmt: skip
-add_kernel_variant(TRANSPOSE, "to_channels_last", features=reorder_features)
-add_kernel_variant(TRANSPOSE, "to_channels_first", features=reorder_features)
+for _name in ("to_channels_last", "to_channels_first", "to_blocks", "from_blocks"):
+    add_kernel_variant(TRANSPOSE, _name, features=reorder_features)
 add_kernel_variant(TRANSPOSE, "to_channels_first_strided", quantities=strided_quantities, features=reorder_features)
 CHANNEL_SHUFFLE = add_kernel_type(
     KernelType(
