@@ -52,6 +52,29 @@ def test_the_reference_of_the_contract_equals_onnx_itself(network: str) -> None:
     assert all(relative_error(*pair) < 1e-4 for pair in zip(outputs, expected, strict=True))
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the threads of a process are listed by Linux")
+def test_the_threads_that_were_timed_are_gone_before_kernels_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    threads = []
+
+    class Counted(onnxruntime.InferenceSession):  # type: ignore[misc]
+        def __init__(self, *arguments: object, **named: object) -> None:
+            threads.append(len(list(Path("/proc/self/task").iterdir())))
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Counted)
+    with loaded(OnnxRuntime(), CONTRACT_NETWORKS["residual"](), threads=2, profile=True) as session:
+        session.run()
+        before = session.outputs()
+        assert session.executed_kernels(1)
+        session.run()
+
+        # Both sessions start among the same threads; the second computes the same.
+        assert threads == threads[:1] * 2
+        assert all(np.array_equal(*pair) for pair in zip(before, session.outputs(), strict=True))
+
+
 # Kernels in the layout NCHWc, and with them most fusions, exist for x86 alone; other versions may fuse differently.
 known_fusions = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64") or short_version(OnnxRuntime().version()) != "1.31",

@@ -40,7 +40,7 @@ def images_in_blocks(graph: Graph, units: Iterable[Unit], rules: LayoutRules) ->
         if name in rules.channels_last:
             works = fills_blocks(graph, nodes[0], rules.block)
         else:
-            works = name in rules.either and blocked.issuperset(reads) and _keeps_blocks(graph, nodes, reads, rules.block)
+            works = name in rules.either and blocked.issuperset(reads) and _keeps_blocks(graph, nodes[-1], reads, rules.block)
         if works:
             blocked.update(inside)
     return frozenset(blocked)
@@ -65,13 +65,13 @@ def fills_blocks(graph: Graph, node: Node, block: int) -> bool:
     return channels // groups % block == 0 and made // groups % block == 0
 
 
-def _keeps_blocks(graph: Graph, nodes: Sequence[Node], reads: Sequence[str], block: int) -> bool:
-    """Return whether operators that read images in blocks write such: elementwise ones do where nothing is broadcast."""
-    node, shapes = nodes[-1], [graph.shape(name) for name in reads]
+def _keeps_blocks(graph: Graph, node: Node, reads: Sequence[str], block: int) -> bool:
+    """Return whether an operator that reads images in blocks writes one: elementwise ones do where nothing is broadcast."""
+    shapes = [graph.shape(name) for name in reads]
+    if node.op_type.startswith("Global"):
+        return fills_blocks(graph, node, block)
     if node.op_type == "Concat":
-        return node.attributes.get("axis") == 1 and all(shape[1] % block == 0 for shape in shapes)
+        return node.integer("axis") == 1 and all(shape[1] % block == 0 for shape in shapes)
     if node.op_type in ("Resize", "Upsample"):
         return all(made % size == 0 for made, size in zip(graph.shape(node.outputs[0]), shapes[0], strict=True))
-    if len(graph.shape(node.outputs[0])) == 4 and graph.shape(node.outputs[0])[2:] == (1, 1) != shapes[0][2:]:
-        return shapes[0][1] % block == 0
     return len(set(shapes)) == 1

@@ -134,10 +134,11 @@ class OnnxRuntimeSession:
         return [array.astype(np.float32) for array in self._outputs]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        """Return the nodes of the optimised model as ONNX Runtime profiles them, in a separate session.
+        """Return the nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
 
         Its clock counts whole microseconds and truncates, so a kernel reads up to 1 µs short. Writing the profile slows a run
-        by some microseconds a kernel, most of it between kernels; sessions that are timed never write one.
+        by some microseconds a kernel, most of it between kernels; sessions that are timed never write one. The session that was
+        timed ends before: its threads would spin on the CPUs of the new one's. That one takes its place when it is profiled.
         """
         check_profiling(self.graph, self._model is not None, runs)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
@@ -158,17 +159,18 @@ class OnnxRuntimeSession:
             "optimized_model_filepath": str(model_path),
         }
         assert self._model is not None
-        session = _new_session(self.graph.name, self._model, self.threads, self._provider, entries)
-        binding = self._bind(session)
-        if binding is None:
+        if self._binding is None:
             raise RuntimeFailure(f"the kernels of '{self.graph.name}' cannot be timed: its inputs or outputs cannot be bound")
+        self._binding = self._session = None
+        self._session = _new_session(self.graph.name, self._model, self.threads, self._provider, entries)
+        self._binding = self._bind(self._session)
         try:
             for _ in range(PROFILE_WARMUPS + runs):
-                session.run_with_iobinding(binding)
+                self._session.run_with_iobinding(self._binding)
         except _library_errors() as problem:
             raise _translated(problem, self.graph.name, "to profile") from problem
         finally:
-            path = session.end_profiling()
+            path = self._session.end_profiling()
         events = json.loads(Path(path).read_text(encoding="utf-8"))
         return kernel_events(events)
 
