@@ -189,15 +189,13 @@ class Layout:
 
         return {name: tuple(map(size_of, sizes)) for name, sizes in self.sizes.items()}
 
-    def groups(self) -> tuple[list[Group], list[Group]]:
+    def groups(self) -> list[Group]:
         """Return what is moved together: all dimensions of a kind, and the sides of one image; then single ones, batches last."""
         kinds = [kind for kind in USUAL if kind != "batch"]
         of_kind = {kind: tuple(key for key, found in self.kinds.items() if found == kind) for kind in USUAL}
         joint = [Group(kind, of_kind[kind]) for kind in kinds if of_kind[kind]]
         joint += [Group("side", keys) for keys in self.sides if keys]
-        single = [Group(kind, (key,)) for kind in (*kinds, "batch") for key in of_kind[kind]]
-        joint = list(dict.fromkeys(joint))
-        return joint, [each for each in single if each not in joint]
+        return list(dict.fromkeys([*joint, *(Group(kind, (key,)) for kind in (*kinds, "batch") for key in of_kind[kind])]))
 
 
 def layouts_of(inputs: Sequence[ModelInput], missing: Sequence[ModelInput], given: Mapping[str, Shape]) -> Iterator[Layout]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, product
+from itertools import combinations, product
 from math import inf
 
 from latcast.errors import DynamicShapeError, ModelError
@@ -151,7 +151,7 @@ class SizeSearch:
 
     def _candidates(self, layout: Layout, values: Values, at: Outcome) -> Iterator[Values]:
         """Yield sizes to try: for each group those that the operator which refused them holds, then usual ones."""
-        groups = list(chain(*layout.groups()))
+        groups = layout.groups()
         for group, size in product(groups, numbers_of(at.view)):
             if group.kind != "side" or size >= SMALLEST_SIDE:
                 yield group.resized(values, size)
