@@ -103,7 +103,7 @@ def build(
             with _at_most(MOST_S):
                 return trace(recipe.make, recipe.shapes, recipe.name)
         graph = replace(with_derived_names(recipe.read()), name=recipe.name)
-        return graph, graph.parameter_count
+        return graph, recipe.learned(graph)
 
     missing = [
         recipe

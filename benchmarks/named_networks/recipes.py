@@ -6,16 +6,18 @@ A collection is a space with a function that lists its recipes; ``COLLECTIONS`` 
 from __future__ import annotations
 
 import csv
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph
-from latcast.graph.operators import graph_macs, node_flops
+from latcast.graph.operators import graph_macs, node_flops, node_macs, node_parameters
 from latcast.spaces.named_graphs import Input, Origin
 from latcast.spaces.published_names import MEMBERS
 
@@ -32,7 +34,8 @@ class Recipe:
         million_parameters, million_macs, top1_percent: As published, or None.
         figures: Where they stand.
         origin: Where it is from, if not from where its collection is.
-        read: Gives the graph, where a file has it; there is no module then.
+        read: Gives the graph, where a file has it or it is written by hand; there is no module then.
+        learned: Of a graph its learned values, where it holds other tables too.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Recipe:
     figures: str = ""
     origin: Origin | None = None
     read: Callable[[], Graph] | None = None
+    learned: Callable[[Graph], int] = operator.attrgetter("parameter_count")
 
 
 @dataclass(frozen=True)
@@ -324,6 +328,26 @@ def _pytorchcv_recipes(data: Path | None) -> list[Recipe]:
     ]
 
 
+# YOLO
+
+
+def _yolo_origin() -> Origin:
+    return Origin("latcast, after the published structure", "https://docs.ultralytics.com/models", "Apache-2.0")
+
+
+def _yolo_recipes(data: Path | None) -> list[Recipe]:
+    from benchmarks.named_networks.yolo import PUBLISHED, SIDES
+
+    def learned(graph: Graph) -> int:
+        return sum(node_parameters(graph, node) for node in graph.nodes if node_macs(graph, node))
+
+    return [
+        Recipe(name, side, [], lambda: None, usual=side == SIDES[0], read=partial(make, name, side), learned=learned)
+        for name, (make, _, _) in PUBLISHED.items()
+        for side in SIDES
+    ]
+
+
 COLLECTIONS = {
     "timm": Collection(_timm_origin, _timm_recipes, _timm_counted),
     "ncnn_benchmark": Collection(_ncnn_origin, _ncnn_recipes),
@@ -331,5 +355,6 @@ COLLECTIONS = {
     "netspresso": Collection(_timm_origin, _netspresso_recipes),
     "hailo": Collection(_timm_origin, _hailo_recipes),
     "pytorchcv": Collection(_pytorchcv_origin, _pytorchcv_recipes),
+    "yolo": Collection(_yolo_origin, _yolo_recipes),
 }
 """Space to what it is built from."""

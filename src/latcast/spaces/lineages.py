@@ -14,7 +14,7 @@ from latcast.records import Reference
 from latcast.spaces.catalogue import SYNTHETIC_NAMES, build
 from latcast.spaces.published_segments import NAME as SEGMENTS
 
-SPACES_OF_NAMES = frozenset({"pytorchcv", "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
+SPACES_OF_NAMES = frozenset({"pytorchcv", "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision", "yolo"})
 """Collections of networks of many families, which their names tell."""
 
 _PREFIXES = (

@@ -34,6 +34,7 @@ MEASURED_ONLY: Mapping[str, NamedNetworks] = MappingProxyType(
             "opencv_zoo": f"it is a model of OpenCV's zoo {_NO_FAMILY} give its ONNX file to predict it",
             "mmdeploy": f"it is a model of OpenMMLab {_NO_FAMILY} export it to ONNX to predict it",
             "xnnpack": f"it is a network of XNNPACK's benchmark {_NO_FAMILY} give its file to predict it",
+            "yolo": "its size or input is not one that comes with latcast; export it to ONNX to predict it",
             "rknn": f"it is a model of Rockchip's model zoo {_NO_FAMILY} give its ONNX file to predict it",
         }.items()
     }

@@ -34,6 +34,8 @@ _ALSO_CALLED: Mapping[str, str] = {
     "wavlm": "aihub/huggingface_wavlm_base_plus", "yolo11nseg": "aihub/yolov11_seg", "yolov11nseg": "aihub/yolov11_seg",
     "yolov3tinyu": "aihub/yolov3", "yolov5mu": "aihub/yolov5", "yolov6n": "aihub/yolov6", "yolov7tiny": "aihub/yolov7",
     "yolov8n": "aihub/yolov8_det", "yolov8nseg": "aihub/yolov8_seg",
+    **{f"yolov11{size}": f"yolo/yolo11{size}" for size in "nsmlx"},
+    **{f"yolov11{size}seg": f"yolo/yolo11{size}-seg" for size in "smlx"},
 }  # fmt: skip
 """Letters and digits of other names to names here: of a family its usual member, of AI Hub's detectors the size they are of."""
 
