@@ -15,6 +15,7 @@ def test_a_token_reads_its_weights_and_its_cache() -> None:
     found = decode_quantities(model, 1000)
     assert found["weights", "q8_0"] == pytest.approx((8_030_261_248 - 128_256 * 4096) * 8.5 / 8 / 1e9, rel=1e-3)
     assert found["cache",] == pytest.approx(2 * 2 * 32 * 8 * 128 * 1000 / 1e9)
+    assert found["attention",] == pytest.approx(4 * 32 * 32 * 128 * 1000 / 1e12)  # of all heads, four times those of the cache
     assert found["kernel",] == kernels(model) == pytest.approx(17 * 32, abs=10)
 
 
@@ -27,6 +28,14 @@ def test_a_prompt_multiplies_by_its_weights_and_sees_what_came_before() -> None:
     assert found["attention", "128"] == pytest.approx(4 * 4096 * 32 * 512 * 256 / 1e12)
     assert prefill_quantities(model, 512, cached_tokens=512)["attention", "128"] == pytest.approx(3 * found["attention", "128"])
     assert ("whole_head",) in prefill_quantities(model, 512, runtime="openvino-genai-2026.1")
+
+
+def test_weights_are_unpacked_once_for_each_batch_of_a_prompt() -> None:
+    model = read_language_model("llama-3.1-8b:q8_0")
+    one, two = (prefill_quantities(model, tokens)["unpack", "q8_0"] for tokens in (512, 513))
+    # All but the head, and of the last layer's feed-forward part a row of a batch.
+    assert one == pytest.approx((8_030_261_248 - 2 * 128_256 * 4096 - 3 * 4096 * 14_336) / 1e9, rel=1e-3)
+    assert two == pytest.approx(2 * one, rel=1e-3)
 
 
 def test_a_window_bounds_the_cache() -> None:

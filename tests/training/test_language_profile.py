@@ -25,12 +25,12 @@ def found() -> list[TimedModel]:
     return read_store(STACKS)
 
 
-def test_shapes_that_were_held_out_are_predicted_within_a_tenth(found: list[TimedModel]) -> None:
+def test_shapes_that_were_held_out_are_predicted_within_a_tenth_and_prompts_within_a_thirtieth(found: list[TimedModel]) -> None:
     _, errors = learn_here(found, PLATFORM)
 
     for phase in ("prefill", "decode"):
         assert len(errors[phase]) > 20
-        assert np.mean(np.abs(errors[phase])) < 0.1
+        assert np.mean(np.abs(errors[phase])) < {"prefill": 1 / 30, "decode": 0.1}[phase]
 
 
 def test_the_interval_holds_about_nine_of_ten_held_out_stacks(found: list[TimedModel]) -> None:
@@ -54,6 +54,19 @@ def test_a_learned_machine_is_predicted_for_by_name(
     # Weights of 1.24e9 against 0.49e9 parameters: a token takes about 2.5 times as long.
     assert 2 < small.decode_tokens_per_s / large.decode_tokens_per_s < 3
     assert small.decode_low_tokens_per_s < small.decode_tokens_per_s < small.decode_high_tokens_per_s
+
+
+def test_stacks_separate_what_whole_models_do_not(found: list[TimedModel]) -> None:
+    prices, _ = learn_here(found, PLATFORM)
+
+    def seconds(platform: str) -> dict[tuple[str, ...], float]:
+        (parts,) = prices.prices["prefill"].seconds_by_term(platform, [{("unpack", "q6_k"): 1.0, ("unpack", "q4_0"): 1.0}])
+        return parts
+
+    own = seconds(PLATFORM)
+    # llama.cpp turns k-quants into another layout for each batch, and multiplies by Q4_0 as it lies.
+    assert own["unpack", "q6_k"] > 2 * own["unpack", "q4_0"]
+    assert not seconds("ryzen-9-7950x/llama.cpp-b4384/cpu2/unstated")
 
 
 def test_too_few_stacks_teach_nothing(found: list[TimedModel]) -> None:

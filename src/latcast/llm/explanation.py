@@ -26,6 +26,7 @@ _WORDS: Mapping[Phase, Mapping[str, tuple[str, Limit]]] = {
         "unpack": ("unpacking weights", "arithmetic"),
         "head": ("output head", "bandwidth"),
         "cache": ("attention: reading the KV cache", "bandwidth"),
+        "attention": ("attention: its products", "arithmetic"),
         "state": ("reading and writing recurrent states", "bandwidth"),
         "kernel": ("starting kernels", "launches"),
         "passed": ("passing to the CPU for weights", "launches"),
@@ -36,6 +37,7 @@ _WORDS: Mapping[Phase, Mapping[str, tuple[str, Limit]]] = {
     },
     "prefill": {
         "multiply": ("multiplying by weights", "arithmetic"),
+        "unpack": ("unpacking weights", "arithmetic"),
         "attention": ("attention", "arithmetic"),
         "scan": ("recurrent scan", "arithmetic"),
         "whole_head": ("output head for every token", "arithmetic"),

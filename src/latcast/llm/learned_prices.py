@@ -75,6 +75,8 @@ class LearnedPrices:
         """Return the same with one more platform, of which nothing was measured; its own effects are those of one like it."""
         if machine.platform in self.machines:
             return self
+        if like is not None:
+            machine = replace(machine, profiled=self.machines[like].profiled)
         machines = {**self.machines, machine.platform: machine}
         prices = {
             phase: replace(

@@ -202,6 +202,10 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
     },
 }
 
+_OF_STACKS: Mapping[tuple[Phase, str], float] = {("decode", "attention"): 4.5, ("prefill", "unpack"): -3.5}
+"""Quantities that only stacks of layers separate from others, and that cost nothing elsewhere: the products of attention, which
+take a CPU longer than reading the cache, and unpacking weights once for a batch. Prior of the log of seconds a unit."""
+
 BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 """Peaks at which prices are expected as given: about those of a phone."""
 
@@ -255,6 +259,9 @@ def effects_of(phase: Phase, machines: Mapping[str, Machine]) -> Callable[[str, 
         machine, name = machines[platform], term[0]
         native = _NATIVE.get(machine.kind)
         left = native is not None and name in ("weights", "multiply", "unpack", "passed") and term[1] not in native
+        if prior := _OF_STACKS.get((phase, name)):
+            own = [((name, platform), prior, 1.5, 1.0), *(((name, platform, detail), 0.0, 1.0, 1.0) for detail in term[1:])]
+            return own if machine.profiled else []
         if name == "passed":
             return _path(phase, machine, ("passed",)) if left else []
         if not left or (phase, name) == ("prefill", "weights"):

@@ -90,6 +90,7 @@ class Machine:
         bandwidth_gb_s: Peak bandwidth of its memory; None where unknown.
         compute_tops: Peak of its unit, of int8 on CPUs and NPUs, of fp16 on GPUs; None where unknown.
         token_tops: The same of a CPU for a token, most of whose work is dealt out in equal parts; None of others.
+        profiled: Whether stacks of layers were timed on it, which separate more quantities than whole models do.
     """
 
     platform: str
@@ -98,6 +99,7 @@ class Machine:
     bandwidth_gb_s: float | None = None
     compute_tops: float | None = None
     token_tops: float | None = None
+    profiled: bool = False
 
 
 def machine_of(platform: str, chip_text: str = "") -> Machine:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from latcast.errors import ModelError
-from latcast.llm.decoder import EXPERTS, FEED_FORWARD, LanguageModel, Matrix
+from latcast.llm.decoder import EXPERTS, FEED_FORWARD, AttentionLayers, LanguageModel, Matrix
 from latcast.llm.tensor_types import bits_of
 
 Term = tuple[str, ...]
@@ -69,6 +69,8 @@ def decode_quantities(model: LanguageModel, context_tokens: float) -> dict[Term,
         for layers in model.attention
     )
     found["cache",] = cache * CACHE_BYTES / 1e9
+    seen = ((layers, min(context_tokens, layers.window or context_tokens)) for layers in model.attention)
+    found["attention",] = sum(_attention_flops(layers) * tokens for layers, tokens in seen) / 1e12
     found["kernel",] = kernels(model)
     found["constant",] = 1.0
     for layers in model.recurrent:
@@ -110,12 +112,14 @@ def prefill_quantities(
             part = last if matrix.role in FEED_FORWARD else 1.0
             found[_by_type("multiply", matrix)] += 2 * matrix.rows * matrix.columns * matrix.used * tokens * part / 1e12
         read = 1.0 if once else min(matrix.stored, matrix.used * tokens)
+        if not once:
+            batches = -(-tokens // BATCH_TOKENS)
+            found["unpack", matrix.tensor_type] += matrix.rows * matrix.columns * read * part * batches / 1e9
         found["weights", matrix.tensor_type] += _weight_bytes(matrix, read) / 1e9
     for layers in model.attention:
         seen = _tokens_seen(tokens, cached_tokens, layers.window)
-        flops = 2 * layers.heads * (layers.key_size + (layers.value_size or layers.key_size)) * layers.layers * seen
         size = "128" if layers.key_size in (64, 128) and layers.value_size else "256" if layers.key_size == 256 else "odd"
-        found["attention", size] += flops / 1e12
+        found["attention", size] += _attention_flops(layers) * seen / 1e12
     found["kernel",] = kernels(model)
     found["elements",] = kernels(model) / 16 * tokens * model.hidden_size / 1e9
     found["constant",] = 1.0
@@ -193,6 +197,11 @@ def _by_type(what: str, matrix: Matrix) -> Term:
 
 def _weight_bytes(matrix: Matrix, copies: float) -> float:
     return matrix.rows * matrix.columns * copies * bits_of(matrix.tensor_type) / 8
+
+
+def _attention_flops(layers: AttentionLayers) -> float:
+    """Return the FLOPs of all heads of some layers for one token that sees one other."""
+    return 2 * layers.heads * (layers.key_size + (layers.value_size or layers.key_size)) * layers.layers
 
 
 def _tokens_seen(tokens: int, cached: int, window: int | None) -> float:

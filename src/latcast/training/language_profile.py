@@ -127,7 +127,7 @@ def learn_here(found: Sequence[TimedModel], platform: str) -> tuple[LearnedPrice
 
 def _machine_here(platform: str) -> Machine:
     kind = "cpu-x86" if host.machine().lower() in ("x86_64", "amd64") else "cpu-arm"
-    return replace(machine_of(platform), kind=kind)
+    return replace(machine_of(platform), kind=kind, profiled=True)
 
 
 def _fitted(known: LearnedPrices, platform: str, found: Sequence[TimedModel]) -> LearnedPrices:
