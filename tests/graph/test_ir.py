@@ -166,3 +166,11 @@ def test_numbers_that_are_equal_in_single_precision_have_one_key() -> None:
 
     assert sloped(1 / 6) == sloped(0.1666666716337204)
     assert sloped(1 / 6) != sloped(0.1667)
+
+
+def test_attributes_are_read_by_their_type_with_what_is_left_out() -> None:
+    node = Node("Conv", "c", ("x", "w"), ("y",), {"group": 2, "alpha": 1, "pads": (1, 0), "auto_pad": "VALID"})
+
+    assert (node.integer("group"), node.real("alpha"), node.integers("pads"), node.text("auto_pad")) == (2, 1.0, (1, 0), "VALID")
+    assert isinstance(node.real("alpha"), float)
+    assert (node.integer("axis"), node.integer("axis", -1), node.integers("strides", (1, 1))) == (0, -1, (1, 1))
