@@ -58,6 +58,20 @@ def test_each_format_gives_both_speeds(
     assert [each.decode_tokens_per_s for each in found if each.decode_tokens_per_s] == [decode]
 
 
+def test_of_several_numbers_of_threads_those_of_the_platform_count(tmp_path: Path) -> None:
+    rows = [{**row, "n_threads": threads, "avg_ts": row["avg_ts"] * threads} for threads in (1, 4) for row in BENCH]
+    bench, table = tmp_path / "bench.json", tmp_path / "bench.md"
+    bench.write_text(json.dumps(rows), encoding="utf-8")
+    found, _ = read_measured_speeds(bench, PLATFORM)
+    assert [each.decode_tokens_per_s for each in found if each.decode_tokens_per_s] == [50]
+    table.write_text(MARKDOWN, encoding="utf-8")
+    for file in (bench, table):
+        with pytest.raises(DatasetError, match="expected 8 of cpu8"):
+            read_measured_speeds(file, PLATFORM.replace("cpu4", "cpu8"))
+    # On a GPU the threads of the CPU beside it do not count.
+    assert read_measured_speeds(table, PLATFORM.replace("cpu4", "gpu"))[0]
+
+
 def test_unknown_models_are_named_and_latencies_of_networks_are_refused(tmp_path: Path):
     speeds = tmp_path / "speeds.csv"
     speeds.write_text("model,quantisation,decode_tokens_per_s\nqwen3-1.7b,q4_0,10\nmy-model,q4_0,9\n", encoding="utf-8")

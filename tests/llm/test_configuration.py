@@ -80,7 +80,7 @@ def test_an_unknown_model_type_is_noted() -> None:
     [
         ({"num_attention_heads": None}, "found no 'num_attention_heads'"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000, expected a whole number from 0 to 2000"),
-        ({"hidden_size": "64"}, "hidden_size = 64, expected a whole number"),
+        ({"hidden_size": "64"}, "hidden_size = '64', expected a whole number"),
         ({"vocab_size": 0}, "vocab_size = 0, expected a decoder's config.json with a positive one"),
         ({"model_type": None}, "found no model_type"),
         ({"is_encoder_decoder": True}, "found an encoder"),
@@ -93,6 +93,8 @@ def test_an_unknown_model_type_is_noted() -> None:
         ({"intermediate_size": [96, "x"]}, "found 2 values of intermediate_size, expected 4 sizes"),
         ({"num_kv_shared_layers": 5}, "num_kv_shared_layers = 5, expected a whole number from 0 to 4"),
         ({"num_experts": 4, "num_experts_per_tok": 8}, "found 8 experts for each token of 4"),
+        ({"num_key_value_heads": 3}, "found 3 key and value heads of 8, expected a divisor"),
+        ({"hidden_size": 66}, "found 66 numbers for 8 heads, expected a multiple"),
     ],
 )
 def test_what_a_configuration_leaves_out_or_gets_wrong_is_refused(change: Mapping[str, Any], message: str) -> None:

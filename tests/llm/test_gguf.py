@@ -126,6 +126,42 @@ def test_a_bad_header_is_refused(tmp_path: Path, change: tuple[bytes, bytes], me
         read(data.replace(*change, 1), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"llama.block_count": 3}, "tensors of 2 layers, expected 3 by its header"),
+        ({"llama.block_count": 1}, "tensors of 2 layers, expected 1 by its header"),
+        ({"llama.embedding_length": 128}, "an embedding of 64 numbers, expected 128 by its header"),
+        ({"llama.attention.head_count_kv": 3}, "3 key and value heads of 4, expected a divisor"),
+        ({"llama.attention.head_count_kv": 8}, "8 key and value heads of 4, expected a divisor"),
+    ],
+)
+def test_a_header_that_contradicts_its_tensors_is_refused(tmp_path: Path, values: dict[str, int], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        read(llama(layers=2, **values), tmp_path)
+
+
+def test_a_decoder_without_attention_and_without_a_state_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="without attention and without a state"):
+        read(llama().replace(b"attn_output", b"attn_outptu"), tmp_path)
+
+
+def test_a_tensor_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="twice"):
+        read(llama().replace(b"blk.1.ffn_up", b"blk.0.ffn_up"), tmp_path)
+
+
+def test_heads_that_disagree_with_the_keys_are_said(tmp_path: Path) -> None:
+    # Keys of 32 rows are two heads of 16.
+    assert read(llama(), tmp_path).notes == ()
+    assert "heads disagree with the keys" in read(llama(**{"llama.attention.head_count_kv": 1}), tmp_path).notes[0]
+
+
+def test_layers_may_have_different_numbers_of_heads(tmp_path: Path) -> None:
+    model = read(llama(**{"llama.attention.head_count": [3, 4], "llama.attention.head_count_kv": [1, 2]}), tmp_path)
+    assert [(each.heads, each.key_value_heads) for each in model.attention] == [(3, 1), (4, 2)]
+
+
 def test_a_file_with_types_takes_no_quantisation(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(llama())
     with pytest.raises(ModelError, match="its file fixes the types of its weights"):

@@ -56,9 +56,12 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
     measured = [each for found, _ in read for each in found]
     unknown = sorted({text for _, texts in read for text in texts})
     for text in unknown:
-        warn(f"left out '{text}': no model and quantisation that latcast knows; name the file as in qwen2.5-1.5b-q4_0.gguf")
+        warn(
+            f"left out '{text}': no model and quantisation that latcast knows; llama-bench -o jsonl states the file, whose "
+            "name tells, as in qwen2.5-1.5b-q4_0.gguf"
+        )
     if not measured:
-        raise DatasetError(f"{files[0]}: found no model that latcast knows; expected names as latcast models lists them")
+        raise DatasetError(f"{files[0]}: found no model that latcast knows; expected names as latcast models --llm lists them")
     learned = known_prices().adapted(machine_of(platform, chip), measured)
     written = save_added(learned, platform, output)
     machine, pairs = learned.machines[platform], sorted({pair_of(each) for each in measured})
@@ -76,7 +79,8 @@ def add(name: str, unit: str, runtime: str, chip: str, files: Sequence[Path], ou
         return
     if not machine.chip:
         warn(f"nothing is known of the chip of {name}; --chip names it")
-    print_table(f"{platform}: learned from {len(pairs)} pairs", ("model", "quantisation"), pairs)
+    count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
+    print_table(f"{platform}: learned from {count}", ("model", "quantisation"), pairs)
     errors = ", ".join(f"{phase} ±{error:.0f} %" for phase, error in expected.items())
     print(f"expected error of other models: {errors}; {'written: ' + str(written) if output else 'known by its name now'}")
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from latcast.llm.limits import Limits
 
 
-def speed(tokens_per_s: float) -> str:
-    """Return a speed in tokens a second as text."""
-    return f"{tokens_per_s:.3g}" if tokens_per_s < 1000 else f"{tokens_per_s:,.0f}"
+def three_digits(value: float) -> str:
+    """Return tokens a second or milliseconds as text."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def _platforms(on: str) -> list[str]:
@@ -31,7 +31,7 @@ def _platforms(on: str) -> list[str]:
 
 def _speed(of: LanguagePrediction, phase: str) -> str:
     """Return the tokens a second of a phase with their interval."""
-    found, low, high = (speed(getattr(of, f"{phase}_{bound}tokens_per_s")) for bound in ("", "low_", "high_"))
+    found, low, high = (three_digits(getattr(of, f"{phase}_{bound}tokens_per_s")) for bound in ("", "low_", "high_"))
     return f"{found} ({low} to {high})"
 
 
@@ -88,7 +88,7 @@ def print_predictions(predictions: Sequence[LanguagePrediction]) -> None:
             print_table(
                 f"\n{phase} of {found.model} on {found.platform}",
                 ("quantity", "ms", "% of all"),
-                [(name, f"{spent:.3g}", percent(100 * spent / total)) for name, spent in parts.items()],
+                [(name, three_digits(spent), percent(100 * spent / total)) for name, spent in parts.items()],
             )
     warned: dict[str, list[str]] = {}
     for found in predictions:
@@ -189,11 +189,16 @@ def _found(each: LanguagePrediction) -> tuple[str, ...]:
 def sweep(model: str, on: str, contexts: str, generated_tokens: int, *, as_json: bool) -> None:
     """Print the speeds of a language model over the length of the prompt."""
     from latcast.llm.forecast import predict_language_model
+    from latcast.llm.reading import read_language_model
 
-    platforms = _platforms(on)
+    platforms, asked, limit = _platforms(on), lengths(contexts), read_language_model(model).context_limit
+    held = [tokens for tokens in asked if limit is None or tokens + generated_tokens <= limit] or asked
+    if len(held) < len(asked):
+        longer = ", ".join(str(tokens) for tokens in asked if tokens not in held)
+        warn(f"left out prompts of {longer}: with the answer they are longer than the {limit} that {model} was made for")
     points = [
         each
-        for tokens in lengths(contexts)
+        for tokens in held
         for each in predict_language_model(model, platforms, prompt_tokens=tokens, generated_tokens=generated_tokens)
     ]
     points.sort(key=lambda each: (each.platform, each.prompt_tokens))
@@ -252,7 +257,7 @@ def compare(a: str, b: str, on: str, tokens: tuple[int, int], *, as_json: bool) 
         row = [one.platform if one.platform == two.platform else f"{one.platform} to {two.platform}"]
         for phase in ("decode", "prefill"):
             of_a, of_b = (getattr(each, f"{phase}_tokens_per_s") for each in (one, two))
-            row += [speed(of_a), speed(of_b), f"{of_b / of_a:.2f}"]
+            row += [three_digits(of_a), three_digits(of_b), f"{of_b / of_a:.2f}"]
         rows.append(tuple(row))
     heads = [head for phase in ("decode", "prefill") for head in (f"A {phase} tok/s", f"B {phase} tok/s", "B times A")]
     print_table("", ("platform", *heads), rows)
@@ -332,7 +337,7 @@ def explain(model: str, on: str, tokens: tuple[int, int], quantisation: str, *, 
             print_table(
                 f"\n{titles[phase]}: {seconds(total)}",
                 ("part", "ms", "% of all", "limited by"),
-                [(cost.text, f"{cost.ms:.3g}", percent(100 * cost.ms / total), cost.limit) for cost in costs],
+                [(cost.text, three_digits(cost.ms), percent(100 * cost.ms / total), cost.limit) for cost in costs],
             )
             limit, spent = next(iter(limits.items()))
             print(f"limited by {limit}: {100 * spent / total:.0f} % goes to {_LIMITS[limit]}")
@@ -396,8 +401,8 @@ def measure(models: Sequence[str], threads: int, prompt_tokens: int, generated_t
         ("model", "platform", "prefill tok/s", "decode tok/s", "variation %"),
         [
             (
-                row["model"], row["platform"], speed(row["prefill_tokens_per_s"]), speed(row["decode_tokens_per_s"]),
-                percent(row["variation_pct"]),
+                row["model"], row["platform"], three_digits(row["prefill_tokens_per_s"]),
+                three_digits(row["decode_tokens_per_s"]), percent(row["variation_pct"]),
             )
             for row in rows
         ],

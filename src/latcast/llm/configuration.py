@@ -62,7 +62,7 @@ class Facts:
         if value is None:
             raise ModelError(f"{self.name}: found no '{key}', expected a decoder's config.json that states it")
         if type(value) is not int or not 0 <= value <= most:
-            raise ModelError(f"{self.name}: found {key} = {str(value)[:60]}, expected a whole number from 0 to {most}")
+            raise ModelError(f"{self.name}: found {key} = {repr(value)[:60]}, expected a whole number from 0 to {most}")
         return value
 
     def size(self, key: str, *, default: int | None = None, most: int = MOST_SIZE) -> int:
@@ -234,7 +234,11 @@ class _Decoder:
             groups = facts.size("multi_query_group_num")
         elif facts.flag("multi_query") and not facts.flag("new_decoder_architecture"):
             groups = 1
-        size = facts.size("head_dim", default=max(1, hidden // heads))
+        if heads % groups:
+            raise ModelError(f"{facts.name}: found {groups} key and value heads of {heads}, expected a divisor")
+        if facts.values.get("head_dim") is None and hidden % heads:
+            raise ModelError(f"{facts.name}: found {hidden} numbers for {heads} heads, expected a multiple or a stated head_dim")
+        size = facts.size("head_dim", default=hidden // heads)
         shares_value = False
         if self.family == "gemma4" and kind == "full":
             size = facts.size("global_head_dim", default=size)

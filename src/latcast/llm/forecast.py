@@ -25,7 +25,7 @@ from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
 from latcast.llm.tensor_types import kind_of_weights, made_for, offered, runs
-from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities
+from latcast.llm.workload import Term, decode_quantities, memory, prefill_quantities, require
 from latcast.predictors.platform_names import Named, read_name, words_of_platform
 from latcast.predictors.prediction import Grade
 from latcast.records import PUBLISHED_PRECISIONS, UNIT_KINDS, UNSTATED, Platform, Unit, device_name
@@ -124,6 +124,8 @@ def predict_language_model(
         raise ModelError(f"found {prompt_tokens} tokens of prompt and {generated_tokens} of answer; expected at least 1 of each")
     listed = [models] if isinstance(models, str | LanguageModel) else list(models)
     read = [(each, read_language_model(each, quantisation)) if isinstance(each, str) else (each.name, each) for each in listed]
+    for text, model in read:
+        require(replace(model, name=text), prompt_tokens + generated_tokens)
     texts = [on] if isinstance(on, str) else on
     prices, by_kind = known_prices(), defaultdict[str, list[int]](list)
     for row, (_, model) in enumerate(read):

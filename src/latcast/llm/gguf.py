@@ -223,6 +223,10 @@ class _Decoder:
         following = dict(pairwise(ends))
         for tensor in tensors:
             self._add(tensor, following.get(tensor.offset))
+        if len({tensor.name for tensor in tensors}) < len(tensors):
+            raise ModelError(f"{name}: found a tensor twice, expected each once; is it damaged?")
+        if not set(range(self.layers)) <= self.by_layer.keys() <= set(range(blocks)):
+            raise ModelError(f"{name}: found tensors of {len(self.by_layer)} layers, expected {self.layers} by its header")
 
     def value(self, key: str) -> Any:
         return self.values.get(f"{self.architecture}.{key}")
@@ -288,6 +292,11 @@ class _Decoder:
                 f"{self.name}: found no tensor 'token_embd.weight', expected a decoder; not a projector or an encoder"
             )
         _, vocabulary, width, kind = embeddings[0]
+        if width != self.hidden:
+            raise ModelError(f"{self.name}: found an embedding of {width} numbers, expected {self.hidden} by its header")
+        attention, recurrent = self._attention(facts), self._recurrent()
+        if not attention and not recurrent:
+            raise ModelError(f"{self.name}: found layers without attention and without a state, expected a decoder's")
         if not any(key[0] == "output" for key in self.matrices):
             self.matrices["output", vocabulary, width, kind] = [0.0, 1.0]
         return LanguageModel(
@@ -301,8 +310,8 @@ class _Decoder:
                 Matrix(role, rows, columns, stored, used, kind)
                 for (role, rows, columns, kind), (stored, used) in self.matrices.items()
             ),
-            attention=self._attention(facts),
-            recurrent=self._recurrent(),
+            attention=attention,
+            recurrent=recurrent,
             expert_layers=sum("ffn_gate_inp" in names for layer, names in self.by_layer.items() if layer < self.layers),
             vectors=self.vectors,
             vector_parameters=self.vector_parameters,
@@ -318,13 +327,14 @@ class _Decoder:
             return ()
         heads = self.number("attention.head_count", least=1)
         if rank := self.number("attention.kv_lora_rank", 0):
-            return (AttentionLayers(len(with_attention), heads, 1, rank + self.number("rope.dimension_count", 64), 0),)
+            return (AttentionLayers(len(with_attention), heads, 1, rank + self.number("rope.dimension_count"), 0),)
         size = self.number("attention.key_length", max(1, self.hidden // heads), least=1)
         sizes = {"key": size, "value": self.number("attention.value_length", size, least=1)}
         window = self.number("attention.sliding_window", 0) or None
         every, stated = facts.get("full_attention_every", 1 if facts else 0), self.value("attention.sliding_window_pattern")
         groups, sharing = self.value("attention.head_count_kv"), self.number("attention.shared_kv_layers", 0)
-        found: dict[tuple[int, int, int, int | None], list[int]] = defaultdict(lambda: [0, 0])
+        queries = self.value("attention.head_count")
+        found: dict[tuple[int, int, int, int, int | None], list[int]] = defaultdict(lambda: [0, 0])
         for layer in with_attention:
             if isinstance(stated, list) and layer < len(stated):
                 slides = bool(stated[layer])
@@ -332,18 +342,25 @@ class _Decoder:
                 period = stated if type(stated) is int else every
                 slides = period > 1 and layer % period != period - 1 and "mixer_between" not in facts
             slides = slides and window is not None
-            group = groups[layer] if isinstance(groups, list) and layer < len(groups) else groups
+            asking, group = (
+                each[layer] if isinstance(each, list) and layer < len(each) else each
+                for each in (queries if isinstance(queries, list) else heads, groups)
+            )
             if group is None:
-                group = heads
-            if type(group) is not int or not 0 < group <= heads:
-                raise ModelError(f"{self.name}: found {str(group)[:60]} key and value heads of {heads}, expected at most all")
+                group = asking
+            if type(asking) is not int or type(group) is not int or not 0 < group <= asking or asking % group:
+                numbers = f"{str(group)[:60]} key and value heads of {str(asking)[:60]}"
+                raise ModelError(f"{self.name}: found {numbers}, expected a divisor")
             key, value = (self.number(f"attention.{part}_length_swa", own) if slides else own for part, own in sizes.items())
-            counted = found[group, key, value, window if slides else None]
+            counted = found[asking, group, key, value, window if slides else None]
             counted[0] += 1
             counted[1] += layer < self.layers - sharing
+        rows = {rows for role, rows, _, _ in self.matrices if role == "key"}
+        if not rows <= {group * key for _, group, key, _, _ in found}:
+            self._note("the numbers of heads disagree with the keys' tensors: the cache is counted by the numbers")
         return tuple(
-            AttentionLayers(layers, heads, group, key, value, seen, owning if owning != layers else None)
-            for (group, key, value, seen), (layers, owning) in found.items()
+            AttentionLayers(layers, asking, group, key, value, seen, owning if owning != layers else None)
+            for (asking, group, key, value, seen), (layers, owning) in found.items()
         )
 
     def _recurrent(self) -> tuple[RecurrentLayers, ...]:
@@ -360,7 +377,7 @@ class _Decoder:
                 linear = names & {"ssm_ba", "ssm_beta", "ssm_alpha"}
                 counts["gated_delta" if linear else "mamba" if "ssm_x" in names else "mamba2"] += 1
         sizes = {
-            "short_convolution": lambda: self.hidden * self.number("shortconv.l_cache", 3),
+            "short_convolution": lambda: self.hidden * self.number("shortconv.l_cache"),
             "rwkv": lambda: self.hidden * self.number("wkv.head_size"),
         }
         return tuple(

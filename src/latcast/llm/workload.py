@@ -54,7 +54,7 @@ def decode_quantities(model: LanguageModel, context_tokens: float) -> dict[Term,
     Raises:
         ModelError: The model is not quantised, or its context is shorter.
     """
-    _require(model, context_tokens)
+    require(model, context_tokens)
     found: dict[Term, float] = defaultdict(float)
     for matrix in model.matrices:
         if matrix.used:
@@ -98,7 +98,7 @@ def prefill_quantities(
     Raises:
         ModelError: The model is not quantised, or its context is shorter.
     """
-    _require(model, prompt_tokens + cached_tokens)
+    require(model, prompt_tokens + cached_tokens)
     tokens = prompt_tokens
     found: dict[Term, float] = defaultdict(float)
     last = ((model.layers - 1) * tokens + 1) / (model.layers * tokens) if runtime.startswith("llama.cpp") else 1.0
@@ -140,7 +140,7 @@ def memory(model: LanguageModel, context_tokens: int, runtime: str = "llama.cpp"
     Raises:
         ModelError: The model is not quantised, or its context is shorter.
     """
-    _require(model, context_tokens)
+    require(model, context_tokens)
     in_llama = runtime.startswith("llama.cpp")
     twice = in_llama and not mapped
     weights = sum(_weight_bytes(matrix, 1.0 if twice and matrix.role == "output" else matrix.stored) for matrix in model.matrices)
@@ -180,7 +180,8 @@ def kernels(model: LanguageModel) -> float:
     return products + feed_forward + attention + latent + recurrent + experts + embeddings + model.vectors + 2 * model.layers
 
 
-def _require(model: LanguageModel, tokens: float) -> None:
+def require(model: LanguageModel, tokens: float) -> None:
+    """Raise a ModelError where a model is not quantised, or its context holds fewer tokens."""
     if tokens < 0:
         raise ModelError(f"{model.name}: found {tokens:g} tokens, expected 0 or more")
     if model.context_limit is not None and tokens > model.context_limit:

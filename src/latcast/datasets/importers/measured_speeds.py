@@ -16,6 +16,7 @@ from latcast.errors import DatasetError, ModelError
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import SpeedMeasurement, merged
 from latcast.reading import parse_json
+from latcast.records import Platform, Unit
 
 _SPELLINGS: Mapping[str, Sequence[str]] = {
     "model": ("modelfilename", "filename", "modelname", "modelid", "modeldesc", "model", "modeltype"),
@@ -23,6 +24,7 @@ _SPELLINGS: Mapping[str, Sequence[str]] = {
     "prompt": ("prompttokens", "pp", "nprompt", "contextlength", "inputtokens"),
     "generated": ("generatedtokens", "tg", "ngen", "outputtokens"),
     "prefill": ("prefilltokenspers", "ppavg", "prefilltps", "prefilltokspersec", "prefilltokps"),
+    "threads": ("nthreads", "threads"),
     "decode": ("decodetokenspers", "tgavg", "decodetps", "decodetokspersec", "decodetokps"),
 }
 """Spellings of a value's name in records, without separators; the first that is there counts."""
@@ -31,8 +33,10 @@ _SPELLINGS: Mapping[str, Sequence[str]] = {
 def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[list[SpeedMeasurement], list[str]]:
     """Return the measurements in a file, all as of one platform, and the names of models that are not known.
 
+    Of a CPU those count that ran with as many threads as its platform has, or that do not say.
+
     Raises:
-        DatasetError: The file cannot be read, or holds no speed of a language model.
+        DatasetError: The file cannot be read, or holds no speed of a language model, or none with so many threads.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -40,13 +44,18 @@ def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[lis
         raise DatasetError(f"{file}: cannot be read: {problem}; expected speeds of language models") from problem
     found: list[SpeedMeasurement] = []
     unknown: list[str] = []
-    seen = False
+    seen, unit = False, Unit.parse(Platform.parse(platform).unit)
+    others = set[int]()
     for record in _records(text, str(file)):
         values = _values(record)
         prefill, decode = _positive(values.get("prefill")), _positive(values.get("decode"))
         if prefill is None and decode is None:
             continue
         seen = True
+        threads = _positive(values.get("threads"))
+        if unit.kind == "cpu" and threads and threads != unit.threads:
+            others.add(int(threads))
+            continue
         name = str(values.get("model") or "")
         pair = _pair(name, str(values.get("quantisation") or ""), str(record.get("model_type") or ""))
         if pair is None:
@@ -66,6 +75,10 @@ def read_measured_speeds(file: Path, platform: str, chip: str = "") -> tuple[lis
             f"{file}: found no speed of a language model; expected output of llama-bench (-o json, jsonl, csv or md), records of "
             "PocketPal or edge-llm-bench, or CSV with model,quantisation,prompt_tokens,prefill_tokens_per_s,decode_tokens_per_s"
         )
+    if others and not found:
+        ran = " and ".join(map(str, sorted(others)))
+        do = f"name the unit as it was measured, cpu{min(others)}"
+        raise DatasetError(f"{file}: found speeds with {ran} threads, expected {unit.threads} of cpu{unit.threads}; {do}")
     return merged(found), unknown
 
 
@@ -136,7 +149,8 @@ def _markdown(text: str) -> Iterator[Mapping[str, Any]]:
         if test:
             phase, count = ("prefill_tps", "n_prompt") if test[1] == "pp" else ("decode_tps", "n_gen")
             speed = row["t/s"].split("±")[0].strip()
-            yield {"model": row["model"], "model_type": row["model"], phase: speed, count: test[2], "depth": test[3] or 0}
+            yield {"model": row["model"], "model_type": row["model"], phase: speed, count: test[2], "depth": test[3] or 0,
+                   "threads": row.get("threads")}  # fmt: skip
 
 
 def _values(record: Mapping[str, Any]) -> dict[str, Any]:
