@@ -108,6 +108,9 @@ def test_choose_tries_all_models_on_a_device_of_a_file(latcast: Latcast, tmp_pat
 
 
 def test_a_longer_prompt_slows_the_answer_and_the_lengths_of_a_sweep_double(latcast: Latcast) -> None:
+    swept = latcast("sweep", "tinyllama-1.1b:q4_0", "--on", "galaxy s23 cpu", "--context", "1024..4096", "--json")
+    assert [each["prompt_tokens"] for each in swept.json["sweeps"]] == [1024]
+    assert "left out prompts of 2048, 4096" in swept.err
     points = latcast("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23 cpu", "--context", "512..4096", "--json").json["sweeps"]
 
     assert [each["prompt_tokens"] for each in points] == [512, 1024, 2048, 4096]
@@ -226,6 +229,7 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
         (("sweep", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23", "--shape", "input=1,3,{64..128..32},="), "take --shape"),
         (("sweep", "resnet18", "--on", "galaxy s23", "--context", "512"), "only language models take --context"),
         (("predict", "resnet18", "--on", "galaxy s23", "--quant", "q4_0"), "'resnet18' is a network; leave it out"),
+        (("predict", "nonesuch", "--on", "galaxy s23", "--quant", "q4_0"), "'nonesuch' is none, of which there are"),
         (("predict", "timm/tiny_vit_5m_224", "--on", "galaxy s23", "--generate", "128"), "'timm/tiny_vit_5m_224' is a network"),
         (("compare", "qwen2.5-1.5b:q4_0", "resnet18", "--on", "galaxy s23"), "expected another one"),
         (("compare", "qwen2.5-1.5b:q4_0", "--on", "galaxy s23"), "expected another one"),

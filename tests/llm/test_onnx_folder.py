@@ -68,6 +68,8 @@ def test_a_folder_is_read_without_its_weights(tmp_path: Path) -> None:
         (("model.onnx", "other.onnx"), "cannot read"),
         (('"vocab_size": 100', '"vocab": 100'), "found no 'vocab_size'"),
         (('"decoder"', '"encoder"'), "found no model with a decoder"),
+        (('"num_hidden_layers": 2', '"num_hidden_layers": 3'), "attention in 2 layers of the graph, expected 3"),
+        (('"hidden_size": 64', '"hidden_size": 128'), "queries of 64 numbers in the graph, expected 128"),
     ],
 )
 def test_a_bad_folder_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
@@ -78,7 +80,8 @@ def test_a_bad_folder_is_refused(tmp_path: Path, change: tuple[str, str], messag
         read_language_model(str(tmp_path))
 
 
-def test_a_graph_without_heads_is_refused(tmp_path: Path) -> None:
-    write_folder(tmp_path, heads=0)
+@pytest.mark.parametrize("heads", [0, 3])
+def test_a_graph_without_heads_or_with_odd_ones_is_refused(tmp_path: Path, heads: int) -> None:
+    write_folder(tmp_path, heads)
     with pytest.raises(ModelError, match="found no attention with its numbers of heads"):
         read_language_model(str(tmp_path))

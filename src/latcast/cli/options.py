@@ -386,6 +386,8 @@ def split_models(call: typer.Context, models: Sequence[str], *shared: str, llm: 
     given = [name for name, source in sources.items() if name in refused and source and source.name == "COMMANDLINE"]
     if given:
         said, them = f"'{models[0]}' is a {kind}" if models else "none was given", "it" if len(given) == 1 else "them"
+        if networks and not (Path(models[0]).is_file() or _names_network(models[0])):
+            said = f"'{models[0]}' is none, of which there are NAME:QUANTISATION, .gguf files and folders with a config.json"
         raise typer.BadParameter(f"only {other} take {', '.join(given)}, and {said}; leave {them} out")
     return networks, language
 
@@ -395,10 +397,15 @@ def means_language_model(text: str) -> bool:
     if text.endswith((".onnx", ".tflite", ".pt2", ".param", ".json")) and not text.endswith("config.json"):
         return False
     from latcast.llm.reading import is_language_model
-    from latcast.spaces.model_names import resolve_model
 
     # "tiny_vit_5m_224" has a size like a language model's.
-    return is_language_model(text) and (":" in text or Path(text).exists() or resolve_model(text) is None)
+    return is_language_model(text) and (":" in text or Path(text).exists() or not _names_network(text))
+
+
+def _names_network(text: str) -> bool:
+    from latcast.spaces.model_names import resolve_model
+
+    return resolve_model(text) is not None
 
 
 def platforms_in(on: str) -> list[forecast.On]:

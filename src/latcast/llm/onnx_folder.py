@@ -50,6 +50,12 @@ def read_onnx_folder(folder: Path) -> LanguageModel:
     graph = read_without_weights(folder / file).graph
     matrices, vectors = _matrices(graph)
     hidden, vocabulary = facts.size("hidden_size"), sizes.size("vocab_size")
+    layers, attention = facts.size("num_hidden_layers"), _attention(graph, facts.size("head_size"), str(folder))
+    if (attending := sum(each.layers for each in attention)) != layers:
+        raise ModelError(f"{folder}: found attention in {attending} layers of the graph, expected {layers} by genai_config.json")
+    widths = {columns for role, _, columns, *_ in matrices if role in ("query", "query_key_value")}
+    if not widths <= {hidden}:
+        raise ModelError(f"{folder}: found queries of {min(widths)} numbers in the graph, expected {hidden} by genai_config.json")
     embedding = next(
         (each.dims for each in graph.initializer if "embed_tokens" in each.name and len(each.dims) == 2), (vocabulary, hidden)
     )
@@ -58,7 +64,7 @@ def read_onnx_folder(folder: Path) -> LanguageModel:
     return LanguageModel(
         name=str(folder),
         architecture=family,
-        layers=facts.size("num_hidden_layers"),
+        layers=layers,
         hidden_size=hidden,
         vocabulary=vocabulary,
         context_limit=sizes.number("context_length", default=0) or None,
@@ -66,7 +72,7 @@ def read_onnx_folder(folder: Path) -> LanguageModel:
             Matrix(role, rows, columns, stored * count, used * count, kind)
             for (role, rows, columns, kind, stored, used), count in matrices.items()
         ),
-        attention=_attention(graph, facts.size("head_size"), str(folder)),
+        attention=attention,
         expert_layers=sum(node.op_type in ("QMoE", "MoE") for node in graph.node),
         vectors=vectors,
         vector_parameters=vectors * hidden,
@@ -109,7 +115,7 @@ def _attention(graph: onnx.GraphProto, size: int, name: str) -> tuple[AttentionL
             stated = {name: value for name, value in node.attributes.items() if isinstance(value, int)}
             heads = stated.get("num_heads", 0)
             counts[heads, stated.get("kv_num_heads", 0) or heads, max(0, stated.get("local_window_size", 0))] += 1
-    if not counts or not all(0 < groups <= heads < 2**16 for heads, groups, _ in counts):
+    if not counts or not all(0 < groups <= heads < 2**16 and heads % groups == 0 for heads, groups, _ in counts):
         raise ModelError(f"{name}: found no attention with its numbers of heads in the graph, expected GroupQueryAttention")
     return tuple(
         AttentionLayers(layers, heads, groups, size, size, window or None) for (heads, groups, window), layers in counts.items()
