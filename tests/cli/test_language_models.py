@@ -80,6 +80,13 @@ def test_choose_picks_the_largest_that_surely_fits(latcast: Latcast) -> None:
     assert not any(each["fits"] for each in found["models"][len(fitting) :])
 
 
+def test_where_none_fits_those_that_miss_least_come_first(latcast: Latcast) -> None:
+    found = latcast("choose", "--llm", "--on", "galaxy s23 cpu", "--min-decode", 100_000, "--json").json["models"]
+    speeds = [each["decode_tokens_per_s"] for each in found]
+    assert not any(each["fits"] for each in found)
+    assert speeds == sorted(speeds, reverse=True)
+
+
 def test_a_mixture_of_experts_ranks_by_the_parameters_that_a_token_meets(latcast: Latcast) -> None:
     """Granite 3.1 1B-A400M has 1.33 billion parameters of which a token meets 0.43; SmolLM2 360M has fewer, all of them met."""
     given = ("granite-3.1-1b-a400m:q8_0", "tinyllama-1.1b:q8_0", "smollm2-360m:q8_0")

@@ -313,7 +313,7 @@ def print_platforms(pattern: str, *, as_json: bool) -> None:
 
 _LIMITS = {
     "bandwidth": "reading weights and cache",
-    "arithmetic": "multiplying",
+    "arithmetic": "unpacking and multiplying",
     "launches": "starting kernels and other constant costs",
 }
 

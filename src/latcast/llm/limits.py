@@ -55,6 +55,19 @@ class Limits:
             parts.append(float(found.memory_mb <= self.max_memory_mb))
         return min(parts)
 
+    def miss(self, found: LanguagePrediction) -> float:
+        """Return the logarithm of how many times a prediction is beyond the limit that it misses most."""
+        ratios = [
+            limit / value if least else value / limit
+            for limit, value, least in (
+                (self.min_decode_tokens_per_s, found.decode_tokens_per_s, True),
+                (self.max_first_token_ms, found.first_token_ms, False),
+                (self.max_memory_mb, found.memory_mb, False),
+            )
+            if limit
+        ]
+        return max(map(math.log, ratios), default=0.0)
+
 
 def _probability_below(limit: float, value: float, ends: tuple[float, float]) -> float:
     deviation = math.log(ends[1] / ends[0]) / (2 * LEVEL_DEVIATIONS)
@@ -182,7 +195,11 @@ def choose_language_models(
                 each, model.parameters, model.active_parameters, bits, probability, probability >= certainty, *score
             )
         )
-    return sorted(found, key=lambda each: (each.fits, each.quality if each.fits else (each.probability,)), reverse=True)
+
+    def order(each: LanguageCandidate) -> tuple[bool, tuple[float, ...]]:
+        return each.fits, each.quality if each.fits else (each.probability, -limits.miss(each.prediction))
+
+    return sorted(found, key=order, reverse=True)
 
 
 def _offered(runtime: str) -> list[tuple[str, LanguageModel]]:
