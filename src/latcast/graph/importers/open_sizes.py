@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import log
 
 from latcast.graph.importers.input_sizes import ModelInput, Sizes, is_known
 from latcast.graph.ir import Shape
@@ -14,12 +15,15 @@ from latcast.graph.ir import Shape
 LARGEST = 1 << 20
 """Upper bound of a suggested size: a minute of sound at 16 kHz."""
 
+LARGEST_SIDE = 4096
+"""Upper bound of a suggested height or width."""
+
 USUAL: Mapping[str, tuple[int, ...]] = {
     "batch": (1, 2, 4, 8, 16, 32),
     "channels": (3, 1, 4, 2, 6, 12, 64),
     "side": (
-        224, 256, 320, 416, 512, 640, 192, 128, 160, 384, 448, 480, 288, 299, 300, 227, 240, 336, 352, 518, 768, 112, 105, 96, 64,
-        48, 32, 28, 1024, 16, 8,
+        224, 256, 320, 416, 512, 640, 192, 128, 160, 384, 448, 480, 288, 299, 300, 227, 240, 112, 105, 96, 64, 48, 32, 28, 1024,
+        16, 8,
     ),
     "length": (128, 16, 64, 256, 512, 100, 77, 50, 32, 1000, 3000, 16000, 48000, 8, 4, 2, 1),
     "sound": (16000, 48000, 80000, 512, 1024, 160, 128),
@@ -108,9 +112,22 @@ class Group:
         """Return usual sizes but the present one."""
         return [size for size in USUAL[self.kind] if size != now]
 
+    def near(self, goal: float) -> list[int]:
+        """Return sizes near one that was reckoned: usual ones, then even ones; before them itself, but for an image."""
+        usual = sorted(USUAL[self.kind], key=lambda size: abs(log(size / goal)))[:4]
+        near = [size for size in usual if abs(log(size / goal)) < 0.7]
+        rounded = [round(goal / step) * step for step in (32, 16, 8, 4, 2, 1) if step <= goal]
+        exact, most = ([], LARGEST_SIDE) if self.kind == "side" else ([round(goal)], LARGEST)
+        return [size for size in dict.fromkeys((*exact, *near, *rounded)) if self.least <= size <= most]
+
     def resized(self, values: Values, size: int) -> Values:
         """Return values with one size for the group."""
         return {**values, **dict.fromkeys(self.keys, size)}
+
+    @property
+    def least(self) -> int:
+        """The least size that an operator is believed to ask for, since 1 fits many by accident."""
+        return 8 if self.kind == "side" else min(2, len(self.keys))
 
 
 class Layout:
@@ -189,13 +206,15 @@ class Layout:
 
         return {name: tuple(map(size_of, sizes)) for name, sizes in self.sizes.items()}
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> tuple[list[Group], list[Group]]:
         """Return what is moved together: all dimensions of a kind, and the sides of one image; then single ones, batches last."""
         kinds = [kind for kind in USUAL if kind != "batch"]
         of_kind = {kind: tuple(key for key, found in self.kinds.items() if found == kind) for kind in USUAL}
         joint = [Group(kind, of_kind[kind]) for kind in kinds if of_kind[kind]]
         joint += [Group("side", keys) for keys in self.sides if keys]
-        return list(dict.fromkeys([*joint, *(Group(kind, (key,)) for kind in (*kinds, "batch") for key in of_kind[kind])]))
+        single = [Group(kind, (key,)) for kind in (*kinds, "batch") for key in of_kind[kind]]
+        joint = list(dict.fromkeys(joint))
+        return joint, [each for each in single if each not in joint]
 
 
 def layouts_of(inputs: Sequence[ModelInput], missing: Sequence[ModelInput], given: Mapping[str, Shape]) -> Iterator[Layout]:

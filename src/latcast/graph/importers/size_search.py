@@ -1,25 +1,24 @@
 """The search for sizes with which a file can be read, where its inputs leave some open.
 
-Usual sizes are tried, and the numbers that the operator holds at which reading failed: in its shapes, constants and attributes.
-Sizes with which reading comes farther are kept. What is suggested was read.
+Usual sizes mostly fit. Where reading fails at an operator, its own shape inference says which sizes of its inputs would fit, and
+the open sizes are moved until these come out there. What is suggested was read.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
-from math import inf
+from math import inf, log, prod
 
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers import Shapes
 from latcast.graph.importers.assembly import MALFORMED
 from latcast.graph.importers.input_sizes import ModelInput, Reading
-from latcast.graph.importers.open_sizes import LARGEST, USUAL_SIDES, Group, Layout, Values, layouts_of
+from latcast.graph.importers.open_sizes import LARGEST_SIDE, USUAL_SIDES, Group, Layout, Values, layouts_of
+from latcast.graph.importers.wanted_sizes import Outcome, Target, targets_of, view_of
 from latcast.graph.ir import Shape
 from latcast.graph.limits import Resource
-from latcast.graph.operators import MisfitError, OperatorView
 
 _MOST_READINGS = 10.0
 """Readings of the largest file that a search may take, about 10 s of a laptop; a hub stops a request after 20 s."""
@@ -27,43 +26,8 @@ _MOST_READINGS = 10.0
 _MOST_TRIALS = 400
 """Sizes that are tried, so that small networks are answered at once."""
 
-_MOST_NUMBERS = 16
-"""Numbers of a constant or list that may be sizes; longer ones hold data."""
-
-SMALLEST_SIDE = 8
-"""Height and width below which no operator is believed to ask for it: small numbers fit by accident."""
-
-_MOST_OPERANDS = 8
-"""Inputs of an operator that are looked at, since a concatenation may have thousands."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How far the reading of a suggestion came: all the way where ``progress`` is infinite."""
-
-    progress: float
-    problem: str = ""
-    view: OperatorView | None = None
-
-
-def refusing(error: BaseException | None) -> OperatorView | None:
-    """Return the operator that refused its inputs; errors on the way up repeat its message only."""
-    while error is not None:
-        if isinstance(error, MisfitError) and error.view is not None:
-            return error.view
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def numbers_of(view: OperatorView | None) -> list[int]:
-    """Return the numbers that an operator holds, the largest first: sizes of its inputs, its small constants and attributes."""
-    if view is None:
-        return []
-    lists = [value.reshape(-1).tolist() for value in view.values if value is not None and value.size <= _MOST_NUMBERS]
-    lists += [value for value in view.node.attributes.values() if isinstance(value, tuple) and len(value) <= _MOST_NUMBERS]
-    lists += [tensor.shape for tensor in view.inputs[:_MOST_OPERANDS] if tensor is not None]
-    found = {number for numbers in lists for number in numbers if isinstance(number, int)}
-    return sorted((number for number in found if 1 < number <= LARGEST), reverse=True)
+_Reached = tuple[Group, list[tuple[Target, float]]]
+"""Dimensions that move together, with what an operator asks for and the size of theirs at which it would get that."""
 
 
 class SizeSearch:
@@ -136,7 +100,7 @@ class SizeSearch:
                 empty = "an output holds no elements" if reading.assembly.has_empty_outputs else ""
                 self._tried[key] = Outcome(budget.spent(Resource.NODES) if empty else inf, empty)
             except (ModelError, *MALFORMED) as error:
-                self._tried[key] = Outcome(budget.spent(Resource.NODES), str(error), refusing(error))
+                self._tried[key] = Outcome(budget.spent(Resource.NODES), str(error), view_of(error))
             self._readings += budget.share()
         return self._tried[key]
 
@@ -150,13 +114,71 @@ class SizeSearch:
         return None
 
     def _candidates(self, layout: Layout, values: Values, at: Outcome) -> Iterator[Values]:
-        """Yield sizes to try: for each group those that the operator which refused them holds, then usual ones."""
-        groups = layout.groups()
-        for group, size in product(groups, numbers_of(at.view)):
-            if group.kind != "side" or size >= SMALLEST_SIDE:
-                yield group.resized(values, size)
-        for group in groups:
+        """Yield sizes to try, each after the one before came no farther: what the operator asks for, multiples, usual sizes."""
+        targets = list(targets_of(at.view))
+        movable: list[_Reached] = []
+        for tier in layout.groups():
+            of_tier: list[_Reached] = []
+            for group in tier:
+                yield from self._asked_for(layout, values, at, group, targets, of_tier)
+            for target in targets:
+                yield from _together(values, target, of_tier)
+            movable += of_tier
+        for (group, asked), step in product(movable, (32, 8, 1)):
+            if asked:
+                yield from self._multiples(layout, values, at, group, asked[0][0], step)
+        for group in [group for group, _ in movable] or [group for tier in layout.groups() for group in tier]:
             yield from _usual(layout, values, group)
+
+    def _asked_for(
+        self, layout: Layout, values: Values, at: Outcome, group: Group, targets: Sequence[Target], movable: list[_Reached]
+    ) -> Iterator[Values]:
+        """Yield two usual sizes of a group, then those with which the operator gets what it asks for.
+
+        Adds the group, with these, to ``movable`` if it has an influence.
+        """
+        now = values[group.keys[0]]
+        reachable: list[tuple[Target, float]] = []
+        has_influence = False
+        for size in group.sizes(now)[:2]:
+            there = group.resized(values, size)
+            yield there
+            outcome = self._try(layout, there)
+            has_influence |= (outcome.progress, outcome.problem) != (at.progress, at.problem)
+            if not reachable:
+                found = [(target, target.size(at, now, outcome, size)) for target in targets]
+                reachable = [(target, goal) for target, goal in found if goal is not None]
+        if not has_influence or (targets and not reachable and outcome.progress == at.progress):
+            return
+        reachable.sort(key=lambda each: abs(log(each[1] / now)))
+        for _, goal in reachable:
+            for size in group.near(goal):
+                yield group.resized(values, size)
+        movable.append((group, reachable))
+
+    def _multiples(
+        self, layout: Layout, values: Values, at: Outcome, group: Group, target: Target, step: int
+    ) -> Iterator[Values]:
+        """Yield multiples of a step, by bisection: what an operator gets grows with the sizes of the inputs."""
+        low, high = -(-group.least // step), LARGEST_SIDE // step
+        while low <= high:
+            middle = (low + high) // 2
+            there = group.resized(values, middle * step)
+            yield there
+            found = target.found(self._try(layout, there), at)
+            if found is not None and prod(found) == target.elements:
+                return
+            if found is None or prod(found) < target.elements:
+                low = middle + 1
+            else:
+                high = middle - 1
+
+
+def _together(values: Values, target: Target, movable: Sequence[_Reached]) -> Iterator[Values]:
+    """Yield sizes where several groups have to move for one target, as frames and sides of a video."""
+    reached = [(group, round(size)) for group, asked in movable for each, size in asked if each == target]
+    if len(reached) > 1 and all(size >= group.least for group, size in reached):
+        yield {**values, **{key: size for group, size in reached for key in group.keys}}
 
 
 def _usual(layout: Layout, values: Values, group: Group) -> Iterator[Values]:
