@@ -20,9 +20,9 @@ from latcast.errors import LatcastError, UnknownNameError
 Plugin = TypeVar("Plugin")
 
 
-def nearest_names(name: str, known: list[str], count: int = 3) -> list[str]:
+def nearest_names(name: str, known: list[str]) -> list[str]:
     """Return the known names most similar to ``name``, best first, for "did you mean" messages."""
-    return difflib.get_close_matches(name, known, n=count, cutoff=0.3)
+    return difflib.get_close_matches(name, known, cutoff=0.3)
 
 
 def beginning_with(text: str, names: Iterable[str]) -> list[str]:

@@ -184,12 +184,10 @@ class Store:
         *,
         platform: str,
         role: str | None = None,
-        space: str | None = None,
-        keys: Iterable[str] | None = None,
     ) -> list[Label]:
         """Return one label for each reference of a platform that has a measurement, in order of the first measurement."""
         groups: dict[tuple[str, str], list[Measurement]] = {}
-        for measurement in self.measurements(platform=platform, role=role, space=space, keys=keys):
+        for measurement in self.measurements(platform=platform, role=role):
             groups.setdefault((measurement.role, measurement.reference.key), []).append(measurement)
         return [combine(group) for group in groups.values()]
 

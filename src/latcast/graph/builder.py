@@ -151,11 +151,13 @@ class GraphBuilder:
     def depthwise_conv(self, x: str, kernel: Size = 3, *, stride: Size = 1, bias: bool = False) -> str:
         return self.conv(x, self.channels(x), kernel, stride=stride, groups=self.channels(x), bias=bias)
 
-    def conv_transpose(self, x: str, out_channels: int, kernel: Size = 2, *, stride: Size = 2, bias: bool = True) -> str:
+    def conv_transpose(self, x: str, out_channels: int, kernel: Size = 2, *, stride: Size = 2) -> str:
         k, s = pair(kernel), pair(stride)
-        inputs = [x, self.weight((self.channels(x), out_channels, *k), stem="conv_weight")]
-        if bias:
-            inputs.append(self.weight((out_channels,), stem="conv_bias"))
+        inputs = [
+            x,
+            self.weight((self.channels(x), out_channels, *k), stem="conv_weight"),
+            self.weight((out_channels,), stem="conv_bias"),
+        ]
         return self.op("ConvTranspose", inputs, {"kernel_shape": k, "strides": s})[0]
 
     def linear(self, x: str, out_features: int, *, bias: bool = True) -> str:

@@ -127,7 +127,7 @@ def _joined(steps: Sequence[Step], crossing: frozenset[str]) -> Step:
     return Step(tuple(reads), {name: result for name, result in made.items() if name in crossing})
 
 
-def greedy_bytes(blocks: Iterable[Block], alignment: int = ALIGNMENT) -> int:
+def greedy_bytes(blocks: Iterable[Block]) -> int:
     """Return the size of an arena that takes the largest blocks first, each in the smallest gap between live ones.
 
     >>> greedy_bytes([Block(64, 0, 1), Block(128, 1, 2), Block(64, 2, 3)])
@@ -136,7 +136,7 @@ def greedy_bytes(blocks: Iterable[Block], alignment: int = ALIGNMENT) -> int:
     placed: list[tuple[int, int, int, int]] = []
     peak = 0
     for block in sorted(blocks, key=lambda each: (-each.size_bytes, each.first)):
-        size = aligned(block.size_bytes, alignment)
+        size = aligned(block.size_bytes)
         beside = sorted((at, end) for at, end, first, last in placed if first <= block.last and block.first <= last)
         at = _smallest_gap(beside, size, None)
         placed.append((at, at + size, block.first, block.last))

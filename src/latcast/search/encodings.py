@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.spaces.nas.member_kernels import SpaceKernels, kernels_of
+from latcast.spaces.nas.member_kernels import kernels_of
 from latcast.spaces.nas.segment_kernels import SegmentSizes
 from latcast.spaces.nas.supernet import AT_ONCE, SUPERNETS, Supernet
 
@@ -43,10 +43,10 @@ class EncodingPredictor:
         kernels: The known kernels of the space; grows with each query.
     """
 
-    def __init__(self, predictor: PlatformPredictor, supernet: Supernet | str, kernels: SpaceKernels | None = None) -> None:
+    def __init__(self, predictor: PlatformPredictor, supernet: Supernet | str) -> None:
         self.predictor = predictor
         self.supernet = SUPERNETS.get(supernet) if isinstance(supernet, str) else supernet
-        self.kernels = kernels if kernels is not None else kernels_of(self.supernet, predictor.rules)
+        self.kernels = kernels_of(self.supernet, predictor.rules)
         self._sums_ms = np.zeros((0, predictor.sum_columns))
         """(segments in context, columns): see :class:`latcast.predictors.platform_predictor.Estimates`."""
 

@@ -140,11 +140,10 @@ def convolution(
 
 
 def depthwise_convolution(
-    in_h: int, in_w: int, channels: int, kernel: int = 3, stride: int = 1, *,
-    batch: int = 1, descriptor: KernelDescriptor = DEPTHWISE_CONV,
-) -> Convolution:  # fmt: skip
+    in_h: int, in_w: int, channels: int, kernel: int = 3, stride: int = 1, *, batch: int = 1
+) -> Convolution:
     """Return a square depthwise convolution that is padded to keep the map's size (at stride 1)."""
-    return convolution(in_h, in_w, channels, channels, kernel, stride, batch=batch, descriptor=descriptor)
+    return convolution(in_h, in_w, channels, channels, kernel, stride, batch=batch, descriptor=DEPTHWISE_CONV)
 
 
 @dataclass(frozen=True)
