@@ -33,8 +33,10 @@ SHAPES = (
     # hidden size, heads, key-value heads, size of a head, feed-forward size, vocabulary
     (1024, 16, 8, 64, 4096, 32000), (1536, 12, 2, 128, 4096, 32000), (2048, 16, 16, 128, 5632, 16384),
     (768, 12, 12, 64, 3072, 50304), (1280, 20, 4, 64, 6912, 24576), (2048, 32, 8, 64, 8192, 49152),
+    (640, 10, 2, 64, 1792, 32000),
 )  # fmt: skip
-"""Layers that prices are learned from: none is a published model's."""
+"""Layers that prices are learned from: none is a published model's. The last are as narrow and so many as in the smallest models,
+which separates what a kernel costs from what a token does."""
 
 QUANTISATIONS = (
     "q4_0", "q8_0", "q4_k_m", "q6_k", "q5_k_m", "f16", "q5_1", "q5_0", "iq4_nl", "q4_0", "q8_0", "q4_k_m", "q6_k", "q3_k_m",
