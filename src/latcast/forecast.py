@@ -155,7 +155,7 @@ def meaning_of(
     if not named.is_id:
         said += ["from the same unit in another bin of its silicon"] if taken else []
         said += ["from its chip"] if found else []
-    note = f"nothing was measured on '{text}'; answered {' and '.join(said)}" if said else ""
+    note = f"'{text}' is answered {' and '.join(said)}" if said else ""
     return Meaning(named.platforms, taken, found, note)
 
 

@@ -121,20 +121,20 @@ def read_models(models: Iterable[Model], options: ModelOptions = AS_IT_IS) -> li
 
 
 def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
-    """Read ``input=1,3,224,224`` as shapes by input name.
+    """Read ``input=1,3,224,224`` as shapes by input name, ``1,3,224,224`` as that of the only input, under no name.
 
     Raises:
         ModelError: A text is not of this form.
     """
     shapes = {}
     for text in texts or ():
-        name, equals, sizes = text.rpartition("=")
+        name, _, sizes = text.rpartition("=")
         try:
             shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
         except ValueError:
             shape = ()
-        if not equals or not name or not shape or min(shape) < 0:
-            raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224")
+        if text.startswith("=") or not shape or min(shape) < 0:
+            raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224, or of one input 1,3,224,224")
         shapes[name] = shape
     return shapes
 

@@ -66,7 +66,7 @@ def test_a_sweep_has_a_row_a_size(latcast: Latcast) -> None:
     assert rows[0][:4] == ["platform", "resolution", "latency", "ms"]
     assert [row[1] for row in rows[1:]] == ["128", "160", "192", "224"]
     assert Path("s.png").stat().st_size > 1000
-    [document] = latcast("sweep", "squeezenet1_1", "--on", PLATFORM, "--shape", "input={1,2},3,224,224", "--json").json["sweeps"]
+    [document] = latcast("sweep", "squeezenet1_1", "--on", PLATFORM, "--shape", "{1,2},3,224,224", "--json").json["sweeps"]
     assert (document["varies"], [point["size"] for point in document["points"]]) == ("batch", [1, 2])
 
 

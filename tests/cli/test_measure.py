@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,18 @@ def test_factors_beside_other_programs_are_measured_and_then_predicted_with_on_t
     assert all(found["factors"][each] > 1.5 for each in ("compute:same", "memory:same"))
     prediction = Prediction("m", found["platform"], 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, ""))
     assert prediction.beside("memory:same").contended[0].latency_ms == pytest.approx(20 * found["factors"]["memory:same"])
+
+
+def test_networks_and_language_models_are_measured_into_one_document(
+    latcast: Latcast, model_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken = {"platform": "local/llama.cpp/cpu1/q4_0", "decode_tokens_per_s": 10.0}
+    monkeypatch.setattr(import_module("latcast.measure.language_models"), "measure_language_model", lambda *_: spoken)
+
+    found = latcast("measure", "qwen2.5-1.5b:q4_0", model_file, *QUICK, "--shape", "1,3,224,224", "--json").json["measurements"]
+
+    assert [each["model"] for each in found] == [str(model_file), "qwen2.5-1.5b:q4_0"]
+    assert found[1]["decode_tokens_per_s"] == 10.0
 
 
 def test_the_start_is_timed_beside_the_steady_latency(latcast: Latcast) -> None:

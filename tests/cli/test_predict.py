@@ -247,6 +247,13 @@ def test_conditions_that_cannot_be_met_are_wrong_calls(latcast: Latcast, options
     assert latcast("predict", "squeezenet1_1", "--on", PLATFORM, *options).code == 2
 
 
+@pytest.mark.parametrize("command", ["predict", "compare", "check", "choose", "report"])
+def test_commands_take_the_same_conditions(latcast: Latcast, command: str) -> None:
+    shown = latcast(command, "--help").out
+
+    assert all(f"  {option} " in shown for option in ("--start", "--sustain", "--fps", "--beside"))
+
+
 def test_without_predictors_it_says_how_to_make_one(latcast: Latcast, bundle: Path) -> None:
     bundle.unlink()
 

@@ -92,7 +92,7 @@ def test_platforms_are_chosen_as_the_command_line_takes_them(http: TestClient) -
     assert len(on("a03s/*/fp32")["predictions"]) == 3
     [row] = on("Exynos 2400 npu")["predictions"]
     assert (row["source"], row["chip"], row["kind"]) == ("chip", "Exynos 2400", "npu")
-    assert on("Exynos 2400 npu")["note"] == "nothing was measured on 'Exynos 2400 npu'; answered from its chip"
+    assert on("Exynos 2400 npu")["note"] == "'Exynos 2400 npu' is answered from its chip"
     assert len(http.post("/api/predict", params={"model": "squeezenet1_1", "kernels": row["platform"]}).json()["kernels"]) == 15
     assert "no platform of 'abacus' is known; " in on("abacus")["detail"]
 

@@ -162,7 +162,7 @@ def test_units_that_no_bin_of_the_silicon_was_measured_on_are_answered_from_the_
     assert found is not None
     assert [name.split("/")[0] for name in found.taken] == ["samsung-galaxy-s25"]
     assert [each.platform.unit for each in found.from_chip] == ["cpu4", "gpu"]
-    assert found.note.startswith("nothing was measured on 'Snapdragon 8 Elite'; ")
+    assert found.note.startswith("'Snapdragon 8 Elite' is answered ")
 
 
 def test_the_best_known_of_each_unit_learned_from_many_networks_and_errs_least() -> None:

@@ -58,6 +58,15 @@ def test_a_phones_gpu_has_the_curve_of_its_class_and_says_on_how_few_phones_it_r
     assert "on 1 phone (iPhone 17 Pro)" in found.basis
 
 
+def test_what_is_later_than_the_curves_is_taken_as_at_their_end_and_said_so() -> None:
+    at_the_end, later = PHONE.after(10).sustained, PHONE.after(30).sustained
+
+    assert at_the_end is not None
+    assert later is not None
+    assert later.latency_ms == at_the_end.latency_ms
+    assert ("later than 10 min" in at_the_end.basis, "later than 10 min" in later.basis) == (False, True)
+
+
 def test_a_paced_network_gets_an_interval_from_cool_to_hot_without_a_point() -> None:
     paced, busy = PHONE.after(30, fps=10).sustained, PHONE.after(30, fps=100).sustained
 
@@ -71,7 +80,10 @@ def test_a_paced_network_gets_an_interval_from_cool_to_hot_without_a_point() -> 
     assert busy.latency_ms is not None
 
 
-@pytest.mark.parametrize("platform", ["pixel4/tflite-2.10/1large/fp32", "rtx3090/pytorch-2.0/gpu/fp32", "local/ncnn-1/cpu1/fp32"])
+@pytest.mark.parametrize("platform", [
+    "pixel4/tflite-2.10/1large/fp32", "rtx3090/pytorch-2.0/gpu/fp32", "snapdragon-8cx/tflite-2.10/gpu/fp16",
+    "apple-a12x/tflite-2.10/gpu/fp16", "local/ncnn-1/cpu1/fp32",
+])  # fmt: skip
 def test_nothing_is_said_of_a_class_without_a_curve(platform: str) -> None:
     found = Prediction("m", platform, 20.0, 18.0, 24.0, Coverage(1.0, ()), Grade.of(3.0, "")).after(30).sustained
 

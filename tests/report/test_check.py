@@ -17,6 +17,7 @@ from latcast.predictors.contention import keep_factors
 from latcast.predictors.prediction import Conditions
 from latcast.records import Platform
 from latcast.report.check import CheckReport, Tier, check, read_budget
+from latcast.tables import milliseconds
 
 PHONE, OTHER_PHONE = "pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"
 
@@ -207,8 +208,8 @@ def test_a_model_that_cannot_be_checked_takes_no_other_with_it_and_stands_in_eve
     assert [each.model for each in found.checks] == [each.model for each in grown.checks] == ["resnet18"]
     assert all(each.passed for each in (*found.checks, *grown.checks))
     assert (found.passed, grown.passed) == (False, False)
-    assert [model for model, _ in found.refused] == [broken, "alexnet"]
-    assert "no tier of the budget holds for alexnet" in found.refused[1][1]
+    assert [each.model for each in found.refused] == [broken, "alexnet"]
+    assert "no tier of the budget holds for alexnet" in found.refused[1].reason
     assert [each["model"] for each in found.to_json()["refused"]] == [broken, "alexnet"]
     suite = ElementTree.fromstring(found.to_junit())
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "0", "2")
@@ -246,15 +247,36 @@ def test_a_limit_holds_under_each_condition_that_is_asked_for(contended: float) 
 
 
 @pytest.mark.usefixtures("contended")
-@pytest.mark.parametrize("asked", [Conditions(start=True), Conditions(beside=("compute",)), Conditions(minutes=30, fps=10)])
+@pytest.mark.parametrize("asked", [Conditions(start=True), Conditions(beside=("compute",))])
 def test_a_latency_that_is_not_known_is_not_checked(asked: Conditions) -> None:
     found = check("resnet18", on=PHONE, max_ms=100, conditions=asked)
 
     assert not found.checks
     assert not found.passed
-    [(model, reason)] = found.refused
-    assert model == "resnet18"
-    assert f"on {PHONE} is not known" in reason
+    [refusal] = found.refused
+    assert refusal.model == "resnet18"
+    assert f"on {PHONE} is not known" in refusal.reason
+
+
+def test_of_a_paced_network_limits_beyond_its_bounds_are_checked_and_those_between_are_not() -> None:
+    asked = Conditions(minutes=30, fps=10)
+    hot = predict("resnet18", PHONE, conditions=asked).sustained
+    assert hot is not None
+    low_ms, high_ms = hot.low_ms, hot.high_ms
+    assert low_ms is not None
+    assert high_ms is not None
+
+    above, below, between = (
+        check("resnet18", on=PHONE, max_ms=limit_ms, conditions=asked) for limit_ms in (high_ms, low_ms, (low_ms + high_ms) / 2)
+    )
+
+    assert [each.checks[0].passed for each in (above, below)] == [True, False]
+    # 90 % lie between the bounds, 5 % beyond each.
+    assert [each.checks[0].probability for each in (above, below)] == pytest.approx([0.05, 0.95])
+    assert [(each.checks[0].value, each.checks[0].low_ms) for each in (above, below)] == [(None, low_ms)] * 2
+    assert f"after 30 min {milliseconds(low_ms)} to {milliseconds(high_ms)} ms, within the limit" in above.checks[0].sentence()
+    assert not between.checks
+    assert "known by its bounds alone" in between.refused[0].reason
 
 
 @pytest.mark.usefixtures("contended")
@@ -266,13 +288,16 @@ def test_where_one_latency_is_not_known_the_others_are_checked() -> None:
     assert [(each.model, each.platform) for each in found.checks] == [("resnet18", PHONE), ("alexnet", PHONE)]
     assert all(each.passed for each in found.checks)
     assert not found.passed
-    assert [model for model, _ in found.refused] == ["resnet18", "alexnet", *["resnet18"] * 2, *["alexnet"] * 2]
-    assert [reason.partition(" is not known")[0] for _, reason in found.refused[1:4]] == [
+    assert [each.model for each in found.refused] == ["resnet18", "alexnet", *["resnet18"] * 2, *["alexnet"] * 2]
+    assert [each.reason.partition(" is not known")[0] for each in found.refused[1:4]] == [
         f"the latency until the first answer on {PHONE}",
         f"the latency until the first answer on {OTHER_PHONE}",
         f"the latency beside memory on {OTHER_PHONE}",
     ]
-    assert all("no network was measured beside" in reason for _, reason in found.refused if "beside memory" in reason)
+    assert all("no network was measured beside" in each.reason for each in found.refused if "beside memory" in each.title)
+    refused = [case.get("name") for case in ElementTree.fromstring(found.to_junit()) if case.find("error") is not None]
+    assert refused == [each.title for each in found.refused]
+    assert refused[:2] == [f"latency until the first answer on {name}" for name in (PHONE, PHONE)]
     assert found.to_markdown().count("**error**") == len(found.refused)
 
 

@@ -14,8 +14,11 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.networks import models_listed
+from latcast.predictors.contention import keep_factors
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Conditions
+from latcast.predictors.starts import StartLaw, StartModel
 from latcast.report.choose import choose, front_of, read_accuracies
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
@@ -197,6 +200,75 @@ class TestNamedNetworks:
         memory = latcast.memory("torchvision/resnet18", on=PHONE)
 
         assert found.reserved_bytes[names.index("torchvision/resnet18"), 0] == memory.reserved_bytes
+
+
+class TestConditions:
+    def test_networks_are_ranked_and_fit_by_the_latency_under_the_condition(
+        self, phone: PlatformPredictor, graphs: list[Graph], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
+        keep_factors(phone.platform, {"memory": 3.0})
+        asked = Conditions(beside=("memory",))
+        limit_ms = 2 * phone.predict(graphs[1]).latency_ms
+        expected = phone.predict(graphs[1], conditions=asked).contended[0]
+
+        steady = choose(phone, models=graphs[1:2], max_ms=limit_ms).candidates[0]
+        [slowed] = choose(phone, models=graphs[1:2], max_ms=limit_ms, conditions=asked).candidates
+
+        assert (slowed.decisive.latency_ms, slowed.decisive.high_ms) == (expected.latency_ms, expected.high_ms)
+        assert slowed.decisive.where == f"{phone.platform.id}, beside memory"
+        assert (steady.decisive.probability or 0) > 0.5 > (slowed.decisive.probability or 0)
+
+    def test_a_network_is_to_fit_under_each_condition(
+        self, phone: PlatformPredictor, graphs: list[Graph], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
+        keep_factors(phone.platform, {"memory": 3.0, "compute": 1.0})
+
+        [found] = choose(phone, models=graphs[:1], conditions=Conditions(beside=("compute", "memory"))).candidates
+
+        assert [each.condition for each in found.latencies] == ["beside compute", "beside memory"]
+        assert found.decisive.condition == "beside memory"
+
+    def test_where_the_latency_is_not_known_a_network_is_named_and_not_ranked(
+        self, phone: PlatformPredictor, graphs: list[Graph]
+    ) -> None:
+        found = choose(phone, models=graphs, max_ms=10_000, conditions=Conditions(minutes=30))
+
+        assert (found.candidates, found.pick) == ((), None)
+        [(reason, names)] = found.unknown.items()
+        assert f"the latency after 30 min on {phone.platform.id} is not known" in reason
+        assert names == ("small", "middle", "large")
+        assert found.notes == (f"small, middle, large: {reason}",)
+        assert found.to_json()["unknown"] == [{"reason": reason, "models": list(names)}]
+
+    def test_a_paced_network_fits_where_its_upper_bound_does(self) -> None:
+        paced = Conditions(minutes=30, fps=1)
+        [hot] = choose(GPU, models=["resnet18"], max_ms=1e4, conditions=paced).candidates
+        bound_ms = hot.decisive.high_ms
+
+        within, over = (
+            choose(GPU, models=["resnet18"], max_ms=share * bound_ms, conditions=paced).candidates[0] for share in (1.01, 0.99)
+        )
+
+        assert (within.fits, over.fits) == (True, False)
+        assert (within.decisive.latency_ms, within.decisive.probability) == (None, None)
+        # 95 % lie below the upper bound: of more certainty nothing is known.
+        assert choose(GPU, models=["resnet18"], certainty=0.96, conditions=paced).candidates == ()
+
+    def test_the_start_of_named_networks_is_that_of_a_prediction(
+        self, phone: PlatformPredictor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        few = [each for each in rated_networks() if each.name in ("timm/lcnet_050", "torchvision/resnet18")]
+        monkeypatch.setattr("latcast.spaces.named_kernels.rated_networks", lambda: tuple(few))
+        law = StartLaw({"nodes": 0.1, "weights_mb": 2.0, "activations_mb": 0.5}, 0.8, 1.25)
+        started = replace(phone, start=StartModel(law, StartLaw({"latency": 1.5, "kernels": 0.01}, 0.9, 1.2), "two networks"))
+        asked = Conditions(start=True)
+        expected = started.predict_many([each.name for each in few], conditions=asked)
+
+        found = {each.name: each.decisive.latency_ms for each in choose(started, conditions=asked).candidates}
+
+        assert found == {each.model: pytest.approx(each.under_conditions()["until the first answer"][0]) for each in expected}
 
 
 class TestOwnCandidates:

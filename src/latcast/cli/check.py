@@ -11,10 +11,12 @@ from typer import Option
 from latcast.cli import options
 from latcast.cli.output import CHECK_FAILED, json_text, print_json, print_table, warn
 from latcast.errors import LatcastError
+from latcast.predictors.prediction import STEADY, Conditions
 
 FORMATS = ("table", "markdown", "junit", "github", "json")
 
 
+@options.with_conditions
 def check(
     call: typer.Context,
     models: options.Models,
@@ -32,9 +34,7 @@ def check(
     max_memory: options.MaxMemory = "",
     prompt: options.PromptTokens = 512,
     generate: options.GeneratedTokens = 128,
-    start: options.Start = False,
-    sustain: options.Sustain = "",
-    beside: options.Beside = "",
+    conditions: Conditions = STEADY,
     fail_above: Annotated[
         float | None,
         Option(
@@ -70,7 +70,6 @@ def check(
       latcast check qwen2.5-1.5b:q4_0 --min-decode 10 --max-ttft 5s --on "snapdragon 8 gen 2"
     """
     models, language = options.split_models(call, models, *(["--format"] if form in ("table", "json") else []))
-    conditions = options.conditions(start, sustain, beside)
     if language:
         if models or not on or not (min_decode or max_ttft or max_memory):
             raise typer.BadParameter(
@@ -118,7 +117,7 @@ def check(
                 for each in found.checks
             ],
         )
-    for model, reason in found.refused:
-        warn(reason if model in reason else f"{model}: {reason}")
+    for each in found.refused:
+        warn(each.reason if each.model in each.reason else f"{each.model}: {each.reason}")
     if not found.passed:
         raise typer.Exit(1 if found.refused else CHECK_FAILED)

@@ -23,11 +23,13 @@ from latcast.cli.output import (
     print_table,
     warn,
 )
+from latcast.predictors.prediction import STEADY, Conditions
 
 if TYPE_CHECKING:
-    from latcast.report.choose import Choice, ModelCandidate
+    from latcast.report.choose import CandidateLatency, Choice, ModelCandidate
 
 
+@options.with_conditions
 def choose(
     call: typer.Context,
     on: options.On,
@@ -60,6 +62,7 @@ def choose(
         Path | None,
         Option("--plot", help="Draw accuracy against latency to this file (.png), or as bars to the terminal where it is -."),
     ] = None,
+    conditions: Conditions = STEADY,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -67,10 +70,13 @@ def choose(
 
     The list has networks that no other beats in both accuracy and latency: the ten most accurate that fit, or the nearest.
 
+    With --start, the latency is the time until the first answer, with --sustain and --beside that then; of several, each.
+
     \b
     Examples:
       latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15
       latcast choose --on 'pixel4/tflite*/1large/*' --max-ms 50 --params 10M --max-memory-mb 60
+      latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15 --sustain 30m
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
       latcast choose --llm --on s23 --min-decode 10 --max-ttft 5s --max-memory 3GB
     """
@@ -96,8 +102,8 @@ def choose(
     with StageProgress() as progress:
         found = chosen(
             options.platforms_in(on), max_ms=max_ms, models=graphs if models else None, accuracies=accuracies,
-            max_parameters=most, max_memory_mb=max_memory_mb, certainty=certainty / 100,
-            watch=lambda done, total: progress.show("finding kernels, once for each runtime", done / total),
+            max_parameters=most, max_memory_mb=max_memory_mb, certainty=certainty / 100, conditions=conditions,
+            watch=lambda done, total: progress.show("reading the named networks", done / total),
         )  # fmt: skip
     if plot not in (None, IN_TERMINAL):
         found.plot(plot)
@@ -107,13 +113,13 @@ def choose(
         _print(found, found.candidates if everything else _telling(found))
         if plot == IN_TERMINAL:
             decisive = [(each.name, each.decisive) for each in found.front]
-            bars = [(at.low_ms, at.latency_ms, at.high_ms) for _, at in decisive]
+            bars = [(at.low_ms, at.kept_ms if at.latency_ms is None else at.latency_ms, at.high_ms) for _, at in decisive]
             print_bars([name for name, _ in decisive], bars, limit_ms=found.max_ms)
         elif plot is not None:
             print(f"picture: {plot}")
-    for text in found.warnings:
+    for text in found.notes:
         warn(text)
-    if len(graphs) < len(listed):
+    if len(graphs) < len(listed) or not found.candidates:
         raise typer.Exit(1)
 
 
@@ -139,29 +145,37 @@ def _verdict(found: Choice) -> str:
     pick = found.pick
     if pick is not None:
         rated = "" if pick.accuracy is None else f", {percent(pick.accuracy)} % top-1"
-        return f"the pick: {pick.name}{rated}, {milliseconds(pick.decisive.latency_ms)} ms; {counted}"
+        return f"the pick: {pick.name}{rated}, {_latency(pick.decisive)}; {counted}"
     near = min(found.candidates, key=lambda each: each.decisive.kept_ms)
     unsure = "" if near.familiar else ", unsure as its kernels are unlike those learned from"
-    return f"none fits; the nearest: {near.name}, {milliseconds(near.decisive.latency_ms)} ms{unsure}; {counted}"
+    return f"none fits; the nearest: {near.name}, {_latency(near.decisive)}{unsure}; {counted}"
+
+
+def _latency(found: CandidateLatency) -> str:
+    ms = milliseconds
+    return f"{ms(found.low_ms)} to {ms(found.high_ms)} ms" if found.latency_ms is None else f"{ms(found.latency_ms)} ms"
 
 
 def _print(found: Choice, shown: Sequence[ModelCandidate]) -> None:
-    if found.candidates and found.candidates[0].fits is not None:
+    if not found.candidates:
+        return
+    if found.candidates[0].fits is not None:
         print(_verdict(found))
     decisive = [each.decisive for each in shown]
     heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in decisive])
-    several, limited = len(found.platforms) > 1, found.max_ms is not None
+    several, limited = len(found.candidates[0].latencies) > 1, found.max_ms is not None
     columns = ["network", "top-1 %", "latency ms", heading]
     columns += ["within %", "fits"] if limited else ["fits"] if found.max_memory_mb is not None else []
     columns += ["grade", "M MACs", "M parameters", "memory MB", *(["on"] if several else [])]
     rows = []
     for each, at, interval in zip(shown, decisive, intervals, strict=True):
-        row = [each.name, percent(each.accuracy), milliseconds(at.latency_ms), interval]
-        row += [percent(100 * at.probability, 0)] if at.probability is not None else []
+        row = [each.name, percent(each.accuracy), "-" if at.latency_ms is None else milliseconds(at.latency_ms), interval]
+        row += [percent(None if at.probability is None else 100 * at.probability, 0)] if limited else []
         row += [] if each.fits is None else ["yes" if each.fits else "no" if each.familiar else "unsure"]
         row += [str(at.grade), f"{each.macs / 1e6:.0f}", f"{each.parameters / 1e6:.1f}", f"{each.memory_bytes / 1e6:.0f}"]
-        rows.append([*row, *([at.platform] if several else [])])
+        rows.append([*row, *([at.where] if several else [])])
     limit = f", at most {found.max_ms:g} ms" if found.max_ms is not None else ""
-    print_table(f"{', '.join(found.platforms)}{limit}", tuple(columns), rows, spare=("M MACs", "M parameters"))
+    conditions = "".join(f", {each}" for each in dict.fromkeys(at.condition for at in shown[0].latencies) if each)
+    print_table(f"{', '.join(found.platforms)}{limit}{conditions}", tuple(columns), rows, spare=("M MACs", "M parameters"))
     if len(shown) < len(found.candidates):
         print(f"{len(shown)} of {len(found.candidates)} networks; --all lists all")

@@ -10,12 +10,13 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
 from latcast.cli.predict import print_predictions
-from latcast.predictors.prediction import STEADY
+from latcast.predictors.prediction import STEADY, Conditions
 
 if TYPE_CHECKING:
     from latcast.report.compare import Comparison
 
 
+@options.with_conditions
 def compare(
     call: typer.Context,
     a: Annotated[
@@ -30,10 +31,7 @@ def compare(
     prompt: options.PromptTokens = 512,
     generate: options.GeneratedTokens = 128,
     diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
-    start: options.Start = False,
-    sustain: options.Sustain = "",
-    fps: options.Fps = None,
-    beside: options.Beside = "",
+    conditions: Conditions = STEADY,
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -52,7 +50,6 @@ def compare(
     networks, language = options.split_models(call, [each for each in (a, b) if each])
     if language and (networks or not b):
         raise typer.BadParameter(f"'{language[0]}' is a language model; expected another one to compare it with")
-    conditions = options.conditions(start, sustain, beside, fps)
     if language and b:
         from latcast.cli import language_models
 

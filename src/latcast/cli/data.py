@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.data_variants import export, rounds, sample, variants
+from latcast.cli.latency_unit import UNIT_OPTION, LatencyUnit, milliseconds_of
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.tables import signed
@@ -129,7 +130,7 @@ def import_dataset(
             file_okay=False,
         ),
     ] = None,
-    latency_unit: options.LatencyUnit = "",
+    latency_unit: LatencyUnit = "",
     gpu_family: options.GpuFamilyName = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -311,14 +312,14 @@ def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Me
     stated = [item.environment["tool"] in STATED for item in measurements]
     if not any(stated):
         if unit:
-            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=options.UNIT_OPTION)
+            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=UNIT_OPTION)
         return tuple(measurements)
     table = table_of(compress(measurements, stated))
     latencies = {
         name: {network: float(value) for network, value in zip(table.networks, row, strict=True) if value == value}
         for name, row in zip(table.platforms, table.latency_ms, strict=True)
     }
-    scale = options.milliseconds_of(unit, latencies, "the CSV file")
+    scale = milliseconds_of(unit, latencies, "the CSV file")
     return tuple(
         replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
         if is_stated

@@ -387,15 +387,16 @@ def limits_of(min_decode: float | None, max_ttft: str, max_memory: str) -> Limit
     )
 
 
-def measure(models: Sequence[str], threads: int, prompt_tokens: int, generated_tokens: int, *, as_json: bool) -> None:
-    """Measure GGUF files, or named models with made-up weights, under llama.cpp, and print what they took."""
+def measure(
+    models: Sequence[str], threads: int, prompt_tokens: int, generated_tokens: int, *, as_json: bool
+) -> list[dict[str, Any]]:
+    """Measure GGUF files, or named models with made-up weights, under llama.cpp; print what they took, or return it for JSON."""
     from latcast.measure.language_models import measure_language_model
 
     found = for_each(models, lambda text: measure_language_model(text, prompt_tokens, generated_tokens, threads))
     rows: list[dict[str, Any]] = [{"model": text, **each} for text, each in found]
     if as_json:
-        print_json({"measurements": rows})
-        return
+        return rows
     print_table(
         "",
         ("model", "platform", "prefill tok/s", "decode tok/s", "variation %"),
@@ -407,6 +408,7 @@ def measure(models: Sequence[str], threads: int, prompt_tokens: int, generated_t
             for row in rows
         ],
     )  # fmt: skip
+    return rows
 
 
 def profile(budget_minutes: float, threads: int, device: str, store: Path | None, *, as_json: bool) -> None:

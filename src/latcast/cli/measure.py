@@ -17,7 +17,7 @@ from latcast.folders import made, measurements_folder, remember_measurements
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
-    from latcast.measure.settings import WorkerSettings
+    from latcast.measure.settings import MeasurePlan, WorkerSettings
     from latcast.measure.single import MeasuredStart
 
 MOST_KEPT = 1000
@@ -77,53 +77,54 @@ def command(
     models, language = options.split_models(call, models)
     if start + bool(sustain) + bool(beside) > 1:
         raise typer.BadParameter("found several of --start, --sustain and --beside; measure under one of them at a time")
+    from latcast.measure.settings import MeasurePlan
+    from latcast.networks import parse_shapes
+
+    document: dict[str, list[dict[str, Any]]] = {}
     if language:
         from latcast.cli import language_models
 
-        language_models.measure(language, threads, prompt, generate, as_json=as_json)
-        if not models:
-            return
-    from latcast.measure.settings import MeasurePlan
+        document["measurements"] = language_models.measure(language, threads, prompt, generate, as_json=as_json)
+    if models:
+        settings = replace(
+            options.worker_settings(
+                runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
+            ),
+            made_up_weights=made_up_weights,
+        )
+        reading = {"shapes": parse_shapes(shape), "values": options.parse_values(given, "--input"), "signature": signature}
+        if sustain:
+            minutes = options.parse_minutes(sustain, "--sustain")
+            document["sustained"] = _sustain(models, settings, minutes, as_json=as_json, **reading)
+        elif beside:
+            document["beside"] = _beside(models, settings, beside, as_json=as_json, **reading)
+        else:
+            plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
+            found = _steady(models, settings, plan, as_json=as_json, start=start, **reading)
+            document["measurements"] = [*found, *document.get("measurements", ())]
+    if as_json:
+        print_json(document)
+    if sum(map(len, document.values())) < len(models) + len(language):
+        raise typer.Exit(1)
+
+
+def _steady(
+    models: list[str], settings: WorkerSettings, plan: MeasurePlan, *, as_json: bool, start: bool, **reading: Any
+) -> list[dict[str, Any]]:
+    """Measure each model, and its start where asked; keep the measurements and show them."""
     from latcast.measure.single import measure, measure_start
     from latcast.measure.statistics import stability_warnings
-    from latcast.networks import parse_shapes
-
-    shapes, values = parse_shapes(shape), options.parse_values(given, "--input")
-    settings = options.worker_settings(
-        runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
-    )
-    settings = replace(settings, made_up_weights=made_up_weights)
-    if sustain:
-        minutes = options.parse_minutes(sustain, "--sustain")
-        _sustain(models, settings, minutes, as_json=as_json, shapes=shapes, values=values, signature=signature)
-        return
-    if beside:
-        _beside(models, settings, beside, as_json=as_json, shapes=shapes, values=values, signature=signature)
-        return
-    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
-        measurement = measure(model, settings, plan, shapes=shapes, values=values, signature=signature)
+        measurement = measure(model, settings, plan, **reading)
         if not measurement.ok:
             raise MeasurementError(f"{model} could not be measured: {measurement.error}")
         return measurement
 
     found = for_each(models, measured)
-    starts = {
-        model: measure_start(model, settings, shapes=shapes, values=values, signature=signature)
-        for model, _ in (found if start else ())
-    }
+    starts = {model: measure_start(model, settings, **reading) for model, _ in (found if start else ())}
     _keep([measurement for _, measurement in found])
-    if as_json:
-        print_json(
-            {
-                "measurements": [
-                    {**_json(*each, breakdown=breakdown), **({"start": asdict(starts[each[0]])} if start else {})}
-                    for each in found
-                ]
-            }
-        )
-    elif found:
+    if found and not as_json:
         print_table(
             "",
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
@@ -133,16 +134,17 @@ def command(
             warn("raw is the median of the runs as they were; latency is what they would take with nothing else running")
         if start:
             _print_starts(starts)
-        for model, measurement in found if breakdown else ():
+        for model, measurement in found if plan.profile else ():
             _print_kernels(model, measurement)
     for _, measurement in found:
         for text in stability_warnings(measurement):
             warn(text)
-    if len(found) < len(models):
-        raise typer.Exit(1)
+    return [{**_json(*each, breakdown=plan.profile), **({"start": asdict(starts[each[0]])} if start else {})} for each in found]
 
 
-def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_json: bool, **reading: Any) -> None:
+def _sustain(
+    models: list[str], settings: WorkerSettings, minutes: float, *, as_json: bool, **reading: Any
+) -> list[dict[str, Any]]:
     """Run each model for some minutes, keep its curve for predictions on this device, and show it."""
     from latcast.measure.single import measure_sustained
     from latcast.measure.statistics import round_medians
@@ -160,24 +162,15 @@ def _sustain(models: list[str], settings: WorkerSettings, minutes: float, *, as_
             rows = [(f"{curve.minutes * place / (len(points_ms) - 1):.1f}", milliseconds(points_ms[place])) for place in shown]
             print_table(f"{model} on {found.platform}", ("minute", "latency ms"), rows)
             print(curve.basis if curve.rise == 0 else f"{curve.basis}: {signed(100 * curve.rise)} % at last")
-    if as_json:
-        print_json({"sustained": documents})
-    if len(documents) < len(models):
-        raise typer.Exit(1)
+    return documents
 
 
-def _beside(models: list[str], settings: WorkerSettings, beside: str, *, as_json: bool, **reading: Any) -> None:
+def _beside(models: list[str], settings: WorkerSettings, beside: str, *, as_json: bool, **reading: Any) -> list[dict[str, Any]]:
     """Time each model alone and beside other programs, keep the factors for predictions on this device, and show them."""
     from latcast.measure.single import measure_beside
 
     found = for_each(models, lambda model: measure_beside(model, settings, beside, **reading))
-    if as_json:
-        documents = [
-            {"model": model, "platform": alone.platform, "alone_ms": alone.latency_ms, "factors": factors}
-            for model, (alone, factors) in found
-        ]
-        print_json({"beside": documents})
-    elif found:
+    if found and not as_json:
         print_table(
             "how many times as long a run takes beside other programs",
             ("model", "platform", "alone ms", *found[0][1][1]),
@@ -186,8 +179,10 @@ def _beside(models: list[str], settings: WorkerSettings, beside: str, *, as_json
                 for model, (alone, factors) in found
             ],
         )  # fmt: skip
-    if len(found) < len(models):
-        raise typer.Exit(1)
+    return [
+        {"model": model, "platform": alone.platform, "alone_ms": alone.latency_ms, "factors": factors}
+        for model, (alone, factors) in found
+    ]
 
 
 MOST_POINTS = 10

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import update_wrapper
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer import Argument, Option
 
-from latcast.errors import DatasetError, LatcastError, UnknownNameError
+from latcast.errors import LatcastError, UnknownNameError
 from latcast.predictors.prediction import PROGRAMS, Conditions, parse_scenarios
 from latcast.records import PRECISIONS, Unit
 from latcast.registry import Registry
 
 if TYPE_CHECKING:
     from latcast import forecast
-    from latcast.devices.latency_units import UnitMismatch
     from latcast.graph.ir import Values
     from latcast.measure.settings import WorkerSettings
     from latcast.networks import ModelKeywords
-    from latcast.records import Reference
 
 LLAMA_CPP = "llama.cpp"
 """The runtime of language models."""
@@ -130,7 +130,10 @@ Strict = Annotated[bool, Option("--strict", help="An unknown operator is an erro
 Signature = Annotated[
     str, Option("--signature", metavar="NAME", help="Which signature of a TFLite file; its main network by default.")
 ]
-Shape = Annotated[list[str] | None, Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
+Shape = Annotated[
+    list[str] | None,
+    Option("--shape", metavar="[NAME=]SIZES", help="Sizes of the input, 1,3,224,224, or of a named one, input=1,3,224,224."),
+]
 InputValue = Annotated[
     list[str] | None,
     Option(
@@ -293,17 +296,6 @@ BundleOutput = Annotated[
     Option("--output", "-o", help="The bundle: a folder or a .zip. [default: the user's folder]"),
 ]
 Replace = Annotated[bool, Option("--replace", help="Replace the user's own bundle even where that is the better.")]
-UNIT_OPTION = "--latency-unit"
-LatencyUnit = Annotated[
-    str,
-    Option(
-        UNIT_OPTION,
-        help="Unit of the latencies that are read: ms, s or us. [default: ms; asked for where no known device makes that likely]",
-        callback=one_of("", "latcast.devices.latency_units:MILLISECONDS"),
-        show_default=False,
-        metavar="ms|s|us",
-    ),
-]
 
 
 def cpu_numbers(cpus: str) -> tuple[int, ...] | None:
@@ -452,71 +444,21 @@ def reading(
     }  # fmt: skip
 
 
-def asked_unit() -> Callable[[UnitMismatch], str] | None:
-    """Ask the user for the unit of latencies that are hardly milliseconds; None where there is no terminal."""
-    from latcast.devices.latency_units import MILLISECONDS
+def with_conditions(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of conditions in the place of its parameter ``conditions``, which gets what they ask for."""
 
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
+    def called(start: Start = False, sustain: Sustain = "", fps: Fps = None, beside: Beside = "", **given: Any) -> None:
+        if fps is not None and not sustain:
+            raise typer.BadParameter("--fps goes with --sustain")
+        minutes = parse_minutes(sustain, "--sustain") if sustain else None
+        command(conditions=Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ()), **given)
 
-    def ask(mismatch: UnitMismatch) -> str:
-        print(f"The latencies lie {mismatch}.", file=sys.stderr)
-        return _asked(mismatch.unit, list(MILLISECONDS))
-
-    return ask
-
-
-def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]], source: str) -> float:
-    """Return the milliseconds in one unit of time that latencies are given in.
-
-    Args:
-        unit: What the option says; empty where nothing.
-        latencies: By platform id and network, as they stand in the source.
-        source: What the user calls it.
-
-    Raises:
-        DatasetError: No unit was given, they are hardly milliseconds, and there is no terminal.
-    """
-    from latcast.devices.device_model_file import load_device_model
-    from latcast.devices.latency_units import MILLISECONDS, unit_mismatch
-
-    if unit:
-        return MILLISECONDS[unit]
-    model = load_device_model()
-    mismatches = {platform: unit_mismatch(model, platform, measured) for platform, measured in latencies.items()}
-    likely = {platform: "ms" if mismatch is None else mismatch.unit for platform, mismatch in mismatches.items()}
-    if len(set(likely.values())) > 1:
-        said = ", ".join(f"those of {platform} {unit}" for platform, unit in likely.items())
-        raise DatasetError(f"the latencies in {source} are hardly of one unit ({said}); give each platform in a separate file")
-    # One platform represents all.
-    platform, mismatch = next(((name, found) for name, found in mismatches.items() if found is not None), ("", None))
-    if mismatch is None:
-        return 1.0
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise DatasetError(
-            f"the latencies of {platform} in {source} lie {mismatch}; say what they are with {UNIT_OPTION} ms, s or us"
-        )
-    print(f"The latencies of {platform} in {source} lie {mismatch}.", file=sys.stderr)
-    return MILLISECONDS[_asked(mismatch.unit, list(MILLISECONDS))]
-
-
-def _asked(likely: str, units: list[str]) -> str:
-    while True:
-        found = str(typer.prompt(f"Unit of the latencies ({', '.join(units)})", default=likely, err=True)).strip()
-        if found in units:
-            return found
-
-
-def conditions(start: bool, sustain: str, beside: str, fps: float | None = None) -> Conditions:
-    """Return the conditions that options ask for.
-
-    Raises:
-        BadParameter: They do not go together.
-    """
-    if fps is not None and not sustain:
-        raise typer.BadParameter("--fps goes with --sustain")
-    minutes = parse_minutes(sustain, "--sustain") if sustain else None
-    return Conditions(start, minutes, fps, parse_scenarios(beside) if beside else ())
+    *of_conditions, _given = inspect.signature(called, eval_str=True).parameters.values()
+    own = inspect.signature(command, eval_str=True)
+    listed = [of_conditions if name == "conditions" else [each] for name, each in own.parameters.items()]
+    update_wrapper(called, command).__signature__ = own.replace(parameters=list(chain(*listed)))  # type: ignore[attr-defined]
+    called.__annotations__ = {}
+    return called
 
 
 def quantity(text: str, option: str, units: Mapping[str, float], such: str, *, may_be_zero: bool = False) -> float:

@@ -11,12 +11,13 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.predictors.prediction import STEADY, UNTIL_ANSWER, KernelLatency, Prediction, bounded_text
+from latcast.predictors.prediction import STEADY, UNTIL_ANSWER, Conditions, KernelLatency, Prediction, bounded_text
 
 if TYPE_CHECKING:
     from latcast.llm.forecast import LanguagePrediction
 
 
+@options.with_conditions
 def predict(
     call: typer.Context,
     models: options.Models,
@@ -36,10 +37,7 @@ def predict(
         ),
     ] = "",
     verbose: options.Verbose = False,
-    start: options.Start = False,
-    sustain: options.Sustain = "",
-    fps: options.Fps = None,
-    beside: options.Beside = "",
+    conditions: Conditions = STEADY,
     strict: options.Strict = False,
     trust: options.Trust = False,
     prompt: options.PromptTokens = 512,
@@ -59,7 +57,6 @@ def predict(
       latcast predict mobilenet_v2 --on local/onnxruntime --beside memory,compute:same
     """
     models, language = options.split_models(call, models, "--breakdown")
-    conditions = options.conditions(start, sustain, beside, fps)
     spoken: list[LanguagePrediction] = []
     if language:
         from latcast.cli import language_models

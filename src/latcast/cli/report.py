@@ -10,8 +10,10 @@ from typer import Context, Option
 from latcast.cli import options
 from latcast.cli.output import print_json
 from latcast.cli.predict import print_predictions, warn_of
+from latcast.predictors.prediction import STEADY, Conditions
 
 
+@options.with_conditions
 def report(
     call: Context,
     model: options.Model,
@@ -28,10 +30,7 @@ def report(
     shape: options.Shape = None,
     signature: options.Signature = "",
     value: options.InputValue = None,
-    start: options.Start = False,
-    sustain: options.Sustain = "",
-    fps: options.Fps = None,
-    beside: options.Beside = "",
+    conditions: Conditions = STEADY,
     strict: options.Strict = False,
     trust: options.Trust = False,
     prompt: options.PromptTokens = 512,
@@ -49,7 +48,6 @@ def report(
       latcast report qwen2.5-1.5b:q4_k_m --on "galaxy s23" -o report.html
     """
     _, language = options.split_models(call, [model], "--output")
-    conditions = options.conditions(start, sustain, beside, fps)
     if language:
         from latcast.cli import language_models
 

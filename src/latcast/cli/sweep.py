@@ -34,8 +34,8 @@ def sweep(
         list[str] | None,
         Option(
             "--shape",
-            metavar="NAME=SIZES",
-            help="Sizes of an input, one of them {FIRST..LAST..STEP} or {1,2,4}; = repeats the previous size.",
+            metavar="[NAME=]SIZES",
+            help="Sizes of the input, or of a named one, one being {FIRST..LAST..STEP} or {1,2,4}; = repeats the previous size.",
         ),
     ] = None,
     context: Annotated[
@@ -55,8 +55,8 @@ def sweep(
 
     \b
     Examples:
-      latcast sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape 'input=1,3,{128..320..32},='
-      latcast sweep model.onnx --on local/onnxruntime --shape 'input={1,2,4,8},3,224,224' --plot batch.png
+      latcast sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape '1,3,{128..320..32},='
+      latcast sweep model.onnx --on local/onnxruntime --shape '{1,2,4,8},3,224,224' --plot batch.png
       latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
       latcast sweep qwen2.5-1.5b:q4_0 --on "snapdragon 8 gen 2" --context 256..8192
     """  # fmt: skip
@@ -66,7 +66,7 @@ def sweep(
         language_models.sweep(model, on, context or "256..4096", generate, as_json=as_json)
         return
     if not shape:
-        raise typer.BadParameter("--shape is needed: the sizes to sweep over, as in 'input=1,3,{128..320..32},='")
+        raise typer.BadParameter("--shape is needed: the sizes to sweep over, as in '1,3,{128..320..32},='")
     from latcast.drawing import plot as draw
     from latcast.report.sweep import sweep as swept
 

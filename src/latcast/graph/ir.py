@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -268,6 +268,27 @@ def check_input_names(given: Iterable[str], inputs: Iterable[str], network: str 
     if unknown:
         of = f" of {network}" if network else ""
         raise ModelError(f"a {what} is given for '{unknown[0]}', which is no input{of}; the inputs are: {', '.join(there)}")
+
+
+def shapes_by_input(given: Mapping[str, Sequence[int]], inputs: Iterable[str], network: str = "") -> dict[str, Shape]:
+    """Return the shapes given by input; one without a name ("") is of the only input.
+
+    Args:
+        given: By the name of an input.
+        inputs: Names of the inputs that there are.
+        network: What to call the network.
+
+    Raises:
+        ModelError: A name is not among them; or there is none, and there are several inputs.
+    """
+    there = list(inputs)
+    shapes = {name: tuple(int(size) for size in shape) for name, shape in given.items()}
+    if "" in shapes and "" not in there:
+        if len(there) != 1 or len(shapes) != 1:
+            raise ModelError(f"found a shape without a name, and the inputs are: {', '.join(there)}; name the one that it is of")
+        shapes = {there[0]: shapes[""]}
+    check_input_names(shapes, there, network)
+    return shapes
 
 
 def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[Node]:

@@ -26,7 +26,7 @@ from latcast import environment as env
 from latcast.errors import DynamicShapeError, LatcastError, MeasurementError, RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.compact import unpack
 from latcast.graph.input_values import fitted, unpack_values
-from latcast.graph.ir import Graph, Values, check_input_names
+from latcast.graph.ir import Graph, Values, check_input_names, shapes_by_input
 from latcast.measure import messages
 from latcast.measure.contention import time_beside
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
@@ -269,7 +269,10 @@ class Worker:
             return None
         parameters = job.reference.parameters
         values = job.values or parameters.get("values", {})
-        return ModelFile(path, job.reference.name, graph, parameters.get("shapes", {}), values)
+        shapes = parameters.get("shapes", {})
+        if graph is not None and "" in shapes:
+            shapes = shapes_by_input(shapes, graph.inputs, graph.name)
+        return ModelFile(path, job.reference.name, graph, shapes, values)
 
     def _finish(self, opened: OpenedRuntime, loaded: _Loaded, plan: MeasurePlan) -> None:
         """Free a subject, profile it where asked, and report its record."""

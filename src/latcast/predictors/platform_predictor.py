@@ -408,7 +408,7 @@ class PlatformPredictor:
                     fallback=None if parts is None else parts.summary(),
                 )
             )
-        return conditions.added_to(predictions, self, workload)
+        return conditions.added_to(predictions, self, lambda: workload.start_features(self.platform.precision))
 
     def _warnings(
         self, workload: Workload, index: int, shares: np.ndarray, unlike: np.ndarray, unknown: np.ndarray, outside: np.ndarray

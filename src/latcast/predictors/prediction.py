@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,6 @@ from latcast.tables import Rows, Tabular, milliseconds, plain_fields
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback
     from latcast.predictors.platform_predictor import PlatformPredictor
-    from latcast.predictors.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,10 @@ class Conditions:
         start: Whether loading and the first inference are.
         minutes: After so many minutes of running; None for no such latency.
         fps: Inferences a second meanwhile; None without a pause.
-        beside: Beside other programs: each as :meth:`latcast.Prediction.beside` takes them.
+        beside: Beside other programs: each as :meth:`latcast.Prediction.beside` takes them; or a text with commas between.
+
+    Raises:
+        LatcastError: Minutes or inferences a second are not positive, or there are no minutes for these.
 
     Example:
         >>> import latcast
@@ -243,8 +245,28 @@ class Conditions:
     fps: float | None = None
     beside: tuple[str, ...] = ()
 
-    def added_to(self, found: Sequence[Prediction], predictor: PlatformPredictor, workload: Workload) -> list[Prediction]:
-        """Return a platform's predictions of the networks of a workload, with the latencies asked for.
+    def __post_init__(self) -> None:
+        beside: object = self.beside
+        if isinstance(beside, str):
+            object.__setattr__(self, "beside", parse_scenarios(beside))
+        for name, value in (("minutes", self.minutes), ("fps", self.fps)):
+            if value is not None and not 0 < value < math.inf:
+                raise LatcastError(f"found {name} = {value:g} of running, expected a positive number")
+        if self.fps is not None and self.minutes is None:
+            raise LatcastError("found fps without minutes of running; give both")
+
+    def added_to(
+        self,
+        found: Sequence[Prediction],
+        predictor: PlatformPredictor,
+        start_features: Callable[[], Sequence[Mapping[str, float]]],
+    ) -> list[Prediction]:
+        """Return a platform's predictions with the latencies asked for.
+
+        Args:
+            found: The predictions.
+            predictor: Of the platform.
+            start_features: Returns what decides the start of each (:func:`latcast.predictors.starts.features_of`).
 
         Raises:
             LatcastError: There is no such program.
@@ -252,7 +274,7 @@ class Conditions:
         if self.start:
             from latcast.predictors.starts import with_starts
 
-            found = with_starts(predictor, workload, found)
+            found = with_starts(predictor, found, start_features)
         if self.minutes is not None:
             found = [each.after(self.minutes, fps=self.fps) for each in found]
         for programs in self.beside:

@@ -9,7 +9,7 @@ as some million multiply-accumulates do there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,6 @@ from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction, Start
-from latcast.predictors.workload import Workload
 from latcast.reading import parse_json
 from latcast.records import WEIGHT_BYTES, Platform, Unit
 
@@ -151,14 +150,17 @@ def start_model_of(platform: Platform, own: StartModel | None = None) -> StartMo
     return own or next((model for described, model in _shipped() if described == kind), None)
 
 
-def with_starts(predictor: PlatformPredictor, workload: Workload, predictions: Sequence[Prediction]) -> list[Prediction]:
-    """Return the predictions with the start of each; without numbers and with a reason where none is known."""
+def with_starts(
+    predictor: PlatformPredictor, predictions: Sequence[Prediction], features: Callable[[], Iterable[Mapping[str, float]]]
+) -> list[Prediction]:
+    """Return the predictions with the start of each; without numbers and with a reason where none is known.
+
+    Args:
+        features: Returns what decides each start, as :func:`features_of` does; called where there is a model of starts.
+    """
     platform = predictor.platform
     model = start_model_of(platform, predictor.start)
     if model is None:
         mend = f"; measure them: latcast profile --runtime {platform.runtime}" if platform.device == "local" else ""
         return [replace(found, start=Start(f"no starts were measured on {platform} or its kind{mend}")) for found in predictions]
-    return [
-        replace(found, start=model.start(features_of(graph, kernels, predictor.rules, platform.precision), found))
-        for graph, kernels, found in zip(workload.graphs, workload.kernels, predictions, strict=True)
-    ]
+    return [replace(found, start=model.start(each, found)) for each, found in zip(features(), predictions, strict=True)]

@@ -26,8 +26,8 @@ from latcast.records import Platform, Unit
 
 SHIPPED = Path(__file__).with_name("sustained.json")
 
-PHONE_CHIPS = r"Snapdragon (?!X)|Exynos|Kirin|Dimensity|Helio|Tensor G|Apple A\d"
-"""Beginnings of the names of chips in phones, which are cooled alike: by their case alone."""
+PHONE_CHIPS = r"Snapdragon (?!X|8cx)|Exynos|Kirin|Dimensity|Helio|Tensor G|Apple A\d+(?![\dXZ])"
+"""Beginnings of the names of chips in phones, which are cooled alike: by their case alone: not those of laptops."""
 
 LEAST_RISE = 0.05
 """Smallest rise that counts as heat: other programs and the host cause less."""
@@ -134,5 +134,9 @@ def sustained(found: Prediction, minutes: float, fps: float | None = None) -> Pr
     if paced:
         low = min(low, 1.0)
     hot_ms, *bounds_ms = found.slowed_ms(factor, low, high)
-    basis = curve.basis + ("; a paced network heats less, by how much was not measured" if paced else "")
+    basis = curve.basis
+    if minutes > curve.minutes:
+        basis += f"; later than {curve.minutes:g} min is taken as then"
+    if paced:
+        basis += "; a paced network heats less, by how much was not measured"
     return replace(found, sustained=Sustained(minutes, fps, basis, None if paced else hot_ms, *bounds_ms))

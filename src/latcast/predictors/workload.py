@@ -73,6 +73,12 @@ class Workload:
         busy = [[kernel for kernel in kernels if not kernel.free] for kernels in self.kernels]
         return list(zip(busy, places[: len(busy)], strict=True))
 
+    def start_features(self, precision: str) -> list[dict[str, float]]:
+        """Return what decides the start of each network in a precision."""
+        from latcast.predictors.starts import features_of
+
+        return [features_of(*each, self.rules, precision) for each in zip(self.graphs, self.kernels, strict=True)]
+
     def partition(self, network: int, delegate: Delegate) -> tuple[Partitioning, np.ndarray, np.ndarray]:
         """Return what a delegate takes of a network, and which busy kernels it leaves to the CPU: without reorders, and with."""
         key = (network, delegate.key)

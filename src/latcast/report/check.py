@@ -19,9 +19,10 @@ from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.networks import Model, ModelKeywords, ModelOptions, read_model
 from latcast.predictors.bundle_index import PooledPlatform, resolve_platform
+from latcast.predictors.intervals import LEVEL
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import STEADY, Bounded, Conditions, Grade, Prediction
+from latcast.predictors.prediction import STEADY, Bounded, Conditions, Grade, Prediction, bounded_text
 from latcast.reading import read_toml
 from latcast.records import Reference
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields, signed
@@ -71,9 +72,10 @@ class Check:
         model, platform: What was checked.
         tier: Of the budget; "" without a budget file.
         kind: What is limited: "latency" (milliseconds), "growth" (percent of the base) or "memory" (megabytes).
-        limit, value: Of the kind; the value is predicted.
-        probability: That the limit is exceeded, from 0 to 1; memory is taken for certain.
-        latency_ms, low_ms, high_ms: The prediction with its interval.
+        limit, value: Of the kind; the value is predicted, None where only its interval is.
+        probability: That the limit is exceeded, from 0 to 1; memory is taken for certain. Where only the interval is known, that
+            beyond its bound.
+        latency_ms, low_ms, high_ms: The prediction with its interval, or that alone.
         level: Percent of latencies that should lie in the interval; None without calibration.
         passed: Whether the check is passed.
         grade: The error to expect of the steady latency.
@@ -87,9 +89,9 @@ class Check:
     tier: str
     kind: str
     limit: float
-    value: float
+    value: float | None
     probability: float
-    latency_ms: float
+    latency_ms: float | None
     low_ms: float
     high_ms: float
     level: float | None
@@ -113,6 +115,9 @@ class Check:
         likely = f"{100 * self.probability:.0f} % likely to be over it; {grade}"
         if self.kind == MEMORY:
             return f"{self.value:.1f} MB of weights and activations, {verdict} the limit of {self.limit:g} MB"
+        interval = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
+        if self.value is None or self.latency_ms is None:
+            return f"{self.condition} {interval} ms, {verdict} the limit of {self.limit:.4g} ms; {grade}"
         if self.kind == GROWTH:
             assert self.growth_low_percent is not None
             assert self.growth_high_percent is not None
@@ -122,9 +127,23 @@ class Check:
                 f"{signed(self.value)} % ({interval}) against {self.base}, {milliseconds(self.base_ms)} to "
                 f"{milliseconds(self.latency_ms)} ms, {verdict} the limit of {self.limit:+g} %, {likely}"
             )
-        interval = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
         found = f"{self.condition} {milliseconds(self.latency_ms)} ms ({interval})".lstrip()
         return f"{found}, {verdict} the limit of {self.limit:.4g} ms, {likely}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A check that could not be made.
+
+    Attributes:
+        model: What could not be checked.
+        reason: Why: it cannot be read, no limit is for it, or its latency under a condition is not known on a platform.
+        title: What was to be checked, in a few words; empty of all its checks.
+    """
+
+    model: str
+    reason: str
+    title: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,8 +152,7 @@ class CheckReport(Tabular):
 
     Attributes:
         checks: One a limit, model and platform.
-        refused: Models with why each was not checked, or not to the end: it cannot be read, no limit is for it, or its latency
-            under a condition is not known on a platform.
+        refused: What could not be checked.
         bundles: Platform to the SHA-256 of its bundle; None for a predictor in memory.
         fail_above: Percent; a check fails where its limit is exceeded with a larger probability.
         version: latcast's.
@@ -150,13 +168,13 @@ class CheckReport(Tabular):
     bundles: Mapping[str, str | None]
     fail_above: float
     version: str
-    refused: tuple[tuple[str, str], ...] = ()
+    refused: tuple[Refusal, ...] = ()
 
     def _rows(self) -> Rows:
         return [plain_fields(each) for each in self.checks]
 
     def _notes(self) -> Sequence[str]:
-        return [f"{model}: {reason}" for model, reason in self.refused]
+        return [f"{each.model}: {each.reason}" for each in self.refused]
 
     @property
     def passed(self) -> bool:
@@ -175,7 +193,7 @@ class CheckReport(Tabular):
             "fail_above": self.fail_above,
             "bundles": dict(self.bundles),
             "checks": [asdict(each) for each in self.checks],
-            "refused": [{"model": model, "reason": reason} for model, reason in self.refused],
+            "refused": [{"model": each.model, "reason": each.reason} for each in self.refused],
         }
 
     def to_markdown(self) -> str:
@@ -188,7 +206,7 @@ class CheckReport(Tabular):
         rows = [
             ("pass" if each.passed else "**fail**", each.model, each.platform, each.tier, each.sentence()) for each in self.checks
         ]
-        rows += [("**error**", model, "", "", reason) for model, reason in self.refused]
+        rows += [("**error**", each.model, "", "", each.reason) for each in self.refused]
         lines = [title, "", "| | model | platform | tier | found |", "|---|---|---|---|---|"]
         lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |" for cells in rows]
         return "\n".join(lines)
@@ -205,16 +223,17 @@ class CheckReport(Tabular):
                 ElementTree.SubElement(case, "system-out").text = _xml(each.sentence())
             else:
                 ElementTree.SubElement(case, "failure", message=_xml(each.sentence()), type=each.kind)
-        for model, reason in self.refused:
-            case = ElementTree.SubElement(suite, "testcase", classname=_xml(model), name="could be checked")
-            ElementTree.SubElement(case, "error", message=_xml(reason), type="refused")
+        for refusal in self.refused:
+            name = _xml(refusal.title or "could be checked")
+            case = ElementTree.SubElement(suite, "testcase", classname=_xml(refusal.model), name=name)
+            ElementTree.SubElement(case, "error", message=_xml(refusal.reason), type="refused")
         ElementTree.indent(suite)
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
 
     def to_github(self) -> str:
         """Commands that GitHub Actions shows as annotations of the model's file: errors, and a notice for what passed."""
         found = [("notice" if each.passed else "error", each.model, each.title, each.sentence()) for each in self.checks]
-        found += [("error", model, "could not check", reason) for model, reason in self.refused]
+        found += [("error", each.model, f"could not check {each.title}".rstrip(), each.reason) for each in self.refused]
         return "\n".join(
             f"::{kind} file={_escaped(model, ':,')},title={_escaped(f'latcast {title}', ':,')}::{_escaped(text)}"
             for kind, model, title, text in found
@@ -339,7 +358,7 @@ def check(
         raise LatcastError("found no model to check; expected at least one")
     reading = ModelOptions(**options)
     graphs: list[Graph] = []
-    refused: list[tuple[str, str]] = []
+    refused: list[Refusal] = []
     for model in listed:
         try:
             graph = read_model(model, reading)
@@ -349,7 +368,7 @@ def check(
         except LatcastError as problem:
             if len(listed) == 1:
                 raise
-            refused.append((model.name if isinstance(model, Graph | Reference) else str(model), str(problem)))
+            refused.append(Refusal(model.name if isinstance(model, Graph | Reference) else str(model), str(problem)))
         else:
             graphs.append(graph)
     if against is not None:
@@ -379,7 +398,7 @@ def check(
 
 def _of_tier(
     graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float, conditions: Conditions,
-    refused: list[tuple[str, str]],
+    refused: list[Refusal],
 ) -> Iterable[Check]:  # fmt: skip
     """Check a network on one platform; add to ``refused`` which latencies under conditions are not known."""
     [found] = predictor.predict_many([graph], conditions=conditions)
@@ -388,15 +407,21 @@ def _of_tier(
         bases = found.condition_bases() or [""]
         for (condition, bounded), basis in zip((found.under_conditions() or steady).items(), bases, strict=True):
             latency_ms, low_ms, high_ms = bounded
-            if latency_ms is None or low_ms is None or high_ms is None:
-                why = f"the latency {condition} on {found.platform} is not known ({basis}); check the steady latency"
-                refused.append((found.model, why))
+            title = " ".join(filter(None, [LATENCY, condition, "on", found.platform]))
+            if low_ms is None or high_ms is None or (latency_ms is None and low_ms < tier.max_ms < high_ms):
+                known = "not known" if low_ms is None else f"known by its bounds alone, {bounded_text(bounded)} ms"
+                why = f"the {title} is {known} ({basis}); check the steady latency"
+                refused.append(Refusal(found.model, why, title))
                 continue
-            limited = replace(found, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
-            over = probability_above(limited, tier.max_ms)
-            yield _check(
-                limited, tier.name, LATENCY, tier.max_ms, latency_ms, over, passed=100 * over <= fail_above, condition=condition
+            if latency_ms is None:
+                beyond = (1 - LEVEL) / 2
+                over = beyond if high_ms <= tier.max_ms else 1 - beyond
+            else:
+                over = probability_above(replace(found, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms), tier.max_ms)
+            checked = _check(
+                found, tier.name, LATENCY, tier.max_ms, 0.0, over, passed=100 * over <= fail_above, condition=condition
             )
+            yield replace(checked, value=latency_ms, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms)
     if tier.max_memory_mb is not None:
         memory_mb = memory_of(graph, predictor.rules, predictor.platform.precision).total_bytes / MEGABYTE
         over = float(memory_mb > tier.max_memory_mb)
@@ -429,7 +454,7 @@ def _report(
     predictors: Sequence[PlatformPredictor],
     names: Sequence[On],
     fail_above: float,
-    refused: Sequence[tuple[str, str]],
+    refused: Sequence[Refusal],
 ) -> CheckReport:
     bundles = {predictor.platform.id: _digest(name) for predictor, name in zip(predictors, names, strict=True)}
     return CheckReport(tuple(checks), bundles, fail_above, VERSION, tuple(refused))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import log
 from pathlib import Path
 from statistics import NormalDist
@@ -15,7 +16,6 @@ import numpy as np
 from latcast.drawing import drawn, pareto
 from latcast.errors import DatasetError, LatcastError, ModelError, one_line
 from latcast.forecast import On, load_all
-from latcast.graph.blocks import main_block
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -23,12 +23,12 @@ from latcast.kernels.delegates import delegate_of
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.memory import memory_of
 from latcast.kernels.partitioning import partition
-from latcast.kernels.search import find_kernels
 from latcast.networks import Model, ModelOptions, models_listed, read_model, read_models
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Grade
+from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, Prediction
+from latcast.predictors.workload import Workload
 from latcast.reading import read_csv
-from latcast.spaces.catalogue import model
+from latcast.spaces.catalogue import build, model
 from latcast.spaces.lineages import lineage_of
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 from latcast.tables import Rows, Tabular, plain_fields
@@ -45,16 +45,17 @@ class CandidateLatency:
 
     Attributes:
         platform: Its id.
-        latency_ms, low_ms, high_ms: Predicted, with the platform's interval.
-        kept_ms: The latency that it does not exceed with the certainty asked for.
-        probability: Of taking at most the limit, from 0 to 1; None without a limit.
+        latency_ms, low_ms, high_ms: Predicted, with the platform's interval, or that alone.
+        kept_ms: The latency that it does not exceed with the certainty asked for, or a larger one.
+        probability: Of taking at most the limit, from 0 to 1; None without a limit, and where the interval alone is known.
         level: Percent of networks whose latency should lie in the interval; None where it is not calibrated.
-        grade: The error to expect, without what a delegate leaves to the CPU.
+        grade: The error to expect of the steady latency, without what a delegate leaves to the CPU.
         familiar: Whether :data:`LEAST_COVERED` of it comes from predictors trained on similar kernels; else it fits no limit.
+        condition: Of the latency, such as "after 30 min"; empty where it is the steady one.
     """
 
     platform: str
-    latency_ms: float
+    latency_ms: float | None
     low_ms: float
     high_ms: float
     kept_ms: float
@@ -62,6 +63,12 @@ class CandidateLatency:
     level: float | None
     grade: Grade
     familiar: bool
+    condition: str = ""
+
+    @property
+    def where(self) -> str:
+        """Return the platform, and the condition where there is one."""
+        return ", ".join(filter(None, (self.platform, self.condition)))
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class ModelCandidate:
         fits: Whether it meets all limits, that of latency with the certainty asked for on each platform; None without limits.
         on_front: Whether none of those that are covered and within the limit of memory is at least as accurate and as fast on
             every platform.
-        latencies: One a platform.
+        latencies: One a platform and condition.
     """
 
     name: str
@@ -90,7 +97,7 @@ class ModelCandidate:
 
     @property
     def decisive(self) -> CandidateLatency:
-        """The platform on which it is least likely to meet the limit; on which it takes longest without one."""
+        """The platform and condition in which it is least likely to meet the limit; in which it takes longest without one."""
         return min(self.latencies, key=lambda each: (1.0 if each.probability is None else each.probability, -each.kept_ms))
 
     @property
@@ -125,6 +132,7 @@ class Choice(Tabular):
         certainty: With which the limit of latency is to be met, from 0 to 1.
         candidates: Within the limits of size, the most accurate first, then the fastest.
         warnings: A sentence each.
+        unknown: Why a latency under a condition is not known to the networks, neither candidates nor ranked, of which it is not.
     """
 
     platforms: tuple[str, ...]
@@ -133,13 +141,14 @@ class Choice(Tabular):
     certainty: float
     candidates: tuple[ModelCandidate, ...] = field(hash=False)
     warnings: tuple[str, ...] = ()
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def _rows(self) -> Rows:
         return [
             {
                 **plain_fields(each),
                 **{
-                    f"{name} on {found.platform}": getattr(found, name)
+                    f"{name} on {found.where}": getattr(found, name)
                     for found in each.latencies
                     for name in ("latency_ms", "low_ms", "high_ms")
                 },
@@ -147,8 +156,13 @@ class Choice(Tabular):
             for each in self.candidates
         ]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The warnings, and which latencies are not known, a sentence each."""
+        return (*self.warnings, *(f"{_listed(names)}: {reason}" for reason, names in self.unknown.items()))
+
     def _notes(self) -> Sequence[str]:
-        return self.warnings
+        return self.notes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))
@@ -174,6 +188,7 @@ class Choice(Tabular):
             "certainty": 100 * self.certainty, "candidates": len(self.candidates), "pick": self.pick and self.pick.name,
             "models": [each.to_json() for each in (self.candidates if everything else self.front)],
             "warnings": list(self.warnings),
+            "unknown": [{"reason": reason, "models": list(names)} for reason, names in self.unknown.items()],
         }  # fmt: skip
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -194,7 +209,8 @@ class Choice(Tabular):
             raise LatcastError("nothing to draw: no accuracy of any candidate is known; give a table of accuracies")
         shown = [each.decisive for each in rated]
         figure = pareto(
-            [each.latency_ms for each in shown], [each.accuracy or 0.0 for each in rated], quality_name="top-1 accuracy, %",
+            [each.kept_ms if each.latency_ms is None else each.latency_ms for each in shown],
+            [each.accuracy or 0.0 for each in rated], quality_name="top-1 accuracy, %",
             bounds_ms=([each.low_ms for each in shown], [each.high_ms for each in shown]), names=[each.name for each in rated],
             front=[each.on_front and each.familiar for each in rated],
             max_latency_ms=self.max_ms, title=", ".join(self.platforms),
@@ -212,6 +228,7 @@ def choose(
     max_parameters: float | None = None,
     max_memory_mb: float | None = None,
     certainty: float = CERTAINTY,
+    conditions: Conditions = STEADY,
     trust: bool = False,
     watch: Watch = lambda *_: None,
 ) -> Choice:
@@ -226,6 +243,8 @@ def choose(
         max_parameters: Learned values that it may have.
         max_memory_mb: Megabytes that its weights and activations may take, see :func:`latcast.memory`.
         certainty: With which the limit of latency is to be met, between 0 and 1.
+        conditions: Under each of which networks are ranked and are to fit, in place of the steady latency: until the first answer
+            (loading and the first inference), after minutes of running, beside other programs.
         trust: Whether a ``.pt2`` file may run the code it may hold.
         watch: Told how many named networks are done, and of how many, where their kernels are found for the first time.
 
@@ -248,10 +267,17 @@ def choose(
         columns = [_Column.of_named(each, watch) for each in predictors]
     else:
         columns = _own_columns(graphs, predictors, dict(accuracies or {}))
+    columns = [each for column in columns for each in column.under(conditions)]
     allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
     if not allowed.any():
         raise LatcastError(f"none of {len(allowed)} candidates has at most {max_parameters:g} parameters; the fewest: "
                            f"{columns[0].parameters.min():.3g}")  # fmt: skip
+    unknown: dict[str, tuple[str, ...]] = {}
+    for each in columns:
+        if rows := np.flatnonzero(allowed & np.isnan(each.kept_ms(certainty))).tolist():
+            why = f"the latency {each.condition} on {each.platform} is not known ({each.basis})"
+            unknown[why] = tuple(each.names[row] for row in rows)
+            allowed[rows] = False
     candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
     platforms = tuple(each.platform.id for each in predictors)
     said = [
@@ -261,15 +287,22 @@ def choose(
     ]
     if (models is None) and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
         said.append("accuracies are those of the published weights, before quantising to 8 bits")
-    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(said))
+    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, tuple(said), unknown)
     return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """Name the first networks and count the others: "resnet18, resnet34 and 7 more"."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @dataclass(frozen=True)
 class _Column:
-    """The candidates on one platform, arrays by candidate."""
+    """The candidates on one platform under one condition, arrays by candidate; a latency that is not known is NaN."""
 
-    platform: str
+    predictor: PlatformPredictor
+    start_features: Callable[[], Sequence[Mapping[str, float]]]
+    """What decides the start of each, see :func:`latcast.predictors.starts.features_of`."""
     names: Sequence[str]
     accuracy: np.ndarray
     macs: np.ndarray
@@ -280,43 +313,80 @@ class _Column:
     high_ms: np.ndarray
     covered: np.ndarray
     grades: Sequence[Grade]
-    level: float | None
-    """Percent of the interval; None where it is not calibrated, then taken for 90 %."""
+    condition: str = ""
+    basis: str = ""
+
+    @property
+    def platform(self) -> str:
+        return self.predictor.platform.id
 
     @property
     def deviations(self) -> float:
-        """Standard deviations to either side that the interval reaches."""
-        return NormalDist().inv_cdf(0.5 + (90.0 if self.level is None else self.level) / 200)
+        """Standard deviations to either side that the interval reaches; one that is not calibrated is taken for 90 %."""
+        level = self.predictor.interval.level
+        return NormalDist().inv_cdf(0.5 + (90.0 if level is None else level) / 200)
+
+    def under(self, conditions: Conditions) -> list[_Column]:
+        """Return a column for each condition, or this one, of the steady latency, where there is none."""
+        if conditions == STEADY:
+            return [self]
+        bounded_ms = zip(self.latency_ms.tolist(), self.low_ms.tolist(), self.high_ms.tolist(), strict=True)
+        steady = [
+            Prediction(name, self.platform, *each, coverage=Coverage(1.0, ()), grade=grade)
+            for name, each, grade in zip(self.names, bounded_ms, self.grades, strict=True)
+        ]
+        found = conditions.added_to(steady, self.predictor, self.start_features)
+        bounded = np.array([list(each.under_conditions().values()) for each in found], dtype=np.float64)  # None becomes NaN
+        return [
+            replace(self, latency_ms=latency_ms, low_ms=low_ms, high_ms=high_ms, condition=condition, basis=basis)
+            for condition, basis, (latency_ms, low_ms, high_ms) in zip(
+                found[0].under_conditions(), found[0].condition_bases(), bounded.transpose(1, 2, 0), strict=True
+            )
+        ]
 
     @classmethod
     def of_named(cls, predictor: PlatformPredictor, watch: Watch) -> _Column:
         found: NamedKernels = named_kernels(predictor.rules, watch)
         networks = found.networks
+        names = [each.name for each in networks]
+
+        def start_features() -> list[dict[str, float]]:
+            graphs = []
+            for place, name in enumerate(names):
+                graphs.append(build(model(name)))
+                watch(place + 1, len(names))
+            return Workload(graphs, predictor.rules).start_features(predictor.platform.precision)
+
         return cls.of_table(
-            predictor, found.table, [each.name for each in networks],
+            predictor, start_features, found.table, names,
             np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
             np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
             np.array([1e6 * each.million_parameters for each in networks]),
-            found.memory_bytes(predictor.platform.precision), [lineage_of(model(each.name)) for each in networks],
+            found.memory_bytes(predictor.platform.precision), [lineage_of(model(name)) for name in names],
         )  # fmt: skip
 
     @classmethod
     def of_table(
-        cls, predictor: PlatformPredictor, table: KernelTable, names: Sequence[str], accuracy: np.ndarray, macs: np.ndarray,
-        parameters: np.ndarray, memory_bytes: np.ndarray, lineages: Sequence[str],
+        cls, predictor: PlatformPredictor, start_features: Callable[[], Sequence[Mapping[str, float]]], table: KernelTable,
+        names: Sequence[str], accuracy: np.ndarray, macs: np.ndarray, parameters: np.ndarray, memory_bytes: np.ndarray,
+        lineages: Sequence[str],
     ) -> _Column:  # fmt: skip
         estimates = predictor.estimate_table(table)
         low_ms, high_ms = predictor.bounds_ms(estimates)
         return cls(
-            predictor.platform.id, names, accuracy, macs, parameters, memory_bytes, estimates.latency_ms, low_ms, high_ms,
-            estimates.covered_share, predictor.grades(estimates, lineages), predictor.interval.level,
+            predictor, start_features, names, accuracy, macs, parameters, memory_bytes, estimates.latency_ms, low_ms, high_ms,
+            estimates.covered_share, predictor.grades(estimates, lineages),
         )  # fmt: skip
 
     def kept_ms(self, certainty: float) -> np.ndarray:
-        """Return the latency that each does not exceed with a certainty: its logarithm is normal on either side."""
+        """Return the latency that each does not exceed with a certainty: its logarithm is normal on either side.
+
+        Where the interval alone is known, that is its upper bound, for as much certainty as there is of that.
+        """
         score = NormalDist().inv_cdf(certainty)
         reach = np.log(self.high_ms / self.latency_ms) if score > 0 else np.log(self.latency_ms / self.low_ms)
-        return np.asarray(self.latency_ms * np.exp(score * reach / self.deviations))
+        bound_ms = self.high_ms if score <= self.deviations else np.nan
+        return np.where(np.isnan(self.latency_ms), bound_ms, self.latency_ms * np.exp(score * reach / self.deviations))
 
     def probability(self, max_ms: float) -> np.ndarray:
         """Return the probability that each latency is at most ``max_ms``."""
@@ -338,22 +408,28 @@ def _own_columns(
     spelled = [(name, Path(name).name, Path(name).stem) for name in names]
     accuracy = np.array([next((accuracies[text] for text in each if text in accuracies), np.nan) for each in spelled])
     macs, parameters = np.array([[float(graph_macs(graph)), float(graph.parameter_count)] for graph in graphs]).T
-    lineages = [main_block(graph) for graph in graphs]
     columns = []
     for each in predictors:
-        kernels = [find_kernels(graph, each.rules) for graph in graphs]
+        precision = each.platform.precision
+        workload = Workload(graphs, each.rules)
         memory = [
-            memory_of(graph, each.rules, each.platform.precision, found).total_bytes
-            for graph, found in zip(graphs, kernels, strict=True)
+            memory_of(graph, each.rules, precision, found).total_bytes
+            for graph, found in zip(graphs, workload.kernels, strict=True)
         ]
-        table = KernelTable.of(kernels)
-        columns.append(_Column.of_table(each, table, names, accuracy, macs, parameters, np.array(memory), lineages))
+        columns.append(
+            _Column.of_table(
+                each, partial(workload.start_features, precision), workload.table, names, accuracy, macs, parameters,
+                np.array(memory), workload.lineages,
+            )
+        )  # fmt: skip
     return columns
 
 
 def _candidates(
     columns: Sequence[_Column], rows: np.ndarray, max_ms: float | None, max_memory_mb: float | None, certainty: float
 ) -> tuple[ModelCandidate, ...]:
+    if not len(rows):
+        return ()
     first = columns[0]
     kept_ms = np.stack([each.kept_ms(certainty) for each in columns], axis=1)
     covered = np.stack([each.covered for each in columns], axis=1)
@@ -364,27 +440,30 @@ def _candidates(
     fits = able
     if max_ms is not None:
         fits = fits & (kept_ms.max(axis=1) <= max_ms)
-    chances = [None if max_ms is None else each.probability(max_ms) for each in columns]
+    chances = [np.full(len(memory), np.nan) if max_ms is None else each.probability(max_ms) for each in columns]
     front = front_of(np.where(np.isnan(first.accuracy), -np.inf, first.accuracy)[rows], kept_ms[rows], able[rows])
     limited = max_ms is not None or max_memory_mb is not None
     found = []
     for row, on_front in zip(rows.tolist(), front.tolist(), strict=True):
-        accuracy = float(first.accuracy[row])
         latencies = tuple(
             CandidateLatency(
-                each.platform, float(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
-                float(kept_ms[row, place]), None if chance is None else float(chance[row]), each.level, each.grades[row],
-                bool(each.covered[row] >= LEAST_COVERED),
+                each.platform, _number(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
+                float(kept_ms[row, place]), _number(chance[row]), each.predictor.interval.level,
+                each.grades[row], bool(each.covered[row] >= LEAST_COVERED), each.condition,
             )
             for place, (each, chance) in enumerate(zip(columns, chances, strict=True))
         )  # fmt: skip
         found.append(
             ModelCandidate(
-                first.names[row], None if np.isnan(accuracy) else accuracy, float(first.macs[row]), float(first.parameters[row]),
+                first.names[row], _number(first.accuracy[row]), float(first.macs[row]), float(first.parameters[row]),
                 int(memory[row]), bool(fits[row]) if limited else None, on_front, latencies,
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda each: (-(each.accuracy or -1.0), each.decisive.kept_ms, each.name)))
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def read_accuracies(path: Path) -> dict[str, float]:

@@ -16,7 +16,7 @@ from latcast.drawing import curves, drawn
 from latcast.errors import LatcastError, ModelError
 from latcast.forecast import On, is_one, load_all
 from latcast.graph.importers import is_torch_module
-from latcast.graph.ir import Graph, Shape
+from latcast.graph.ir import Graph, Shape, shapes_by_input
 from latcast.networks import AS_IT_IS, Model, ModelOptions, ReadingKeywords, Shapes, read_model
 from latcast.predictors.prediction import Prediction
 from latcast.tables import Rows, Tabular, milliseconds, plain_fields
@@ -164,8 +164,8 @@ def sweep(
     Args:
         model, strict, trust, example_inputs, values: As for :func:`latcast.predict`.
         on: A platform, or a list of them.
-        shapes: ``"input=1,3,{128..320..32},="``: the range with its end, and ``=`` for the size before it; or a text for each of
-            several inputs, whose ranges go along; or a list of input shapes.
+        shapes: ``"input=1,3,{128..320..32},="``: the range with its end, and ``=`` for the size before it, of a single input
+            without its name; or a text for each of several inputs, whose ranges go along; or a list of input shapes.
         breakdown: Whether to list the kernels.
         watch: Told how many sizes were read, of how many.
 
@@ -202,7 +202,10 @@ def sweep(
     sweeps = []
     for predictor in predictors:
         predictions = predictor.predict_many([graph for _, _, graph in graphs], breakdown=breakdown)
-        points = tuple(SweepPoint(size, each, one) for (size, each, _), one in zip(graphs, predictions, strict=True))
+        points = tuple(
+            SweepPoint(size, shapes_by_input(each, graph.inputs), one)
+            for (size, each, graph), one in zip(graphs, predictions, strict=True)
+        )
         sweeps.append(Sweep(predictions[0].model, predictor.platform.id, varies, points, tuple(refused)))
     return sweeps[0] if is_one(on) else sweeps
 
@@ -284,7 +287,8 @@ def swept_shapes(shapes: Iterable[str | Shapes]) -> list[tuple[int, Shapes]]:
 
 
 def _parsed(text: str) -> tuple[str, list[Shape]]:
-    name, equals, sizes = text.partition("=")
+    # Before the first "=" sizes have a comma or a brace.
+    name, sizes = text.split("=", 1) if re.match(r"[^,{]*=", text) else ("", text)
     parts = re.findall(r"\{[^}]*\}|[^,{}]+", sizes)
     found: list[Sequence[int] | None] = []
     for part in parts:
@@ -299,7 +303,7 @@ def _parsed(text: str) -> tuple[str, list[Shape]]:
         else:
             found.append([int(part)] if part.isdecimal() else ())
     ranges = [part for part in found if part is not None and len(part) > 1]
-    if not (name and equals and found) or found[0] is None or () in found or len(ranges) > 1:
+    if text.startswith("=") or not found or found[0] is None or () in found or len(ranges) > 1:
         raise LatcastError(f"--shape '{text}' is not of the form {_FORM}")
     if any(part is not None and (not part or min(part) < 1) for part in found) or any(len(part) > MOST_POINTS for part in ranges):
         raise LatcastError(f"--shape '{text}' has no sizes, or sizes below 1, or more than {MOST_POINTS}; expected {_FORM}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
-from latcast.graph.ir import Graph, Tensor, check_input_names
+from latcast.graph.ir import Graph, Tensor, shapes_by_input
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
 from latcast.records import Reference
@@ -238,9 +238,9 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
     graph = build(reference)
     name = reference.name or reference.space
     parameters = dict(reference.parameters)
-    check_input_names(shapes, graph.inputs, name)
-    for given, shape in shapes.items():
-        wanted, present = tuple(int(size) for size in shape), graph.shape(given)
+    shapes = shapes_by_input(shapes, graph.inputs, name)
+    for given, wanted in shapes.items():
+        present = graph.shape(given)
         if wanted == present:
             continue
         other = _stored_size(reference, present, wanted)

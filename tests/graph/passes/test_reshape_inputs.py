@@ -56,6 +56,15 @@ def test_a_reshape_that_merges_changed_axes_is_adjusted() -> None:
     np.testing.assert_array_equal(run(found)[0], run(flattening(7))[0])
 
 
+def test_a_shape_without_a_name_is_of_the_only_input() -> None:
+    b = GraphBuilder("sum")
+    two = b.finish(b.op("Add", [b.input((1, 4)), b.input((1, 4), name="other")])[0])
+
+    assert reshape_inputs(flattening(5), {"": (1, 4, 7, 6)}).structure_key == flattening(7).structure_key
+    with pytest.raises(ModelError, match="found a shape without a name, and the inputs are: input, other"):
+        reshape_inputs(two, {"": (1, 8)})
+
+
 def test_unchanged_shapes_return_the_same_graph() -> None:
     graph = flattening(5)
 

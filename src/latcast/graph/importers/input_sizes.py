@@ -9,7 +9,7 @@ from typing import Protocol
 from latcast.errors import ModelError
 from latcast.graph.importers import ModelOptions, Shapes
 from latcast.graph.importers.assembly import Assembly
-from latcast.graph.ir import Graph, Shape, check_input_names
+from latcast.graph.ir import Graph, Shape, check_input_names, shapes_by_input
 
 Sizes = tuple["int | str", ...]
 
@@ -77,10 +77,9 @@ def read_sized(inputs: Sequence[ModelInput], options: ModelOptions, start: Calla
         DynamicShapeError: An input has a dimension without a size; the message suggests sizes for all inputs at once.
         ModelError: A shape or value is given for what is no input, or does not fit it; or the file cannot be read.
     """
-    given = {name: tuple(int(size) for size in shape) for name, shape in (options.shapes or {}).items()}
     values = dict(options.values or {})
     names = [each.name for each in inputs]
-    check_input_names(given, names)
+    given = shapes_by_input(options.shapes or {}, names)
     for each in inputs:
         shape = given.get(each.name)
         if shape is None:

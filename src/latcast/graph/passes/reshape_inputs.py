@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from latcast.errors import ModelError
-from latcast.graph.ir import Graph, Node, Shape, Tensor, check_input_names
+from latcast.graph.ir import Graph, Node, Shape, Tensor, shapes_by_input
 from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import Kind, OperatorView, lookup, names_of, operators, view_among
 
@@ -38,11 +38,9 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
         ModelError: A name that is not an input; or the sizes of the graph are in operators that cannot be worked out again; or
             the network does not fit inputs of these shapes; or it would be larger than any machine holds.
     """
-    check_input_names(shapes, graph.inputs, graph.name)
     tensors = dict(graph.tensors)
     changed = set()
-    for name, given in shapes.items():
-        shape = tuple(int(size) for size in given)
+    for name, shape in shapes_by_input(shapes, graph.inputs, graph.name).items():
         if shape == graph.shape(name):
             continue
         if len(shape) != len(graph.shape(name)) or min(shape) < 1:
