@@ -16,7 +16,6 @@ from typing import Any, overload
 import numpy as np
 
 from latcast.errors import ModelError, UnknownOperatorError
-from latcast.graph.input_values import fitted
 from latcast.graph.ir import AttributeValue, Graph, Node, Tensor, Values
 from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
@@ -346,6 +345,8 @@ class Assembly:
             if min(tensor.shape, default=1) > 0:
                 self._define(output, tensor)
                 if output in self._to_give:
+                    from latcast.graph.input_values import fitted
+
                     self._computed.append(output)
                     self._give(output, fitted(output, self._to_give.pop(output), tensor.shape, tensor.dtype))
             elif min(tensor.shape) < 0:
