@@ -262,7 +262,7 @@ def test_platforms_lists_those_of_language_models_with_their_error(latcast: Latc
             "take --max-ms, --output",
         ),
         (("check", "resnet18", "--on", "galaxy s23", "--max-ms", "9", "--max-memory", "3GB"), "'resnet18' is a network"),
-        (("report", "qwen2.5-1.5b:q4_0", "--on", "s23", "--fps", "30"), "is a language model"),
+        (("report", "qwen2.5-1.5b:q4_0", "--on", "s23", "--sustain", "9m", "--fps", "30"), "is a language model"),
         (("measure", "qwen2.5-1.5b:q4_0", "--sustain", "10m"), "is a language model"),
     ],
 )
