@@ -55,7 +55,7 @@ def test_nothing_is_said_beside_programs_that_were_not_measured() -> None:
     )
 
     assert here.latency_ms is phone.latency_ms is None
-    assert "latcast measure MODEL --beside compute" in here.basis
+    assert "latcast measure MODEL --beside all" in here.basis
     assert "latcast measure" not in phone.basis
 
 

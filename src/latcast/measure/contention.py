@@ -27,8 +27,9 @@ WORK: Mapping[str, str] = {
 ENDED_WITH_PARENT = "import ctypes, sys\nif sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 9)\n"
 """Python by which the system kills a program, stopped or not, when the process that started it is gone (PR_SET_PDEATHSIG)."""
 
-ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 300.0
-"""Rounds, and milliseconds of runs in each: more on a shared core, where the scheduler gives out slices of some milliseconds."""
+ROUNDS, WINDOW_MS, SHARED_WINDOW_MS = 3, 60.0, 200.0
+"""Rounds, and milliseconds of processor time in each: on a shared core for each of those that share it, as the scheduler gives it
+out in slices of some milliseconds, of which one more or less has to be little."""
 
 SETTLE_S = 0.004
 """Seconds after a program goes on, until its data are where they are while it runs."""
@@ -111,6 +112,7 @@ def _window(opened: OpenedRuntime, session: Session, processes: Mapping[int, boo
     """
     now_ms = opened.instruments.clock.now_ms
     sharing = [process for process, same in processes.items() if same]
+    window_ms = SHARED_WINDOW_MS * (1 + len(sharing)) if sharing else WINDOW_MS
     runs_ms: list[float] = []
     try:
         for process in processes:
@@ -119,13 +121,12 @@ def _window(opened: OpenedRuntime, session: Session, processes: Mapping[int, boo
             time.sleep(SETTLE_S)
         with nullcontext() if sharing else opened.priority([*processes]):
             session.run()
-            used_s = _processor_seconds(sharing)
-            start = begun = now_ms()
-            while begun - start < (SHARED_WINDOW_MS if sharing else WINDOW_MS) or len(runs_ms) < 2:
+            start_s, used_s, begun = _processor_seconds(sharing), 0.0, now_ms()
+            while 1e3 * used_s < window_ms * len(opened.cpus) or len(runs_ms) < 2:
                 session.run()
+                used_s = _processor_seconds(sharing) - start_s
                 runs_ms.append(now_ms() - begun)
                 begun = now_ms()
-            used_s = _processor_seconds(sharing) - used_s
     finally:
         for process in processes:
             os.kill(process, signal.SIGSTOP)

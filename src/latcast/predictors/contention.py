@@ -70,8 +70,8 @@ def contended(found: Prediction, beside: str) -> Prediction:
     factors = found_out(FILE, platform) or {}
     factor = factor_of(factors, programs)
     if factor is None:
-        mend = f"; measure it: latcast measure MODEL --beside {beside}" if platform.device == "local" else ""
-        kind = "CPU" if Unit.parse(platform.unit).kind == "cpu" else "unit"
+        mend = "; measure it: latcast measure MODEL --beside all" if platform.device == "local" else ""
+        kind = Unit.parse(platform.unit).kind.upper()
         said = Contended(beside, f"no network was measured beside such programs on the {kind} of {platform}{mend}")
     else:
         count = min(len(factors[each]) for each in programs)

@@ -405,7 +405,7 @@ class Prediction(Tabular):
             >>> import latcast
             >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16").beside("memory")
             >>> found.contended[0].basis
-            'no network was measured beside such programs on the unit of pixel4/tflite-2.10/gpu/fp16'
+            'no network was measured beside such programs on the GPU of pixel4/tflite-2.10/gpu/fp16'
         """
         from latcast.predictors.contention import contended
 
