@@ -188,7 +188,7 @@ def test_networks_and_language_models_are_measured_into_one_document(
     spoken = {"platform": "local/llama.cpp/cpu1/q4_0", "decode_tokens_per_s": 10.0}
     monkeypatch.setattr(import_module("latcast.measure.language_models"), "measure_language_model", lambda *_: spoken)
 
-    done = latcast("measure", "qwen2.5-1.5b:q4_0", model_file, *QUICK, "--shape", "1,3,224,224", "--json")
+    done = latcast("measure", "qwen2.5-1.5b:q4_0", model_file, *QUICK, "--json")
 
     assert done.code == 0, done.err
     found = done.json["measurements"]
