@@ -30,7 +30,7 @@ from latcast.devices.known_platforms import KnownPlatforms, known_platforms, rea
 from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.report.choose import CERTAINTY
-from latcast.spaces.catalogue import models
+from latcast.spaces.accuracies import USUAL_SIDE, best_accuracy
 from latcast.spaces.named_graphs import graph_file
 
 FOLDS = 3
@@ -116,21 +116,17 @@ def choose(
 # Qualities
 
 
-@cache
-def _rated() -> Mapping[str, float]:
-    return {each.name: each.top1_percent for each in models() if each.top1_percent is not None}
-
-
 def accuracy_of(reference: Reference) -> float:
     """Return the published top-1 accuracy of a network at its input; NaN where none is known."""
     file = graph_file(reference.space)
     if file is not None:
         found = file.find(reference.parameters.get("name"), reference.parameters.get("input"))
-        return float("nan") if found is None or found.top1_percent is None else found.top1_percent
-    for space in ("torchvision", "timm"):
-        if f"{space}/{reference.name}" in _rated():
-            return _rated()[f"{space}/{reference.name}"]
-    return float("nan")
+        names, side = [] if found is None else [f"{reference.space}/{found.name}"], found and found.side
+    else:
+        names = [reference.name, f"torchvision/{reference.name}", f"timm/{reference.name}"]
+        side = reference.parameters.get("resolution", USUAL_SIDE)
+    rated = (best_accuracy(name, side) for name in names)
+    return next((each.top1_percent for each in rated if each is not None), float("nan"))
 
 
 @cache

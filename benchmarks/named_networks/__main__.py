@@ -4,6 +4,7 @@ They are built once, here, from the modules of the collections; predicting them 
 
 build SPACE        builds what is missing and writes src/latcast/spaces/graphs/SPACE.graphs; goes on where it was stopped
 check [SPACE]      compares parameters and multiply-accumulates with what was published
+rate               writes the accuracies of timm's, torchvision's and pytorchcv's weights
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def build(
                     graph, parameters = resized(recipe) or built(recipe)
                     network = NamedGraph(
                         recipe.name, recipe.input, parameters, graph_macs(graph), recipe.origin or origin,
-                        recipe.million_parameters, recipe.million_macs, recipe.top1_percent, recipe.figures,
+                        recipe.million_parameters, recipe.million_macs, recipe.figures,
                         collection.counted(graph) if collection.counted else None,
                     )  # fmt: skip
                     known[network.key] = (network, pack(graph))
@@ -189,6 +190,14 @@ def check(space: Annotated[str, Argument(help="All spaces by default.")] = "") -
                 for network in differing
             ],
         )
+
+
+@app.command()
+def rate(data: Annotated[Path, Option(help="Folder of published measurements, with timm's accuracies.")]) -> None:
+    """Write the published accuracies of three collections; torchvision and pytorchcv are to be installed."""
+    from benchmarks.named_networks.accuracies import write_accuracies
+
+    print(f"{write_accuracies(data)} accuracies of weights")
 
 
 def differs(network: NamedGraph) -> bool:

@@ -31,7 +31,7 @@ class Recipe:
         shapes: Of the inputs, one image.
         make: Gives the module.
         usual: Whether the name alone stands for this input.
-        million_parameters, million_macs, top1_percent: As published, or None.
+        million_parameters, million_macs: As published, or None.
         figures: Where they stand.
         origin: Where it is from, if not from where its collection is.
         read: Gives the graph, where a file has it or it is written by hand; there is no module then.
@@ -45,7 +45,6 @@ class Recipe:
     usual: bool = True
     million_parameters: float | None = None
     million_macs: float | None = None
-    top1_percent: float | None = None
     figures: str = ""
     origin: Origin | None = None
     read: Callable[[], Graph] | None = None
@@ -96,7 +95,6 @@ def _timm_recipes(data: Path | None) -> list[Recipe]:
 
     on_cpus = _measured(data / "timm" / "latency_ms.csv") if data else {}
     figures = {**_measured(data / "timm" / "gpu_ms.csv"), **on_cpus} if data else {}
-    top1 = _timm_top1(data / "timm") if data else {}
     sizes: dict[str, list[int]] = defaultdict(list)
     for name, side in figures:
         sizes[name].append(side)
@@ -112,8 +110,8 @@ def _timm_recipes(data: Path | None) -> list[Recipe]:
             parameters, macs = figures.get((name, given), (None, None))
             found[_model_entrypoints[name].__module__].append(
                 Recipe(
-                    name, given, [(1, *image)], _timm_maker(name, image), index == 0, parameters, macs, top1.get((name, given)),
-                    _TIMM_FIGURES if parameters or (name, given) in top1 else "",
+                    name, given, [(1, *image)], _timm_maker(name, image), index == 0, parameters, macs,
+                    _TIMM_FIGURES if parameters else "",
                 )
             )  # fmt: skip
     wanted_elsewhere = {name for names in MEMBERS.values() for name in names.values()}
@@ -163,15 +161,6 @@ def _measured(file: Path) -> dict[tuple[str, int], tuple[float, float]]:
         }
 
 
-def _timm_top1(folder: Path) -> dict[tuple[str, int], float]:
-    found: dict[tuple[str, int], float] = {}
-    with (folder / "accuracy.csv").open(newline="") as lines:
-        for row in csv.DictReader(lines):
-            key = row["network"], int(row["input"])
-            found[key] = max(found.get(key, 0.0), float(row["top1"]))
-    return found
-
-
 # torchvision
 
 _TORCHVISION_FIGURES = "the metadata of torchvision's weights"
@@ -203,12 +192,11 @@ def _torchvision_recipes(data: Path | None) -> list[Recipe]:
         transforms = weights.transforms()
         crop = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or [224]
         side = _DETECTORS.get(name) or crop[-1]
-        metrics = weights.meta["_metrics"].get("ImageNet-1K", {})
         macs = 1000 * weights.meta["_ops"] if not is_detector or name.startswith("ssd") else None
         found.append(
             Recipe(
                 name, side, [(1, 3, side, side)], _torchvision_maker(name, detector=is_detector), True,
-                weights.meta["num_params"] / 1e6, macs, metrics.get("acc@1"), _TORCHVISION_FIGURES,
+                weights.meta["num_params"] / 1e6, macs, _TORCHVISION_FIGURES,
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: each.million_macs or 1e9)
@@ -216,8 +204,10 @@ def _torchvision_recipes(data: Path | None) -> list[Recipe]:
 
 def _torchvision_maker(name: str, *, detector: bool) -> Callable[[], Any]:
     def make() -> Any:
+        import torch
         from torchvision import models
 
+        torch.backends.mha.set_fastpath_enabled(False)  # the exporter knows attention by its parts alone
         if detector:
             return _heads(models.get_model(name, weights=None, weights_backbone=None))
         # With the second classifier that the published weights bring, and the published figures count.

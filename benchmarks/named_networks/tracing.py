@@ -229,8 +229,11 @@ def _known_operators() -> Iterator[None]:
         scaled = x * torch.rsqrt(x.pow(2).mean(axes, keepdim=True) + (eps or torch.finfo(x.dtype).eps))
         return scaled if weight is None else scaled * weight
 
-    def scaled_dot_product_attention(*args: Any, is_causal: Any = False, **kwargs: Any) -> torch.Tensor:
-        return attention(*args, is_causal=bool(is_causal), **kwargs)
+    def scaled_dot_product_attention(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: Any = False,
+        **kwargs: Any,
+    ) -> torch.Tensor:  # fmt: skip
+        return attention(q, k, v, attn_mask, dropout_p, bool(is_causal), **kwargs)
 
     def interpolate(*args: Any, antialias: bool = False, **kwargs: Any) -> torch.Tensor:
         # It resizes position embeddings, whose values are not needed.

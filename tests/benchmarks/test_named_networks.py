@@ -10,6 +10,7 @@ import pytest
 from benchmarks.named_networks import __main__ as command
 from benchmarks.named_networks import recipes
 from benchmarks.named_networks.__main__ import differs
+from benchmarks.named_networks.accuracies import images_of
 from latcast.graph.compact import pack, unpack
 from latcast.graph.operators import graph_macs
 from latcast.spaces.named_graphs import GraphFile, NamedGraph, Origin
@@ -109,3 +110,16 @@ def test_building_goes_on_where_it_stopped_and_a_failure_does_not_end_it(tmp_pat
 )  # fmt: skip
 def test_a_figure_may_be_a_percent_off_besides_its_rounding(parameters: int, macs: int, off: bool) -> None:
     assert differs(NamedGraph("net", 224, parameters, macs, ORIGIN, 2.0, 1000.0)) is off
+
+
+@pytest.mark.parametrize(
+    ("weights", "images"),
+    [
+        ("a1_in1k", "imagenet-1k"), ("fb_dist_in1k", "imagenet-1k"), ("mae_in1k_ft_in1k", "imagenet-1k"),
+        ("sw_in12k_ft_in1k_384", "imagenet-21k"), ("goog_in21k_ft_in1k", "imagenet-21k"), ("ssld_stage2_ft_in1k", "imagenet-21k"),
+        ("fb_swsl_ig1b_ft_in1k", "more"), ("ns_jft_in1k", "more"), ("clip_laion2b_augreg_ft_in12k_in1k", "more"),
+        ("mim_m38m_ft_in22k_in1k", "more"), ("webli_ft_in1k", "more"), ("imagenet1k_swag_linear_v1", "more"),
+    ],
+)  # fmt: skip
+def test_names_of_weights_say_what_they_saw(weights: str, images: str) -> None:
+    assert images_of(weights) == images

@@ -133,7 +133,7 @@ class TestPatterns:
         found = latcast("models", "resnet*").out.splitlines()
 
         assert found[0].split() == ["model", "family", "million", "parameters", "million", "MACs", "top-1,", "%"]
-        assert ["resnet50", "resnet", "25.56", "4089", "-"] in [line.split() for line in found]
+        assert ["resnet50", "resnet", "25.56", "4089", "80.9"] in [line.split() for line in found]
         [network] = latcast("models", "squeezenet1_[1]", "--json").json
         assert (network["name"], network["family"], network["million_macs"]) == ("squeezenet1_1", "squeezenet", 349)
         assert latcast("models", "resnet19").reason.startswith("no published network matches 'resnet19'; nearest: resnet18, ")

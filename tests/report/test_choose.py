@@ -191,6 +191,21 @@ class TestNamedNetworks:
         assert found.pick in found.front
         assert found.pick.accuracy == max(each.accuracy or 0.0 for each in found.candidates if each.fits)
 
+    def test_weights_that_saw_more_images_can_be_left_out(self) -> None:
+        everything, alone = (choose(PHONE, trained_on=images).candidates for images in ("more", "imagenet-1k"))
+
+        assert {each.trained_on for each in alone} == {"imagenet-1k"}
+        assert {each.trained_on for each in everything} == {"imagenet-1k", "imagenet-21k", "more"}
+        best = {each.name: each.accuracy or 0.0 for each in everything}
+        assert set(best) > {each.name for each in alone}
+        assert all((each.accuracy or 0.0) <= best[each.name] for each in alone)
+
+    def test_other_images_and_own_candidates_are_refused(self, graphs: list[Graph]) -> None:
+        with pytest.raises(LatcastError, match="found trained_on 'jft', expected one of imagenet-1k, imagenet-21k, more"):
+            choose(PHONE, trained_on="jft")
+        with pytest.raises(LatcastError, match="trained_on is of the named networks"):
+            choose(PHONE, models=graphs, trained_on="imagenet-1k")
+
     def test_their_memory_is_that_of_the_graphs(self) -> None:
         import latcast
 

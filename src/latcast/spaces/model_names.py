@@ -14,7 +14,7 @@ from functools import cache
 from latcast.records import Reference
 from latcast.spaces.named_graphs import find_named, graph_file, spaces_with_graphs
 
-_ORDER = ("torchvision", "timm", "huggingface", "aihub")
+_ORDER = ("timm", "torchvision", "huggingface", "aihub")
 """Spaces whose networks are meant first by a name without a space, after the families."""
 
 _ALSO_CALLED: Mapping[str, str] = {

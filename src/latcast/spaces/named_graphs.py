@@ -26,6 +26,7 @@ from latcast.graph.compact import unpack
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.registry import nearest_names
+from latcast.spaces.accuracies import USUAL_SIDE
 
 FOLDER = Path(__file__).with_name("graphs")
 SUFFIX = ".graphs"
@@ -63,7 +64,6 @@ class NamedGraph:
         macs: Multiply-accumulates of the graph, one image.
         origin: Where it is from.
         published_million_parameters, published_million_macs: Figures that others published, in millions, or None.
-        top1_percent: Published accuracy on ImageNet, the best of all weights at this input; None where there is none.
         figures: Where the published figures stand.
         counted_macs: What compares with the published figure, where that counts other operators (timm's counts normalisations and
             no recurrent layers); None where it counts as ``macs``.
@@ -76,13 +76,20 @@ class NamedGraph:
     origin: Origin
     published_million_parameters: float | None = None
     published_million_macs: float | None = None
-    top1_percent: float | None = None
     figures: str = ""
     counted_macs: int | None = None
 
     @property
     def key(self) -> tuple[str, Input]:
         return self.name, self.input
+
+    @property
+    def side(self) -> int | None:
+        """Pixels of a side of the square image; None where the key names another input."""
+        if not isinstance(self.input, str):
+            return USUAL_SIDE if self.input is None else self.input
+        height, _, rest = self.input.partition("x")
+        return int(height) if height.isdecimal() and rest.split("x")[0] == height else None
 
 
 @dataclass(frozen=True)

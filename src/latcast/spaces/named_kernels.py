@@ -1,6 +1,6 @@
 """The kernels of all named networks of known accuracy, as one table for a runtime's fusion rules.
 
-Building 709 graphs and finding their kernels takes minutes; their table is read in a fraction of a second. Tables for the rules
+Building their graphs and finding their kernels takes minutes; their table is read in a fraction of a second. Tables for the rules
 of shipped platforms come with the package (``python -m benchmarks choose --ship`` writes them); others are made when they are
 first asked for and kept in the user's cache. A table that was made from other networks, rules or fields is not used.
 """

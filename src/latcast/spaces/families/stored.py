@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from latcast.errors import ModelError
 from latcast.graph.builder import Size, pair
@@ -32,6 +32,7 @@ class StoredFamily:
 
     name: str
     not_drawn: frozenset[str] = frozenset()
+    side: ClassVar[int] = IMAGE["resolution"]
 
     @cached_property
     def published(self) -> Mapping[str, PublishedModel]:

@@ -261,6 +261,11 @@ class VariantFamily:
     max_macs: float = 16e9
     max_parameters: float = 160e6
 
+    @property
+    def side(self) -> int:
+        """Pixels of a side of the usual image."""
+        return int({**IMAGE, **self.defaults}["resolution"])
+
     def build(self, **parameters: Any) -> Graph:
         """Build a member; see :class:`latcast.spaces.catalogue.Space`."""
         known = {**self.defaults, **{name: value for name, value in IMAGE.items() if name not in self.defaults}}
