@@ -72,6 +72,11 @@ def test_a_network_without_arithmetic_is_not_taken_for_a_long_start() -> None:
     assert model.start({**FEATURES, "mmacs": 0.0}, _exact()).first_ms == pytest.approx(20 * (1 + 6 / 37))
 
 
+def test_where_loading_was_not_timed_the_basis_says_so() -> None:
+    assert replace(MODEL, load=None).start(FEATURES, STEADY).basis == "three networks; loading was not timed"
+    assert MODEL.start(FEATURES, STEADY).basis == "three networks"
+
+
 def test_a_model_comes_back_from_json() -> None:
     assert StartModel.from_json(MODEL.to_json()) == MODEL
 

@@ -251,6 +251,7 @@ class TestConditions:
         found = choose(phone, models=graphs, max_ms=10_000, conditions=Conditions(minutes=30))
 
         assert (found.candidates, found.pick) == ((), None)
+        assert repr(found).endswith(": no latency is known>")
         [(reason, names)] = found.unknown.items()
         assert f"the latency after 30 min on {phone.platform.id} is not known" in reason
         assert names == ("small", "middle", "large")

@@ -130,7 +130,8 @@ class StartModel:
             math.exp(sign * math.hypot(math.log(own), math.log(max(1 + share * (bound_ms / whole_ms - 1), LEAST_FACTOR))))
             for sign, own, bound_ms in ((-1, self.first.low, found.low_ms), (1, self.first.high, found.high_ms))
         )
-        start = Start(self.basis, first_ms=first_ms, first_low_ms=first_ms * low, first_high_ms=first_ms * high)
+        basis = self.basis if self.load is not None else f"{self.basis}; loading was not timed"
+        start = Start(basis, first_ms=first_ms, first_low_ms=first_ms * low, first_high_ms=first_ms * high)
         if self.load is None:
             return start
         load_ms = self.load.latency_ms(given)

@@ -183,7 +183,7 @@ class Choice(Tabular):
         return next((each for each in self.candidates if each.fits), None)
 
     def __repr__(self) -> str:
-        chosen = self.pick.name if self.pick else "none fits"
+        chosen = self.pick.name if self.pick else "none fits" if self.candidates else "no latency is known"
         return f"<Choice of {len(self.candidates)} networks on {', '.join(self.platforms)}: {chosen}>"
 
     def to_json(self, *, everything: bool = False) -> dict[str, Any]:
