@@ -285,6 +285,8 @@ MADE: Mapping[str, Callable[[], str]] = {
     "app": app.app_table,
     "start-machine": start.machine_table,
     "start-phones": start.phones_table,
+    "start-same-model": start.same_model_figures,
+    "start-same-model-phones": lambda: str(kept("start/phones")["same_model"]["phones"]),
     "sustained": sustained.sustained_table,
     "beside": beside.beside_table,
     "transfer-rivals": platforms.rivals_table,
