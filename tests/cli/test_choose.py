@@ -37,6 +37,15 @@ def test_the_table_marks_what_fits_and_names_the_pick(latcast: Latcast) -> None:
     assert all(" yes " in row for row in rows)
 
 
+def test_the_pick_says_what_its_weights_were_trained_on(latcast: Latcast) -> None:
+    shown = latcast("choose", "--on", PHONE, "--max-ms", "60", "--trained-on", "imagenet-1k").out.splitlines()
+
+    assert " % top-1 (imagenet-1k), " in shown[0]
+    assert latcast("choose", "--on", PHONE, "--trained-on", "jft").err.endswith(
+        "'jft' is not one of: imagenet-1k, imagenet-21k, more\n"
+    )
+
+
 def test_where_nothing_fits_the_nearest_is_named(latcast: Latcast) -> None:
     shown = latcast("choose", "--on", PHONE, "--max-ms", "0.01").out.splitlines()
 

@@ -155,6 +155,7 @@ def _verdict(found: Choice) -> str:
     pick = found.pick
     if pick is not None:
         rated = "" if pick.accuracy is None else f", {percent(pick.accuracy)} % top-1"
+        rated += f" ({pick.trained_on})" if pick.trained_on else ""
         return f"the pick: {pick.name}{rated}, {_latency(pick.decisive)}; {counted}"
     near = min(found.candidates, key=lambda each: each.decisive.kept_ms)
     unsure = "" if near.familiar else ", unsure as its kernels are unlike those learned from"
