@@ -23,11 +23,10 @@ from benchmarks.judge import markdown_table
 from benchmarks.result_files import keep, kept
 from latcast.datasets.importers.language_model_speeds import read_rows, read_speeds
 from latcast.llm.design import telling_pairs
-from latcast.llm.learned_prices import LONGER, LearnedPrices, learn, model_of, pair_of, shipped_file, written
+from latcast.llm.learned_prices import LONGER, LearnedPrices, chip_group, learn, model_of, pair_of, shipped_file, written
 from latcast.llm.speeds import Machine, SpeedMeasurement, machines_of
 from latcast.training.language_speeds import (
     HeldOut,
-    chip_group,
     learned,
     lineage_of,
     predictions,
@@ -64,8 +63,8 @@ LLMFIT_BYTES = {"f16": 2.0, "bf16": 2.0, "q8": 1.05, "q6": 0.8, "q5": 0.68, "q4"
 SUGGESTED, DRAWS = 6, 3
 """Pairs that are suggested for a new chip, and draws of as many that they are compared with."""
 
-FEWEST, FEWEST_SHOWN, FEWEST_FOR_A_LINE = 8, 30, 3
-"""Predictions of a row, of a row that the documents show, and measurements of a line."""
+FEWEST, FEWEST_SHOWN = 8, 30
+"""Predictions of a row, and of a row that the documents show."""
 
 
 def llm(data: Data = PUBLISHED, ship: Annotated[bool, typer.Option(help="Write the prices that latcast ships.")] = False) -> None:
@@ -153,14 +152,7 @@ def by_llmfit(each: HeldOut, machine: Machine) -> float:
 
 def by_line(each: HeldOut, machine: Machine) -> float:
     """Return the seconds by a line through what was measured there; by bandwidth where too little was."""
-    having = [one for one in each.trained if one.has(each.phase)]
-    work = np.array([work_of(one, each.phase) for one in having])
-    if len(having) < FEWEST_FOR_A_LINE or np.ptp(work) < 1e-9:
-        return by_bandwidth(each, machine)
-    tokens = np.array([(one.prompt_tokens or 0) if each.phase == "prefill" else 1 for one in having])
-    seconds = tokens / np.array([getattr(one, f"{each.phase}_tokens_per_s") for one in having])
-    constant, slope = np.linalg.lstsq(np.c_[1 / seconds, work / seconds], np.ones(len(having)), rcond=None)[0]
-    return max(float(constant + slope * work_of(each.measurement, each.phase)), 0.2 * float(np.min(seconds)))
+    return each.line or by_bandwidth(each, machine)
 
 
 RIVALS: Mapping[str, Callable[[HeldOut, Machine], float]] = {"bandwidth": by_bandwidth, "llmfit": by_llmfit, "line": by_line}

@@ -7,10 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, NEW_OPERATORS, learn, read_prices, timed, written
+from latcast.llm.learned_prices import (
+    ALL_KINDS,
+    FAMILIAR,
+    LONGER,
+    NEW_OPERATORS,
+    learn,
+    line_through,
+    read_prices,
+    timed,
+    written,
+)
 from latcast.llm.prices import PriceList, Timed, effects_of, fit, price_list
 from latcast.llm.speeds import SpeedMeasurement, machine_of
-from latcast.training.language_speeds import held_out, lineage_of, with_widths
+from latcast.training.language_speeds import HeldOut, held_out, lineage_of, with_widths
 
 PHONES = {
     "galaxy-s23/llama.cpp-1/cpu4/unstated": 1.0, "pixel-6a/llama.cpp-1/cpu4/unstated": 2.0,
@@ -111,24 +121,89 @@ def test_platforms_of_a_chip_have_one_vote_together() -> None:
     assert seconds_on_a_third(4) == pytest.approx(seconds_on_a_third(1), rel=0.1)
 
 
-def test_a_context_far_beyond_those_measured_widens_the_interval(prices, judged) -> None:
+def test_intervals_widen_with_the_length_beyond_those_measured_without_a_step(prices, judged) -> None:
     known, (platform, *_) = with_widths(prices, judged), PHONES
+    known = replace(known, widths={**known.widths, "decode": {**known.widths["decode"], LONGER: {ALL_KINDS: (0.9, 40.0)}}})
     context = known.longest[platform]["decode"]
 
-    widths = [known.width("decode", platform, FAMILIAR, times * context)[0] for times in (1, 20)]
+    def wide(times: float) -> float:
+        return known.width("decode", platform, FAMILIAR, times * context)[0]
 
     assert known.times_as_long("decode", platform, 3 * context) == pytest.approx(3)
-    assert widths[1] >= 2 * widths[0]
+    assert wide(0.1) == wide(1) < wide(2) < wide(4) < wide(8) == pytest.approx(0.9)
+    assert wide(2.001) == pytest.approx(wide(1.999), rel=0.01)
+    assert wide(64) == pytest.approx(1.8)
 
 
-def test_a_wild_measurement_moves_little() -> None:
-    clean = timed("decode", measured("galaxy-s23/llama.cpp-1/cpu4/unstated", 1.0))
-    wild = [*clean, replace(clean[0], seconds=20 * clean[0].seconds)]
-    start = price_list("decode", MACHINES, {})
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("times", [20, 1 / 20])
+@pytest.mark.parametrize(
+    "platform",
+    [
+        "galaxy-s23/llama.cpp-1/cpu4/unstated", "galaxy-s23/llama.cpp-1/gpu+opencl/unstated",
+        "galaxy-s23/llama.cpp-1/npu+hexagon/unstated", "mac-m4-max/mlx-1/gpu+metal/unstated",
+        "core-ultra-7-258v/openvino-1/gpu/unstated",
+    ],
+)  # fmt: skip
+def test_one_absurd_measurement_moves_little_on_any_unit(phase, times, platform) -> None:
+    clean = timed(phase, measured(platform, 1.0))
+    wild = [replace(clean[0], seconds=times * clean[0].seconds), *clean[1:]]
+    start = price_list(phase, {platform: machine_of(platform)}, {})
 
-    before, after = (seconds(fit(rows, start), clean[0].platform, clean) for rows in (clean, wild))
+    before, after = (seconds(fit(rows, start), platform, clean[2:]) for rows in (clean, wild))
 
-    assert np.median(np.abs(after / before - 1)) < 0.05
+    assert np.max(np.abs(after / before - 1)) < 0.1
+
+
+def test_a_line_goes_through_what_was_measured_and_past_what_is_absurd() -> None:
+    rows = [
+        Timed("", {("weights", "q4_0"): work, ("kernel",): 9.0}, 0.01 + 0.02 * work) for work in (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
+    ]
+
+    assert line_through("decode", rows) == pytest.approx((0.01, 0.02))
+    assert line_through("decode", [*rows, replace(rows[0], seconds=3.0)]) == pytest.approx((0.01, 0.02), rel=0.05)
+    assert line_through("decode", rows[:2]) is None
+    falling = [replace(row, seconds=1 / row.seconds) for row in rows]
+    assert min(line_through("decode", falling)) == 0.0
+
+
+def test_a_prediction_is_drawn_to_the_line_by_its_share(prices) -> None:
+    (platform, *_), work = PHONES, timed("decode", MEASUREMENTS[:1])[0].quantities
+    drawn = replace(
+        prices,
+        pairs={platform: 40},
+        lines={platform: {"decode": (0.5, 0.0)}},
+        shares={"decode": {FAMILIAR: {machine_of(platform).kind: 0.25}}},
+    )
+
+    ((own, _),), ((parts, _),) = prices.seconds("decode", platform, [work]), drawn.seconds("decode", platform, [work])
+
+    assert sum(parts.values()) == pytest.approx(sum(own.values()) ** 0.75 * 0.5**0.25)
+    assert parts["kernel",] / own["kernel",] == pytest.approx(sum(parts.values()) / sum(own.values()))
+
+
+def test_the_fewer_lineages_an_interval_rests_on_the_wider_it_is(prices) -> None:
+    def wide(names: int) -> float:
+        judged = [
+            HeldOut(
+                phase,
+                MEASUREMENTS[0],
+                "lineage",
+                0,
+                "cpu-arm",
+                FAMILIAR,
+                1.0,
+                float(np.exp(error)),
+                None,
+                f"{number % names}",
+                "cpu-arm",
+            )
+            for phase in ("prefill", "decode")
+            for number, error in enumerate(np.linspace(-0.2, 0.2, 40))
+        ]
+        return with_widths(prices, judged).widths["decode"][FAMILIAR]["cpu-arm"][0]
+
+    assert wide(2) > 1.1 * wide(20) > 0.18
 
 
 def test_a_gpu_leaves_weights_of_types_that_it_lacks_to_the_cpu_and_pays_for_the_passing() -> None:
@@ -140,6 +215,16 @@ def test_a_gpu_leaves_weights_of_types_that_it_lacks_to_the_cpu_and_pays_for_the
     assert {effect for effect, *_ in path("galaxy-s23/llama.cpp-1/cpu4/unstated", ("unpack", "q2_k"))} < {
         effect for effect, *_ in path(gpu, ("unpack", "q2_k"))
     }
+
+
+def test_an_npu_leaves_the_kernels_of_recurrent_states_to_the_cpu_and_a_cpu_passes_nothing() -> None:
+    npu, cpu = "galaxy-s23/llama.cpp-1/npu+hexagon/unstated", next(iter(PHONES))
+    path = effects_of("decode", {**MACHINES, npu: machine_of(npu)})
+    (token,) = timed("decode", [SpeedMeasurement("qwen3.5-0.8b", "q4_0", npu, decode_tokens_per_s=1.0)])
+
+    assert token.quantities["passed", "recurrent"] == 18 * 18  # layers, and kernels of each
+    assert path(npu, ("passed", "recurrent"))
+    assert path(cpu, ("passed", "recurrent")) == []
 
 
 def test_an_operator_that_was_never_measured_is_new_however_short_it_is_expected_to_be(prices) -> None:

@@ -11,7 +11,7 @@ from latcast.datasets.importers.measured_speeds import read_measured_speeds
 from latcast.environment import utc_now
 from latcast.errors import HubError, LatcastError, UnknownPlatformError
 from latcast.llm.forecast import LanguagePrediction, predict_language_model
-from latcast.llm.learned_prices import FAMILIAR, NEW_OPERATORS, PHASES, known_prices
+from latcast.llm.learned_prices import ALL_KINDS, FAMILIAR, NEW_OPERATORS, PHASES, known_prices
 from latcast.llm.reading import named_as
 from latcast.records import UNSTATED, Measurement, Platform, Reference
 
@@ -98,7 +98,8 @@ def held_out_errors() -> list[Mapping[str, Any]]:
     cases = {"known": FAMILIAR, "operators": NEW_OPERATORS, "unmeasured": "0 pairs"}
 
     def error(phase: Any, case: str, kind: str) -> float | None:
-        return prices.widths.get(phase, {}).get(case, {}).get(kind, (0.0, None))[1]
+        found = prices.widths.get(phase, {}).get(case, {})
+        return found.get(kind, found.get(ALL_KINDS, (0.0, None)))[1]
 
     return [
         {"kind": kind, "pairs": sum(prices.pairs[name] for name, machine in prices.machines.items() if machine.kind == kind)}

@@ -29,7 +29,7 @@ _WORDS: Mapping[Phase, Mapping[str, tuple[str, Limit]]] = {
         "attention": ("attention: its products", "arithmetic"),
         "state": ("reading and writing recurrent states", "bandwidth"),
         "kernel": ("starting kernels", "launches"),
-        "passed": ("passing to the CPU for weights", "launches"),
+        "passed": ("passing to the CPU", "launches"),
         "constant": ("constant cost of a token", "launches"),
         "recurrent_layer": ("further kernels of recurrent layers", "launches"),
         "expert_layer": ("routing to experts", "launches"),
@@ -144,7 +144,8 @@ def _costs(phase: Phase, prediction: LanguagePrediction, model: LanguageModel) -
     for name, ms in (prediction.breakdown or {})[phase].items():
         term, *rest = name.split()
         text, limit = _WORDS[phase].get(term, (term, "launches"))
-        detail = f" of type {rest[0]}" if term in ("weights", "unpack", "multiply", "passed") else ""
+        detail = f" of type {rest[0]}" if term in ("weights", "unpack", "multiply") else ""
+        detail = f" for {rest[0]}" if term == "passed" else detail
         detail += " (experts)" if "experts" in rest else ""
         share = head[rest[0]] / (head[rest[0]] + others[rest[0]]) if term == "weights" and len(rest) == 1 else 0.0
         if share:

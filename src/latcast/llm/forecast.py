@@ -13,7 +13,7 @@ from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.learned_prices import (
-    LONGER_BY,
+    LONGEST_HELD_OUT,
     NEW_OPERATORS,
     NEW_QUANTISATION,
     LearnedPrices,
@@ -164,27 +164,32 @@ class _Forecast:
         for name in platforms:
             runtime = Platform.parse(name).runtime
             prefills = [prefill_quantities(model, self.prompt, 0, runtime) for _, model in models]
-            reading = self.prices.prices["prefill"].seconds_by_term(name, prefills)
-            answering = self.prices.prices["decode"].seconds_by_term(name, decodes)
+            reading, answering = self.prices.seconds("prefill", name, prefills), self.prices.seconds("decode", name, decodes)
             for row, (text, model) in enumerate(models):
-                parts: dict[Phase, Mapping[Term, float]] = {"prefill": reading[row], "decode": answering[row]}
-                found[row].append(self._prediction(text, model, name, runtime, parts))
+                found[row].append(
+                    self._prediction(text, model, name, runtime, {"prefill": reading[row], "decode": answering[row]})
+                )
         return found
 
     def _prediction(
-        self, text: str, model: LanguageModel, platform: str, runtime: str, parts: Mapping[Phase, Mapping[Term, float]]
+        self,
+        text: str,
+        model: LanguageModel,
+        platform: str,
+        runtime: str,
+        found: Mapping[Phase, tuple[Mapping[Term, float], str]],
     ) -> LanguagePrediction:
-        situations = {phase: self.prices.situation(phase, platform, parts[phase]) for phase in parts}
+        parts = {phase: seconds for phase, (seconds, _) in found.items()}
+        situations = {phase: situation for phase, (_, situation) in found.items()}
         tokens: dict[Phase, float] = {"prefill": self.prompt, "decode": self.prompt + self.generated / 2}
         width = {phase: self.prices.width(phase, platform, situations[phase], tokens[phase]) for phase in parts}
-        # What is not known of a model or a kind of unit is outside of what was held out.
-        wider = 2.0 if model.notes or self.prices.machines[platform].kind not in self.prices.measured_kinds else 1.0
+        wider = 2.0 if model.notes else 1.0  # what is not known of a model is outside of what was held out
         wide, wide_token = wider * width["prefill"][0], wider * width["decode"][0]
         prompt_s, token_s = sum(parts["prefill"].values()), sum(parts["decode"].values())
         first, further = prompt_s, (self.generated - 1) * token_s  # reading the prompt gives the first token
         prefill, decode = self.prompt / prompt_s, 1 / token_s
         worst = NEW_OPERATORS if NEW_OPERATORS in situations.values() else situations["decode"]
-        longer = any(self.prices.times_as_long(phase, platform, tokens[phase]) > LONGER_BY for phase in tokens)
+        longer = any(self.prices.times_as_long(phase, platform, tokens[phase]) > LONGEST_HELD_OUT for phase in tokens)
         why, warnings = self._why(model, platform, worst, longer=longer)
         maps = self.prices.machines[platform].kind == "gpu-metal"  # weights, from their file, for all units
         return LanguagePrediction(

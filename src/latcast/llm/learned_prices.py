@@ -11,10 +11,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from latcast.errors import BundleError
 from latcast.folders import data_folder, made, replacing
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.prices import Phase, PriceList, Timed, effects_of, fit, price_list
+from latcast.llm.prices import BANDWIDTH_GB_S, COMPUTE_TOPS, Phase, PriceList, Timed, effects_of, fit, price_list
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, SpeedMeasurement
 from latcast.llm.workload import Term, decode_quantities, prefill_quantities
@@ -26,15 +28,15 @@ PHASES: Sequence[Phase] = ("prefill", "decode")
 FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS = "familiar", "new quantisation", "new operators"
 """How much of a model's time goes to quantities that were measured on the platform: all, all but types of weights, or less."""
 
-LONGER, LONGER_BY, LONGEST_HELD_OUT = "longer context", 2.0, 8.0
-"""Row of half-widths of prompts and contexts longer than those measured; factor of the longest one measured from which on the row
-counts; and factor up to which lengths were held out, beyond which the half-width is doubled."""
+LONGER, LONGEST_HELD_OUT = "longer context", 8.0
+"""Row of half-widths of prompts and contexts longer than those measured; and how many times the longest one measured the lengths
+are up to which they were held out."""
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the files of prices: it changes with the effects that a price is a sum of."""
 
-ALL_KINDS = ""
-"""Key of half-widths that hold for kinds of platforms with too few held-out predictions of their own."""
+ALL_KINDS, ALONE = "", "alone"
+"""Keys of half-widths: of kinds of platforms that were never held out; of new chips of a kind of which no other was measured."""
 
 _OPERATORS = frozenset({"recurrent_layer", "state", "scan", "expert_layer", "embedding_layer"})
 
@@ -43,6 +45,21 @@ _NOTICED = 0.03
 
 _MANY_PAIRS = 30
 """Measured (model, quantisation) pairs from which on a device counts as known."""
+
+Line = tuple[float, float]
+"""The simple rule: seconds of a phase without any work, and for each GB of a token's weights or TFLOP of a prompt's products."""
+
+_FEWEST_FOR_A_LINE = 3
+"""Measurements that a line needs."""
+
+_STEPS, _USUAL_ERROR = 10, 0.1
+"""Steps of a line's fit, and its usual relative error."""
+
+_DOUBT, _FURTHEST = 0.36, 1.5
+"""Measurements' worth of doubt that a graph takes longer than by its prices, and the most, in logarithms, that one may say."""
+
+_OF_THE_PEAK: Mapping[Phase, float] = {"decode": 0.55, "prefill": 0.4}
+"""Part of a chip's bandwidth or peak that calculators count with."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,9 @@ class LearnedPrices:
         longest: Platform id and phase to the longest prompt and context measured there.
         widths: Phase, situation (``familiar``... or ``3 pairs``) and platform or kind of platforms to the half-width, of log
             speeds, that held 90 % of held-out predictions, and to their mean error in percent.
+        lines: Platform id and phase to the line through what was measured there.
+        graphs: Platform id and a graph's number of kernels to the logarithm of how much longer prompts take than by the prices.
+        shares: Phase, situation and kind of platforms to the line's part of the logarithm of a prediction.
         card: Sources, licences and held-out figures.
     """
 
@@ -65,6 +85,9 @@ class LearnedPrices:
     longest: Mapping[str, Mapping[Phase, float]] = field(default_factory=dict)
     widths: Mapping[Phase, Mapping[str, Mapping[str, tuple[float, float]]]] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
+    lines: Mapping[str, Mapping[Phase, Line]] = field(default_factory=dict)
+    graphs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    shares: Mapping[Phase, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     @cached_property
     def measured_kinds(self) -> frozenset[str]:
@@ -94,7 +117,10 @@ class LearnedPrices:
             for phase, known in self.prices.items()
         }
         longest = {**self.longest, machine.platform: self.longest.get(like or "", {})}
-        return replace(self, machines=machines, prices=prices, pairs={**self.pairs, machine.platform: 0}, longest=longest)
+        lines = {**self.lines, machine.platform: self.lines.get(like or "", {})}
+        graphs = {**self.graphs, machine.platform: self.graphs.get(like or "", {})}
+        pairs = {**self.pairs, machine.platform: 0}
+        return replace(self, machines=machines, prices=prices, pairs=pairs, longest=longest, lines=lines, graphs=graphs)
 
     def adapted(self, machine: Machine, measurements: Sequence[SpeedMeasurement]) -> LearnedPrices:
         """Return the same with a platform learned from its measurements; prices of others stay."""
@@ -102,7 +128,40 @@ class LearnedPrices:
         mine = [replace(each, platform=machine.platform) for each in measurements]
         prices = {phase: fit(timed(phase, mine), known.prices[phase]) for phase in PHASES}
         pairs = {**known.pairs, machine.platform: len({pair_of(each) for each in mine})}
-        return replace(known, prices=prices, pairs=pairs, longest={**known.longest, **longest_of(mine)})
+        return replace(
+            known, prices=prices, pairs=pairs, longest={**known.longest, **longest_of(mine)},
+            lines={**known.lines, **_lines_of(mine)}, graphs={**known.graphs, **_graphs_of(mine, prices["prefill"])},
+        )  # fmt: skip
+
+    def seconds(
+        self, phase: Phase, platform: str, workloads: Sequence[Mapping[Term, float]]
+    ) -> list[tuple[dict[Term, float], str]]:
+        """Return the seconds of each term of each workload, and how familiar it is."""
+        found, table = [], self.shares.get(phase, {})
+        pairs = self._pairs_row(platform, table) if self.pairs[platform] < 10 else None
+        for workload, own in zip(workloads, self.prices[phase].seconds_by_term(platform, workloads), strict=True):
+            situation = self.situation(phase, platform, own)
+            longer = math.exp(self.graphs.get(platform, {}).get(_graph_of(workload), 0.0)) if phase == "prefill" else 1.0
+            share = table.get(pairs or situation, {}).get(self.machines[platform].kind, 0.0)
+            if share and (line := self.by_line(phase, platform, workload)):
+                longer *= (line / (longer * sum(own.values()))) ** share
+            found.append(({term: longer * seconds for term, seconds in own.items()}, situation))
+        return found
+
+    def by_line(self, phase: Phase, platform: str, workload: Mapping[Term, float]) -> float | None:
+        """Return the seconds by the line through what was measured there, or, before that, by the chip's bandwidth or peak."""
+        line = self.lines.get(platform, {}).get(phase)
+        if line is None and self.pairs.get(platform, 0) < _FEWEST_FOR_A_LINE:
+            machine = self.machines[platform]
+            peak = machine.bandwidth_gb_s or BANDWIDTH_GB_S if phase == "decode" else machine.compute_tops or COMPUTE_TOPS
+            line = (0.0, 1 / (_OF_THE_PEAK[phase] * peak))
+        return line and line[0] + line[1] * work_of(phase, workload)
+
+    def _pairs_row(self, platform: str, table: Mapping[str, Any]) -> str | None:
+        """Return the row of a new chip's measured pairs; None of a platform that counts as known."""
+        counts = [int(row.split()[0]) for row in table if row.endswith(" pairs")]
+        pairs = self.pairs.get(platform, 0)
+        return f"{max(count for count in counts if count <= pairs)} pairs" if pairs < _MANY_PAIRS and counts else None
 
     def situation(self, phase: Phase, platform: str, seconds: Mapping[Term, float]) -> str:
         """Return how familiar a workload is, by what of it was measured on this platform or its kind.
@@ -132,23 +191,35 @@ class LearnedPrices:
             phase, platform, situation: See :meth:`situation`.
             tokens: Length of the prompt, or of decoding of the context.
         """
-        kind, table = self.machines[platform].kind, self.widths[phase]
+        machine, table = self.machines[platform], self.widths[phase]
+        alone = self.is_alone(platform)
 
         def of(row: str) -> tuple[float, float]:
-            return table[row].get(kind, table[row][ALL_KINDS])
+            key = ALONE if alone and row.endswith(" pairs") and ALONE in table[row] else machine.kind
+            return table[row].get(key, table[row][ALL_KINDS])
 
         if platform in table.get(situation, {}):
             found = [table[situation][platform]]
         else:
-            found, pairs = [of(situation)], self.pairs.get(platform, 0)
-            counts = [int(row.split()[0]) for row in table if row.endswith(" pairs")]
-            if pairs < _MANY_PAIRS and counts:
-                found.append(of(f"{max(count for count in counts if count <= pairs)} pairs"))
-        times = self.times_as_long(phase, platform, tokens)
-        if times > LONGER_BY:
-            found.append(of(LONGER))
-        more = 2.0 if times > LONGEST_HELD_OUT else 1.0
-        return more * max(wide for wide, _ in found), more * max(error for _, error in found)
+            found, pairs = [of(situation)], self._pairs_row(platform, table)
+            found += [of(pairs)] if pairs else []
+        wide, error = (max(values) for values in zip(*found, strict=True))
+        beyond = max(0.0, math.log(self.times_as_long(phase, platform, tokens) or 1.0) / math.log(LONGEST_HELD_OUT))
+        if not beyond:
+            return wide, error
+
+        def grown(value: float, longer: float) -> float:
+            most = max(value, longer)
+            return value + min(beyond, 1.0) * (most - value) + max(0.0, beyond - 1.0) * most
+
+        longer = of(LONGER)
+        return grown(wide, longer[0]), grown(error, longer[1])
+
+    def is_alone(self, platform: str) -> bool:
+        """Return whether nothing was measured on another chip with such a unit."""
+        own = self.machines[platform]
+        others = (each for name, each in self.machines.items() if each.kind == own.kind and self.pairs.get(name))
+        return all(chip_group(each) == chip_group(own) for each in others)
 
     def times_as_long(self, phase: Phase, platform: str, tokens: float) -> float:
         """Return how many times the longest prompt or context that was measured there, or else on such units, so many are."""
@@ -167,11 +238,19 @@ class LearnedPrices:
                 for name, machine in sorted(self.machines.items())
             },
             "widths": self.widths,
+            "shares": self.shares,
+            "lines": {name: lines for name, lines in sorted(self.lines.items()) if lines},
+            "graphs": {name: graphs for name, graphs in sorted(self.graphs.items()) if graphs},
             "effects": {
                 phase: {"|".join(key): round(value, 4) for key, value in sorted(self.prices[phase].effects.items())}
                 for phase in PHASES
             },
         }
+
+
+def chip_group(machine: Machine) -> str:
+    """Return what is held out together: all platforms of a chip."""
+    return machine.chip or machine.platform.split("/")[0]
 
 
 def pair_of(measurement: SpeedMeasurement) -> tuple[str, str]:
@@ -195,6 +274,57 @@ def longest_of(measurements: Iterable[SpeedMeasurement]) -> dict[str, dict[Phase
     return dict(found)
 
 
+def work_of(phase: Phase, quantities: Mapping[Term, float]) -> float:
+    """Return the GB of weights that a token reads, or the TFLOP of a prompt's products with weights."""
+    what = "weights" if phase == "decode" else "multiply"
+    return sum(count for term, count in quantities.items() if term[0] == what)
+
+
+def line_through(phase: Phase, rows: Sequence[Timed]) -> Line | None:
+    """Return the line with the least relative errors, none of its parts negative; None where rows are too few or all alike.
+
+    Weights are those of a Cauchy distribution: a row that is far off counts little.
+    """
+    from scipy.optimize import nnls
+
+    work = np.array([work_of(phase, each.quantities) for each in rows])
+    if len(rows) < _FEWEST_FOR_A_LINE or np.ptp(work) < 1e-9:
+        return None
+    weights = trust = np.array([each.weight for each in rows])
+    columns = np.c_[np.ones(len(rows)), work] / np.array([each.seconds for each in rows])[:, None]
+    for _ in range(_STEPS):
+        root = np.sqrt(trust)
+        constant, slope = nnls(columns * root[:, None], root)[0]
+        trust = weights / (1 + ((columns @ (constant, slope) - 1) / _USUAL_ERROR) ** 2)
+    return float(f"{constant:.4g}"), float(f"{slope:.4g}")
+
+
+def _graph_of(quantities: Mapping[Term, float]) -> str:
+    return f"{quantities['kernel',]:g}"
+
+
+def _graphs_of(measurements: Sequence[SpeedMeasurement], prices: PriceList) -> dict[str, dict[str, float]]:
+    """Return by platform and graph how much longer prompts take than by the prices, in logarithms, shrunk to 0."""
+    off: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for each in timed("prefill", measurements):
+        (parts,) = prices.seconds_by_term(each.platform, [each.quantities])
+        error = math.log(each.seconds / sum(parts.values()))
+        off[each.platform, _graph_of(each.quantities)].append((each.weight, max(-_FURTHEST, min(_FURTHEST, error))))
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for (platform, graph), errors in off.items():
+        total = sum(weight for weight, _ in errors)
+        found[platform][graph] = round(sum(weight * error for weight, error in errors) / (total + _DOUBT), 4)
+    return dict(found)
+
+
+def _lines_of(measurements: Sequence[SpeedMeasurement]) -> dict[str, dict[Phase, Line]]:
+    of_platform: dict[str, list[SpeedMeasurement]] = defaultdict(list)
+    for each in measurements:
+        of_platform[each.platform].append(each)
+    lines = {name: {phase: line_through(phase, timed(phase, mine)) for phase in PHASES} for name, mine in of_platform.items()}
+    return {name: {phase: line for phase, line in found.items() if line} for name, found in lines.items()}
+
+
 def timed(phase: Phase, measurements: Iterable[SpeedMeasurement]) -> list[Timed]:
     """Return a phase of the measurements that have it: quantities and seconds. Many lengths of one pair count as their root."""
     having = [
@@ -208,6 +338,7 @@ def timed(phase: Phase, measurements: Iterable[SpeedMeasurement]) -> list[Timed]
     ]
 
 
+@cache
 def _quantities_and_seconds(phase: Phase, measurement: SpeedMeasurement) -> tuple[Mapping[Term, float], float]:
     model = model_of(*pair_of(measurement))
     if phase == "decode":
@@ -221,7 +352,10 @@ def learn(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machi
     """Return prices learned from all measurements, without intervals."""
     prices = {phase: fit(timed(phase, measurements), price_list(phase, machines, {})) for phase in PHASES}
     pairs = {platform: len({pair_of(each) for each in measurements if each.platform == platform}) for platform in machines}
-    return LearnedPrices(machines, prices, pairs, longest_of(measurements))
+    return LearnedPrices(
+        machines, prices, pairs, longest_of(measurements),
+        lines=_lines_of(measurements), graphs=_graphs_of(measurements, prices["prefill"]),
+    )  # fmt: skip
 
 
 def read_prices(text: str, name: str) -> LearnedPrices:
@@ -254,6 +388,9 @@ def read_prices(text: str, name: str) -> LearnedPrices:
             {key: int(row["pairs"]) for key, row in rows.items()},
             {key: {phase: float(tokens) for phase, tokens in row["longest"].items()} for key, row in rows.items()},
             widths, document["card"],
+            {key: {phase: (float(a), float(b)) for phase, (a, b) in lines.items()} for key, lines in document["lines"].items()},
+            document["graphs"],
+            document["shares"],
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise BundleError(
@@ -301,7 +438,8 @@ def with_added(known: LearnedPrices, added: LearnedPrices) -> LearnedPrices:
     }
     return replace(
         known, machines=machines, prices=prices, pairs={**known.pairs, **added.pairs},
-        longest={**known.longest, **added.longest}, widths=widths,
+        longest={**known.longest, **added.longest}, widths=widths, lines={**known.lines, **added.lines},
+        graphs={**known.graphs, **added.graphs},
     )  # fmt: skip
 
 
@@ -328,6 +466,9 @@ def save_added(prices: LearnedPrices, platform: str, file: Path | None = None) -
         prices=own,
         pairs={platform: prices.pairs[platform]},
         longest={platform: prices.longest.get(platform, {})},
+        lines={platform: prices.lines.get(platform, {})},
+        graphs={platform: prices.graphs.get(platform, {})},
+        shares={},
         widths={
             phase: {row: {platform: kinds[platform]} for row, kinds in rows.items() if platform in kinds}
             for phase, rows in prices.widths.items()

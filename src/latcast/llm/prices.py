@@ -90,6 +90,8 @@ def fit(timed: Sequence[Timed], known: PriceList) -> PriceList:
         timed: Measured phases.
         known: Effects that stay, and how prices are made.
     """
+    from scipy.linalg import solve
+
     cells = [
         (row, (each.platform, term), count)
         for row, each in enumerate(timed)
@@ -143,7 +145,7 @@ def fit(timed: Sequence[Timed], known: PriceList) -> PriceList:
             found = np.bincount(entry, shares[mine], len(own_rows) * len(own_members)).reshape(len(own_rows), -1) @ own_members
             curvature[np.ix_(effects, effects)] += (found * (trust[own_rows] / known.noise)[:, None]).T @ found
             slope[effects] += found.T @ (trust * residuals)[own_rows]
-        step = np.linalg.solve(curvature, slope).clip(-1, 1)
+        step = solve(curvature, slope, assume_a="pos", check_finite=False).clip(-1, 1)
         for part in (1.0, 0.4, 0.1):
             tried = state(values + part * step)
             if tried[2] < loss:
@@ -218,7 +220,7 @@ _UNPACKING = frozenset({"cpu", "gpu-opencl", "gpu-cuda", "gpu-vulkan", "gpu-rocm
 _TYPES_ELSEWHERE: Mapping[Phase, float] = {"decode": 0.1, "prefill": 0.2}
 """The same of units that wait for memory."""
 
-_FAMILY, _FAMILY_ON_CPU = 0.1, 0.3
+_FAMILY, _FAMILY_ON_CPU = 0.1, 0.5
 """Deviation of what types of a family have in common."""
 
 _SPEED, _SPEED_WITHIN_CHIP, _EXPONENT = 0.3, 0.2, 0.1
@@ -229,21 +231,19 @@ That platforms of a chip share its deviation gives a chip one vote, however many
 
 _NATIVE: Mapping[str, frozenset[str]] = {
     "npu-hexagon": frozenset({"q4_0", "q8_0", "iq4_nl", "mxfp4", "f16", "f32"}),
-    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32"}),
+    "gpu-opencl": frozenset({"q4_0", "q4_1", "q8_0", "q4_k", "q6_k", "mxfp4", "f16", "f32", "recurrent"}),
 }
-"""Types of weights that llama.cpp multiplies by on this kind of unit. It leaves matrices of others to the CPU, and passes each
-one's input and output between the two."""
+"""Types of weights that llama.cpp multiplies by on this kind of unit. It leaves matrices of others to the CPU, as it does all
+kernels of a recurrent state, ``recurrent``, and passes each one's input and output between the two."""
 
 
 def _family(tensor_type: str) -> str:
     """Return the family of a type of weights: types of one are unpacked alike."""
+    if tensor_type in ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_k", "iq4_nl"):
+        return "whole"  # multiplied as they lie, or by rows that llama.cpp lays out beside each other when it loads them
     if tensor_type.startswith(("iq1", "iq2", "iq3")):
         return "grid"  # several weights are looked up at once in a table
-    if tensor_type in ("q3_k", "q5_0", "q5_1", "q5_k", "q6_k"):
-        return "planes"  # the bits of a weight lie in two places
-    if tensor_type in ("q8_0", "f16", "bf16", "f32"):
-        return "whole"
-    return "nibbles" if tensor_type.startswith(("q", "iq", "mxfp4")) else "integer"
+    return "planes" if tensor_type.startswith(("q", "iq", "mxfp4")) else "integer"
 
 
 def price_list(phase: Phase, machines: Mapping[str, Machine], effects: Mapping[Effect, float]) -> PriceList:

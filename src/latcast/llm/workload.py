@@ -76,6 +76,7 @@ def decode_quantities(model: LanguageModel, context_tokens: float) -> dict[Term,
     for layers in model.recurrent:
         found["recurrent_layer",] += layers.layers * _RECURRENT_KERNELS[layers.kind] / 16
         found["state",] += 8 * layers.layers * layers.state_elements / 1e9  # 32 bits, read and written
+        found["passed", "recurrent"] += layers.layers * _RECURRENT_KERNELS[layers.kind]
     if model.expert_layers:
         found["expert_layer",] = model.expert_layers
     if _has_layer_embeddings(model):

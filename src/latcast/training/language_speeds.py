@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -15,12 +15,14 @@ import numpy as np
 from latcast.datasets.importers.language_model_speeds import attribution
 from latcast.llm.learned_prices import (
     ALL_KINDS,
+    ALONE,
     FAMILIAR,
     LONGER,
     NEW_OPERATORS,
     NEW_QUANTISATION,
     PHASES,
     LearnedPrices,
+    chip_group,
     learn,
     longest_of,
     model_of,
@@ -29,7 +31,7 @@ from latcast.llm.learned_prices import (
 )
 from latcast.llm.prices import Phase
 from latcast.llm.speeds import Machine, SpeedMeasurement
-from latcast.predictors.intervals import LEVEL, conformal_quantile
+from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, conformal_quantile
 
 FOLDS = 8
 """Parts that are held out in turn."""
@@ -40,8 +42,11 @@ PAIR_COUNTS = (0, 1, 3, 10)
 _SEEDS = 3
 """Draws of the measured pairs of a new chip."""
 
-_FEWEST, _FEWEST_NAMES = 30, 5
-"""Held-out predictions, and lineages or chips, from which on a kind of platforms has intervals of its own."""
+_SHARES, _FEWEST_NAMES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), 5
+"""Shares of the line to choose among; lineages or chips from which on a kind of platforms has one."""
+
+_BORROWED = 2
+"""Lineages or chips of other kinds that a kind borrows for its intervals."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,9 @@ class HeldOut:
         kind: Of the platform.
         situation: See :data:`latcast.llm.learned_prices.FAMILIAR`; of a chip the number of its measured pairs, ``3 pairs``.
         seconds, predicted: Measured and predicted.
+        line: Predicted by a line in bytes or FLOPs; None without one.
+        name: What was held out with it: a chip, else a lineage.
+        key: Of its half-width: the kind, or that a new chip is alone of its kind.
         trained: Measurements of the same platform that training saw: what a rival may learn from.
         half_width: Of the interval of its logarithm; None where the prices have no intervals yet.
     """
@@ -67,6 +75,9 @@ class HeldOut:
     situation: str
     seconds: float
     predicted: float
+    line: float | None
+    name: str
+    key: str
     trained: Sequence[SpeedMeasurement] = ()
     half_width: float | None = None
 
@@ -74,6 +85,11 @@ class HeldOut:
     def error(self) -> float:
         """Return the logarithm of predicted over measured."""
         return float(np.log(self.predicted / self.seconds))
+
+    @property
+    def error_of_line(self) -> float:
+        """Return the same of the line; without one of the prediction."""
+        return float(np.log((self.line or self.predicted) / self.seconds))
 
 
 @cache
@@ -142,12 +158,16 @@ def predictions(
     for phase in PHASES:
         having = [each for each in test if each.has(phase)]
         for each, known in zip(having, timed(phase, having), strict=True):
-            parts = prices.prices[phase].seconds_by_term(each.platform, [known.quantities])[0]
-            familiarity = prices.situation(phase, each.platform, parts)
+            ((parts, familiarity),) = prices.seconds(phase, each.platform, [known.quantities])
             half_width = prices.width(phase, each.platform, familiarity)[0] if prices.widths else None
+            machine, named = prices.machines[each.platform], situation or familiarity
+            new = named.endswith(" pairs")
             yield HeldOut(
-                phase, each, split, fold, prices.machines[each.platform].kind, situation or familiarity,
-                known.seconds, sum(parts.values()), seen[each.platform], half_width,
+                phase, each, split, fold, machine.kind, named, known.seconds, sum(parts.values()),
+                prices.by_line(phase, each.platform, known.quantities),
+                chip_group(machine) if new else lineage_of(each.model),
+                ALONE if new and prices.is_alone(each.platform) else machine.kind,
+                seen[each.platform], half_width,
             )  # fmt: skip
 
 
@@ -172,11 +192,6 @@ def _quantisations_here(measurements: Sequence[SpeedMeasurement]) -> list[set[st
             for fold, out in zip(folds, _folded(names, number), strict=True):
                 fold |= out
     return folds
-
-
-def chip_group(machine: Machine) -> str:
-    """Return what is held out together: all platforms of a chip."""
-    return machine.chip or machine.platform.split("/")[0]
 
 
 def _chips(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> Iterator[HeldOut]:
@@ -214,68 +229,103 @@ def shortest_and_longest(measurements: Sequence[SpeedMeasurement]) -> list[Speed
 
 
 def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPrices:
-    """Return the prices with the half-widths and mean errors of held-out predictions, by situation and kind of platform.
+    """Return the prices with the line's shares, half-widths and mean errors of held-out predictions, by situation and kind.
 
-    A kind has its own where enough predictions of enough lineages, or of a new chip of enough chips, were held out; else the
-    wider of its own and of those of all kinds. What is off together has one vote: a new chip without measured pairs, a lineage of
-    new operators; of fewer than five the worst decides.
+    What is off together has one vote: a new chip, a lineage. A kind of platforms borrows from all kinds as if a few names more
+    had been held out, and few names widen the interval as few samples do Student's t. What other operators cost on a unit says
+    nothing of new ones: their interval is that of all kinds.
+
+    Args:
+        prices: As learned from all measurements.
+        judged: Predictions of the prices alone, without the line.
     """
-
-    def name_of(each: HeldOut) -> str:
-        return (
-            chip_group(prices.machines[each.measurement.platform]) if each.split == "chip" else lineage_of(each.measurement.model)
-        )
-
-    def width(members: Sequence[HeldOut], row: str) -> tuple[float, float]:
-        errors, names = np.array([each.error for each in members]), [name_of(each) for each in members]
-        say, level, counts = np.ones(len(names)), LEVEL, Counter(names)
-        if row in (NEW_OPERATORS, f"{PAIR_COUNTS[0]} pairs"):
-            say, level = np.array([1 / counts[name] for name in names]), LEVEL if len(counts) >= _FEWEST_NAMES else 1.0
-        mean = float(np.average(np.abs(np.expm1(errors)), weights=say))
-        return round(conformal_quantile(np.abs(errors), level, say), 4), round(100 * mean, 1)
-
-    def of_its_own(members: Sequence[HeldOut], row: str, pooled: tuple[float, float]) -> tuple[float, float]:
-        own = width(members, row)
-        enough = len(members) >= _FEWEST and len({name_of(each) for each in members}) >= _FEWEST_NAMES
-        return own if enough else (max(own[0], pooled[0]), max(own[1], pooled[1]))
-
-    grouped: dict[tuple[str, str], dict[str, list[HeldOut]]] = defaultdict(lambda: defaultdict(list))
-    for each in judged:
-        grouped[each.phase, each.situation][each.kind].append(each)
-    widths: dict[Phase, dict[str, dict[str, tuple[float, float]]]] = {phase: {} for phase in PHASES}
+    rows = (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, LONGER, *(f"{count} pairs" for count in PAIR_COUNTS))
+    found: dict[Phase, dict[str, _Row]] = {phase: {} for phase in PHASES}
     for phase in PHASES:
-        for row in (FAMILIAR, NEW_QUANTISATION, NEW_OPERATORS, LONGER, *(f"{count} pairs" for count in PAIR_COUNTS)):
-            kinds = grouped.get((phase, row), {})
-            like = [each for members in kinds.values() for each in members]
-            pooled = width(like or [each for each in judged if each.phase == phase], row)
-            own = {kind: of_its_own(members, row, pooled) for kind, members in sorted(kinds.items())}
-            widths[phase][row] = {ALL_KINDS: pooled, **own}
-    return replace(prices, widths=widths)
+        mine = [each for each in judged if each.phase == phase]
+        for row in rows:
+            found[phase][row] = _row([each for each in mine if each.situation == row] or mine, row)
+    return replace(
+        prices,
+        shares={phase: {row: shares for row, (shares, _) in of_phase.items()} for phase, of_phase in found.items()},
+        widths={phase: {row: widths for row, (_, widths) in of_phase.items()} for phase, of_phase in found.items()},
+    )
 
 
-def _with_half_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> list[HeldOut]:
-    """Return held-out predictions with the half-widths that those of the other folds of their split, and other splits, give."""
-    folds: dict[tuple[str, int], list[HeldOut]] = defaultdict(list)
+_Row = tuple[dict[str, float], dict[str, tuple[float, float]]]
+"""Of one situation: kind of platforms to the line's share, and key to half-width and mean error."""
+
+
+def _row(like: Sequence[HeldOut], row: str) -> _Row:
+    own, line = np.array([(each.error, each.error_of_line) for each in like]).T
+    names, kinds, keys = np.array([(each.name, each.kind, each.key) for each in like]).T
+    shares = {str(kind): _share(own[kinds == kind], line[kinds == kind], names[kinds == kind]) for kind in np.unique(kinds)}
+    off = own + np.array([shares[kind] for kind in kinds]) * (line - own)
+    pooled = _off(off, names)
+    widths = {ALL_KINDS: _width((0.0, 0.0, 0), pooled)}
+    if row != NEW_OPERATORS:
+        widths |= {str(key): _width(_off(off[keys == key], names[keys == key]), pooled) for key in np.unique(keys)}
+    return shares, widths
+
+
+def _votes(names: np.ndarray) -> np.ndarray:
+    """Return weights of predictions with which all names weigh the same, (predictions,)."""
+    _, place, counts = np.unique(names, return_inverse=True, return_counts=True)
+    return 1 / counts[place]
+
+
+def _share(own: np.ndarray, line: np.ndarray, names: np.ndarray) -> float:
+    """Return the line's share with the least mean relative error; none where it does not bring most names nearer."""
+    off = np.abs(np.expm1(own + np.array(_SHARES)[:, None] * (line - own)))
+    best = int(np.argmin(off.mean(axis=1)))
+    nearer = [off[best, names == name].mean() < off[0, names == name].mean() for name in np.unique(names)]
+    return _SHARES[best] if len(nearer) >= _FEWEST_NAMES and np.mean(nearer) > 0.5 else 0.0
+
+
+def _off(errors: np.ndarray, names: np.ndarray) -> tuple[float, float, int]:
+    """Return what held 90 % of log errors, their mean in percent, and how many names they are of."""
+    votes = _votes(names)
+    mean = 100 * float(np.average(np.abs(np.expm1(errors)), weights=votes))
+    return conformal_quantile(np.abs(errors), LEVEL, votes), mean, len(np.unique(names))
+
+
+def _width(own: tuple[float, float, int], pooled: tuple[float, float, int]) -> tuple[float, float]:
+    """Return a half-width and a mean error, drawn to those of all kinds."""
+    from scipy.special import stdtrit
+
+    names = own[2] + _BORROWED
+    part = own[2] / names
+    few = stdtrit(names, 0.5 + LEVEL / 2) / LEVEL_DEVIATIONS
+    wide = few * np.sqrt(part * own[0] ** 2 + (1 - part) * pooled[0] ** 2)
+    return round(float(wide), 4), round(part * own[1] + (1 - part) * pooled[1], 1)
+
+
+def _calibrated(judged: Sequence[HeldOut]) -> list[HeldOut]:
+    """Return held-out predictions drawn to the line, with half-widths: both as the other folds of their situation give."""
+    groups: dict[tuple[Phase, str], list[HeldOut]] = defaultdict(list)
     for each in judged:
-        folds[each.split, each.fold].append(each)
+        groups[each.phase, each.situation].append(each)
     found = []
-    for out, members in folds.items():
-        rest = [each for fold, others in folds.items() if fold != out for each in others]
-        widths = with_widths(prices, rest).widths
-        for each in members:
-            kinds = widths[each.phase][each.situation]
-            found.append(replace(each, half_width=kinds.get(each.kind, kinds[ALL_KINDS])[0]))
+    for (phase, situation), like in groups.items():
+        for fold in sorted({(each.split, each.fold) for each in like}):
+            rest = [each for each in like if (each.split, each.fold) != fold]
+            shares, widths = _row(rest or [each for each in judged if each.phase == phase and each.split != fold[0]], situation)
+            for each in like:
+                if (each.split, each.fold) == fold:
+                    share = shares.get(each.kind, 0.0)
+                    predicted = each.seconds * float(np.exp(each.error + share * (each.error_of_line - each.error)))
+                    found.append(replace(each, predicted=predicted, half_width=widths.get(each.key, widths[ALL_KINDS])[0]))
     return found
 
 
 def learned(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> tuple[LearnedPrices, list[HeldOut]]:
     """Return prices learned from measurements, with intervals and a card, and the held-out predictions behind these."""
     full = learn(measurements, machines)
-    judged = _with_half_widths(full, list(held_out(measurements, machines)))
+    held = list(held_out(measurements, machines))
     card: dict[str, Any] = {
         "sources": attribution(measurements),
         "measurements": len(measurements),
         "models": len({each.model for each in measurements}),
         "platforms": len(machines),
     }
-    return replace(with_widths(full, judged), card=card), judged
+    return replace(with_widths(full, held), card=card), _calibrated(held)

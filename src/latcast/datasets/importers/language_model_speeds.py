@@ -170,7 +170,8 @@ def read_rows(folder: Path) -> tuple[list[SpeedMeasurement], Counter[str]]:
 
 def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
     prompt, made = _number(row["prompt_tokens"]), _number(row["generated_tokens"]) or 0
-    prefill, first_ms = _number(row["prefill_tokens_per_s"]), _number(row["ttft_ms"])
+    prefill, decode = _number(row["prefill_tokens_per_s"]), _number(row["decode_tokens_per_s"])
+    first_ms = _number(row["ttft_ms"])
     quantisation = quantisation_name(row["quantisation"])
     context = (prompt or 0) + made / 2
     if table == "aihub_llm":
@@ -181,11 +182,11 @@ def _measurement(table: str, row: Row, name: str) -> SpeedMeasurement:
         context = 64.0  # llama-bench generates from an empty cache
     elif table == "lhl_strix_halo":
         quantisation = "mxfp4" if name.startswith("gpt-oss") else quantisation
-    elif table == "apple_silicon_bench" and (prompt or 0) < 100:
-        prefill = None  # dominated by starting up
+    elif table == "apple_silicon_bench" and ((prompt or 0) < 100 or (prefill or 0) < 2 * (decode or 0)):
+        prefill = None  # dominated by starting up: many tokens of a prompt are read at once
     return SpeedMeasurement(
         name, quantisation, TABLES[table](row), row["chip"], int(prompt) if prompt and prefill else None, max(context, 16.0),
-        prefill, _number(row["decode_tokens_per_s"]), first_ms, row["source"], row["licence"],
+        prefill, decode, first_ms, row["source"], row["licence"],
     )  # fmt: skip
 
 
