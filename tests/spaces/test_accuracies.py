@@ -86,7 +86,6 @@ def test_weights_that_saw_more_are_left_out_where_asked() -> None:
     assert (one_set.top1_percent, one_set.trained_on) == (80.846, "imagenet-1k")
 
 
-@pytest.mark.slow
 def test_same_networks_have_the_same_image_and_arithmetic() -> None:
     for network, other in DATA["same"].items():
         graphs = [build(model(name)) for name in (network, other)]
@@ -97,7 +96,6 @@ def test_same_networks_have_the_same_image_and_arithmetic() -> None:
         assert counted[0] == counted[1] or network.startswith("hailo/"), network
 
 
-@pytest.mark.slow
 def test_rated_networks_take_the_image_that_was_rated() -> None:
     unsaid = [each.name for each in rated_networks() if not each.name.startswith(("timm/", "torchvision/"))]
     for name in unsaid:
