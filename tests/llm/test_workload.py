@@ -16,6 +16,7 @@ def test_a_token_reads_its_weights_and_its_cache() -> None:
     assert found["weights", "q8_0"] == pytest.approx((8_030_261_248 - 128_256 * 4096) * 8.5 / 8 / 1e9, rel=1e-3)
     assert found["cache",] == pytest.approx(2 * 2 * 32 * 8 * 128 * 1000 / 1e9)
     assert found["attention",] == pytest.approx(4 * 32 * 32 * 128 * 1000 / 1e12)  # of all heads, four times those of the cache
+    assert found["attended",] == pytest.approx(32 * 1000 / 1e6)
     assert found["kernel",] == kernels(model) == pytest.approx(17 * 32, abs=10)
 
 

@@ -27,6 +27,7 @@ _WORDS: Mapping[Phase, Mapping[str, tuple[str, Limit]]] = {
         "head": ("output head", "bandwidth"),
         "cache": ("attention: reading the KV cache", "bandwidth"),
         "attention": ("attention: its products", "arithmetic"),
+        "attended": ("attention: each cached token, whatever the heads", "arithmetic"),
         "state": ("reading and writing recurrent states", "bandwidth"),
         "kernel": ("starting kernels", "launches"),
         "passed": ("passing to the CPU", "launches"),

@@ -204,9 +204,12 @@ _EXPECTED: Mapping[Phase, Mapping[str, _Expected]] = {
     },
 }
 
-_OF_STACKS: Mapping[tuple[Phase, str], float] = {("decode", "attention"): 4.5, ("prefill", "unpack"): -3.5}
+_OF_STACKS: Mapping[tuple[Phase, str], float] = {
+    ("decode", "attention"): 4.5, ("decode", "attended"): -2.0, ("prefill", "unpack"): -3.5,
+}  # fmt: skip
 """Quantities that only stacks of layers separate from others, and that cost nothing elsewhere: the products of attention, which
-take a CPU longer than reading the cache, and unpacking weights once for a batch. Prior of the log of seconds a unit."""
+take a CPU longer than reading the cache, and what a cached token costs a layer whatever its heads; unpacking weights once for a
+batch. Prior of the log of seconds a unit."""
 
 BANDWIDTH_GB_S, COMPUTE_TOPS = 60.0, 4.0
 """Peaks at which prices are expected as given: about those of a phone."""

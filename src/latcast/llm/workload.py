@@ -69,8 +69,9 @@ def decode_quantities(model: LanguageModel, context_tokens: float) -> dict[Term,
         for layers in model.attention
     )
     found["cache",] = cache * CACHE_BYTES / 1e9
-    seen = ((layers, min(context_tokens, layers.window or context_tokens)) for layers in model.attention)
+    seen = [(layers, min(context_tokens, layers.window or context_tokens)) for layers in model.attention]
     found["attention",] = sum(_attention_flops(layers) * tokens for layers, tokens in seen) / 1e12
+    found["attended",] = sum(layers.layers * tokens for layers, tokens in seen) / 1e6
     found["kernel",] = kernels(model)
     found["constant",] = 1.0
     for layers in model.recurrent:
