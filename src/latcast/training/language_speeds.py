@@ -233,7 +233,7 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
 
     What is off together has one vote: a new chip, a lineage. A kind of platforms borrows from all kinds as if a few names more
     had been held out, and few names widen the interval as few samples do Student's t. What other operators cost on a unit says
-    nothing of new ones: their interval is that of all kinds.
+    nothing of new ones: their interval is that of all kinds. Time grows with the length in the same way on all of them.
 
     Args:
         prices: As learned from all measurements.
@@ -262,7 +262,7 @@ def _row(like: Sequence[HeldOut], row: str) -> _Row:
     shares = {str(kind): _share(own[kinds == kind], line[kinds == kind], names[kinds == kind]) for kind in np.unique(kinds)}
     off = own + np.array([shares[kind] for kind in kinds]) * (line - own)
     pooled = _off(off, names)
-    widths = {ALL_KINDS: _width((0.0, 0.0, 0), pooled)}
+    widths = {ALL_KINDS: _width(pooled if row == LONGER else (0.0, 0.0, 0), pooled)}
     if row != NEW_OPERATORS:
         widths |= {str(key): _width(_off(off[keys == key], names[keys == key]), pooled) for key in np.unique(keys)}
     return shares, widths
