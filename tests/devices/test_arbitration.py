@@ -52,6 +52,20 @@ def test_the_member_that_errs_less_on_chips_left_out_weighs_most() -> None:
     assert given.known.weights["wrong"] > 0.8
 
 
+def test_many_chips_of_another_kind_of_unit_do_not_outvote_a_few_of_the_own() -> None:
+    def on_npu(one: MemberForecasts) -> MemberForecasts:
+        platform = one.trial.platform
+        return replace(
+            one, trial=replace(one.trial, platform=replace(platform, kind="npu", silicon=f"npu of {platform.silicon}"))
+        )
+
+    few = [on_npu(one) for one in tried(NEW_NETWORKS, (0.0, 0.7), 1)[:2]]
+    thirty = tried(NEW_NETWORKS, (0.7, 0.0), 2)
+    (given,) = learn_arbitration([*few, *thirty])["npu"]
+
+    assert given.new.weights["right"] > 0.8
+
+
 def test_ninety_percent_of_networks_lie_inside_what_was_learned() -> None:
     both = [*tried(NEW_NETWORKS, (0.0, 0.0), 1), *tried(NEW_LINEAGES, (0.0, 0.0), 2), *tried(NOTHING, (0.0, 0.0), 3)]
     (given,) = learn_arbitration(both)["cpu"]

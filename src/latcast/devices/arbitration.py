@@ -182,7 +182,7 @@ def try_fold(
 
 
 OTHER_KINDS = 0.15
-"""Weight of trials on other kinds of units when those of one kind are learned from."""
+"""Weight of trials on other kinds of units when those of one kind are learned from, and less where they are more than its own."""
 
 MOST_ERROR = 3.0
 """Relative error from which on a network that is farther off costs no more."""
@@ -232,8 +232,10 @@ def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
     # Each chip, and each kind of what is held out, has the same influence.
     keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
     count = Counter(keys)
-    by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
-    trial_weights = by_kind / np.array([count[key] for key in keys])
+    trial_weights = 1 / np.array([count[key] for key in keys])
+    other = np.array([each.trial.platform.kind != kind for each in tried])
+    if other.any():
+        trial_weights[other] *= OTHER_KINDS * min(1.0, (trial_weights[~other].sum() or np.inf) / trial_weights[other].sum())
     scores = np.full((len(tried), len(names)), -np.inf)
     errors, trial_of, shares = [], [], []
     for row, one in enumerate(tried):
