@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from latcast.devices.covariates import covariates_of
 from latcast.devices.device_model import INTERCEPT, DeviceModel, Weighing, member_weights
 from latcast.devices.members import (
     MEMBERS,
@@ -11,6 +12,7 @@ from latcast.devices.members import (
     left_out_score,
 )
 from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
+from latcast.records import Platform
 from tests.devices.made_up_devices import features, fitted, platforms
 
 COVARIATES = {INTERCEPT: 1.0, "kind cpu": 1.0, "runtime tflite": 1.0, "precision cpu fp32": 1.0}
@@ -109,7 +111,8 @@ def test_a_device_unlike_all_has_one_price_for_a_kind_of_work(model: DeviceModel
     assert found.covariance[[a, a, a], [a, b, c]] == pytest.approx([2.25 + 1 + 0.49, 2.25 + 1, 2.25])
     known = model.mean(COVARIATES)
     of_flops = known[[TERM_NAMES.index(f"flops {name}") for name in ("pointwise", "conv 3x3", "conv kxk")]].mean()
-    assert found.mean[: len(TERM_NAMES)][BASE_TERMS == 0] == pytest.approx(of_flops)
+    images = [place for place, name in enumerate(TERM_NAMES) if BASE_TERMS[place] == 0 and name != "flops volume"]
+    assert found.mean[images] == pytest.approx(of_flops)
 
 
 def test_linear_layers_have_the_price_of_convolutions_unless_the_runtime_has_code_of_its_own_for_them(model: DeviceModel) -> None:
@@ -128,3 +131,41 @@ def test_linear_layers_have_the_price_of_convolutions_unless_the_runtime_has_cod
             for each in (alike, apart)
         )
         assert same < 0.01 < own
+
+
+@pytest.mark.parametrize(
+    ("platform", "least", "most"),
+    [
+        ("s25/qairt-2.42.0/npu+qnn_dlc/fp16", 1.2, 2.0),
+        ("s25/onnxruntime-1.23.0/npu+onnx+qairt-2.37.1/int8", 1.2, 2.0),
+        ("rz/drp-ai-tvm-2.4.0/npu/fp16", 4.0, 8.0),
+    ],
+)
+def test_volumes_have_the_price_of_images_as_far_as_it_is_known_how_a_runtime_computes_them(
+    model: DeviceModel, platform: str, least: float, most: float
+) -> None:
+    observed = model.described(features()).rows(np.zeros(0, dtype=int)).observed(model.kinds["npu"], np.zeros(0))
+    volume, image = (TERM_NAMES.index(f"flops {name}") for name in ("volume", "conv 3x3"))
+
+    for make in MEMBERS.values():
+        found = make(model, "npu", covariates_of(Platform.parse(platform), "npu"), observed, "chip1")
+        if found is None:  # No platform of this chip.
+            continue
+        # By which factor the 90 % interval of one price over the other reaches beyond its middle.
+        deviation = np.sqrt(np.array([1, 1, -2]) @ found.covariance[[volume, image, volume], [volume, image, image]])
+        assert least < np.exp(1.645 * deviation) < most
+
+
+def test_a_volume_s_price_follows_no_other_where_a_runtime_emulates_it(model: DeviceModel) -> None:
+    observed = model.described(features()).rows(np.zeros(0, dtype=int)).observed(model.kinds["npu"], np.zeros(0))
+    volume, image = (TERM_NAMES.index(f"flops {name}") for name in ("volume", "conv 3x3"))
+
+    covariates = covariates_of(Platform.parse("s25/tflite-2.17.0/npu+qairt-2.42.0/fp16"), "npu")
+    found = MEMBERS["learned"](model, "npu", covariates, observed, "")
+
+    assert found is not None
+    assert found.covariance[volume, image] == 0
+    # The networks of 40 and 43 GMACs that took 142 to 585 ms on nine chips lie inside of three deviations.
+    reach = 3 * np.sqrt(found.covariance[volume, volume])
+    for ms, gflops in ((142, 81), (585, 87)):
+        assert abs(np.log(ms / gflops * 1e-9 / TERM_UNITS[0]) - found.mean[volume]) < reach

@@ -85,9 +85,9 @@ def test_networks_without_kernels_have_no_features() -> None:
     ("throughput_class", "group"),
     [
         ("conv 1x1", "pointwise"), ("conv 3x3", "conv 3x3"), ("conv 3x3 strided", "conv kxk"), ("conv grouped", "grouped"),
-        ("conv on a vector", "vector"), ("linear vector", "vector"), ("linear matrix", "linear"), ("conv 3d", "other"),
+        ("conv on a vector", "vector"), ("linear vector", "vector"), ("linear matrix", "linear"), ("conv 3d", "volume"),
         ("depthwise 3x3", "depthwise"), ("average pool", "pool"), ("what is not known", "elementwise"), ("einsum", "matmul"),
-        ("linear attention", "matmul"), ("recurrent", "other"),
+        ("linear attention", "matmul"), ("recurrent", "other"), ("conv first", "stem"),
     ],
 )  # fmt: skip
 def test_kernels_belong_to_a_group(throughput_class: str, group: str) -> None:
@@ -98,7 +98,7 @@ def test_kernels_belong_to_a_group(throughput_class: str, group: str) -> None:
 def test_a_volume_s_flops_are_no_part_of_the_price_of_a_convolution() -> None:
     volume, dense = (term_places(kernel_group(name))[0] for name in ("conv 3d", "conv 3x3"))
 
-    assert TERM_NAMES[volume] == "flops other"
+    assert TERM_NAMES[volume] == "flops volume"
     assert TERM_NAMES[dense] == "flops conv 3x3"
     assert all(f"flops {group}" in TERM_NAMES for group in FLOPS_GROUPS)
 
@@ -114,6 +114,36 @@ def test_a_convolution_of_wide_groups_has_the_price_of_a_dense_one(groups: int, 
     (group,) = kernel_groups(kind, row)
 
     assert group == ("grouped" if width < WIDE_GROUP else {1: "pointwise", 3: "conv 3x3", 5: "conv kxk"}[taps])
+
+
+@pytest.mark.parametrize(
+    ("given", "group"),
+    [
+        ({}, "volume"), ({"kernel_d": 1}, "volume"), ({"in_channels": 3}, "volume"),
+        ({"in_d": 1, "out_d": 1, "kernel_d": 1}, "conv 3x3"), ({"in_h": 1, "out_h": 1, "kernel_h": 1}, "conv 3x3"),
+        ({"in_d": 1, "out_d": 1} | dict.fromkeys(("kernel_d", "kernel_h", "kernel_w"), 1), "pointwise"),
+        ({"in_d": 1, "out_d": 1, "kernel_d": 1, "kernel_h": 5}, "conv kxk"), ({"groups": 64}, "depthwise"),
+        ({"groups": 4}, "grouped"), ({"groups": 2}, "volume"),
+    ],
+)  # fmt: skip
+def test_a_convolution_of_a_volume_with_one_position_along_an_axis_is_one_of_an_image(given: dict[str, int], group: str) -> None:
+    kind = kernel_type("conv_3d")
+    usual = dict.fromkeys(kind.fields, 1) | {"in_channels": 64, "out_channels": 64}
+    usual |= {f"{part}_{axis}": 3 if part == "kernel" else 8 for part in ("in", "out", "kernel") for axis in "dhw"}
+
+    assert kernel_groups(kind, np.array([[(usual | given)[name] for name in kind.fields]])) == [group]
+
+
+def test_a_volume_s_arithmetic_places_a_network_as_that_of_images_does() -> None:
+    """Maps of 8x8x8 positions, in units of 2 doublings."""
+    sizes = {f"{part}_{axis}": 3 if part == "kernel" else 8 for part in ("in", "out", "kernel") for axis in "dhw"}
+    volume = _kernel("conv_3d", in_channels=8, out_channels=8, batch=1, groups=1, **sizes)
+
+    place = NetworkFeatures.of([[volume]]).place[0]
+
+    assert place[5] == pytest.approx(9 / 2)
+    shares = dict(zip(FLOPS_GROUPS, place[6:], strict=False))
+    assert [group for group, share in shares.items() if share] == ["conv 3x3"]
 
 
 @pytest.mark.parametrize(("ins", "outs"), [(256, 32), (32, 256)])

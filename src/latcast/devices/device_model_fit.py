@@ -18,7 +18,7 @@ from latcast.devices.device_model import (
     KnownPlatform,
     group_of,
 )
-from latcast.devices.members import OWN_LINEAR
+from latcast.devices.members import Stated, stated_prices
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import DEGREES, Posterior, linearised, posterior, student_log_density
 from latcast.predictors.process_basis import ProcessBasis
@@ -187,10 +187,10 @@ def _posteriors(
 ) -> list[Posterior]:
     """Return every platform's posterior under the model; ``before`` says where to begin."""
     found = []
-    precisions: dict[tuple[str, bool], np.ndarray] = {}
+    precisions: dict[tuple[str, tuple[Stated | None, ...]], np.ndarray] = {}
     for row, each in enumerate(platforms):
         prior = model.prior(each.kind, each.covariates)
-        key = each.kind, OWN_LINEAR.isdisjoint(each.covariates)
+        key = each.kind, stated_prices(each.covariates)
         if key not in precisions:
             precisions[key] = np.linalg.inv(prior.covariance)
         prior = replace(prior, precision=precisions[key])

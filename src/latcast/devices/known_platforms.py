@@ -28,8 +28,7 @@ LEAST_SHARE_ON_UNIT = 0.9
 """Part of a network's layers that must run on the NPU for its latency to be the NPU's."""
 
 MISLEADING: Mapping[str, frozenset[str]] = {
-    # The published input of the first seems not to be the real one; the others are 3-D and emulated by 200 ms of other work.
-    "aihub": frozenset({"fcn_resnet50", "resnet_3d", "resnet_mixed"}),
+    "aihub": frozenset({"fcn_resnet50"}),  # Its published input seems not to be the real one.
 }
 """Dataset to networks that are not learned from."""
 
@@ -158,7 +157,7 @@ def _why_left_out(source: str, item: Measurement) -> str:
     ):
         return "it is of a batch"
     if item.reference.name.removeprefix(f"{source}/") in MISLEADING.get(source, ()):
-        return "its published input is wrong, or its operators are emulated"
+        return "its published input is wrong"
     moment = item.environment.get(MOMENT) or {}
     layers = [moment.get(f"{unit}_layers") for unit in KINDS]
     counts = dict(zip(KINDS, (float(count) if isinstance(count, int | float) else 0.0 for count in layers), strict=True))

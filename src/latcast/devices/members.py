@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from latcast.predictors.network_features import BASE_TERMS, LINEAR, POINTWISE, TERM_NAMES, TERM_UNITS
+from latcast.predictors.network_features import ALIKE, BASE_TERMS, TERM_NAMES, TERM_UNITS
 from latcast.predictors.platform_posterior import Observed, Posterior, Prior, student_log_density
 
 if TYPE_CHECKING:
@@ -94,23 +94,58 @@ _COMMON = {
 _SAME_BASE = (BASE_TERMS[:, None] == BASE_TERMS[None]).astype(float)
 
 
-OWN_LINEAR = frozenset({"runtime ncnn"})
-"""Covariates of runtimes that compute linear layers by code of their own: ncnn takes one row after another, at a third of the
-speed of its 1x1 convolutions."""
+class Stated(NamedTuple):
+    """The price of a FLOP of a group of kernels under a runtime, before anything was measured.
 
-LINEAR_VARIANCE = 1e-3
-"""Variance of the logarithm of a linear layer's price over a 1x1 convolution's, where a runtime computes both alike."""
+    Attributes:
+        log_price: Logarithm of it over the price of the group that it is like; over that of ``TERM_UNITS`` where it is ``own``.
+        deviation: Standard deviation of that.
+        own: Whether it does not follow the other group's: the runtime has code of its own.
+    """
+
+    log_price: float
+    deviation: float
+    own: bool = False
+
+
+ALIKE_UNDER: Mapping[str, Mapping[str, Stated | None]] = {
+    "linear": {"runtime ncnn": None},
+    "volume": {
+        "runtime qairt": Stated(0.4, 0.3), "runtime onnxruntime": Stated(0.4, 0.3), "runtime openvino": Stated(0.0, 0.3),
+        "runtime pytorch": Stated(1.6, 0.5), "runtime tflite qairt": Stated(-3.5, 0.5, own=True),
+    },
+}  # fmt: skip
+"""Group of :data:`latcast.predictors.network_features.ALIKE` to beginnings of covariates and its price there; None where that is
+learned. ncnn takes one row of a linear layer after another, at a third of the speed of its 1x1 convolutions. TFLite on Qualcomm's
+NPUs emulates volumes: 3 ns for 1,000 FLOPs on nine chips in fp16 and int8, 6 to 70 times as long as their arithmetic takes."""
+
+ALIKE_ELSEWHERE: Mapping[str, Stated] = {"linear": Stated(0.0, 0.03), "volume": Stated(0.7, 1.0)}
+"""The same of runtimes that are not named there: of volumes, few have code as good as for images, and some emulate them."""
+
+
+def stated_prices(covariates: Mapping[str, float]) -> tuple[Stated | None, ...]:
+    """Return what is stated of each group of :data:`latcast.predictors.network_features.ALIKE` under a platform's runtime."""
+
+    def stated(group: str) -> Stated | None:
+        beginnings = ALIKE_UNDER[group].items()
+        named = (found for beginning, found in beginnings if any(name.startswith(beginning) for name in covariates))
+        return next(named, ALIKE_ELSEWHERE[group])
+
+    return tuple(stated(group) for group in ALIKE)
 
 
 def priced_alike(prior: Prior, covariates: Mapping[str, float]) -> Prior:
-    """Give linear layers the price of 1x1 convolutions, where the runtime computes both by the same product of matrices."""
-    if not OWN_LINEAR.isdisjoint(covariates):
-        return prior
+    """Give linear layers the price of 1x1 convolutions, and volumes that of 3x3 convolutions, as far as the runtime does."""
     mean, covariance = prior.mean.copy(), prior.covariance.copy()
-    mean[LINEAR] = mean[POINTWISE]
-    covariance[LINEAR] = covariance[POINTWISE]
-    covariance[:, LINEAR] = covariance[:, POINTWISE]
-    covariance[LINEAR, LINEAR] += LINEAR_VARIANCE
+    for (group, like), stated in zip(ALIKE.items(), stated_prices(covariates), strict=True):
+        if stated is None:
+            continue
+        place, other = TERM_NAMES.index(f"flops {group}"), TERM_NAMES.index(f"flops {like}")
+        follows = 0.0 if stated.own else 1.0
+        mean[place] = follows * mean[other] + stated.log_price
+        covariance[place] = follows * covariance[other]
+        covariance[:, place] = follows * covariance[:, other]
+        covariance[place, place] += stated.deviation**2
     return replace(prior, mean=mean, covariance=covariance)
 
 

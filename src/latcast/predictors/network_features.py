@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,7 +13,7 @@ from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_predictor import feature_matrix, feature_names
 
-FLOPS_GROUPS = ("pointwise", "conv 3x3", "conv kxk", "depthwise", "grouped", "linear", "matmul", "other")
+FLOPS_GROUPS = ("stem", "pointwise", "conv 3x3", "conv kxk", "depthwise", "grouped", "linear", "volume", "matmul", "other")
 MOVED_GROUPS = ("conv", "depthwise", "elementwise", "activation", "pool", "movement", "normalisation", "matmul")
 WEIGHT_GROUPS = ("conv", "linear")
 COUNT_GROUPS = ("conv", "depthwise", "elementwise", "movement")
@@ -34,10 +34,6 @@ TERM_UNITS = np.array(
 
 BASE_TERMS = np.repeat(np.arange(5), [len(FLOPS_GROUPS), len(MOVED_GROUPS), len(WEIGHT_GROUPS), len(COUNT_GROUPS), 1])
 """(terms,) whether a term counts FLOPs (0), elements (1), weights (2), kernels (3) or networks (4)."""
-
-POINTWISE, LINEAR = TERM_NAMES.index("flops pointwise"), TERM_NAMES.index("flops linear")
-"""Terms of 1x1 convolutions and of linear layers of several rows: the same product of matrices, of one price where a runtime
-computes both alike (:func:`latcast.devices.members.priced_alike`)."""
 
 _PLACES = {name: place for place, name in enumerate(TERM_NAMES)}
 
@@ -62,9 +58,11 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("vector", ("conv on a vector", "linear vector")),
     ("linear", ("linear matrix",)),
     ("pointwise", ("conv 1x1",)),
-    ("other", ("other", "conv 3d", "volume", "recurrent")),
+    ("volume", ("conv 3d",)),
+    ("other", ("other", "recurrent")),
     ("movement", ("transpose", "concat", "split", "copy", "channel")),
     ("grouped", ("conv grouped",)),
+    ("stem", ("conv first",)),
     ("conv 3x3", ("conv 3x3 unaligned", "conv winograd")),
     ("conv kxk", ("conv 3x3 strided",)),
     ("conv 3x3", ("conv 3x3",)),
@@ -78,7 +76,7 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _MOVED = {
     "pointwise": "conv", "conv 3x3": "conv", "conv kxk": "conv", "grouped": "conv", "other": "conv", "linear": "conv",
-    "vector": "matmul",
+    "volume": "conv", "stem": "conv", "vector": "matmul",
 }  # fmt: skip
 _COUNTED = {"depthwise": "depthwise", "movement": "movement", **dict.fromkeys((*_MOVED, "matmul"), "conv")}
 
@@ -88,15 +86,25 @@ WIDE_GROUP = 32
 
 
 def kernel_groups(kind: KernelType, configurations: np.ndarray) -> list[str]:
-    """Return the group of each kernel of a type, by its class and the width of its groups."""
+    """Return the group of each kernel of a type, by its class and the width of its groups.
+
+    A convolution in groups, or of a volume of which an axis has one position, is as the convolution of images that it is like.
+    """
     c = kind.columns(configurations)
-    groups = [kernel_group(str(each)) for each in kind.throughput_class(c)]
-    if "grouped" not in groups:
-        return groups
-    wide = np.minimum(c["in_channels"], c["out_channels"]) >= WIDE_GROUP * c["groups"]
-    size = np.maximum(c["kernel_h"], c["kernel_w"])
-    dense = np.select([size == 1, size == 3], ["pointwise", "conv 3x3"], "conv kxk")
-    return [str(dense[row]) if group == "grouped" and wide[row] else group for row, group in enumerate(groups)]
+    groups = np.array([kernel_group(str(each)) for each in kind.throughput_class(c)], dtype=object)
+    unlike = np.isin(groups, ("grouped", "volume"))
+    if not unlike.any():
+        return groups.tolist()
+    axes = [axis for axis in "dhw" if f"kernel_{axis}" in c]
+    size = np.max([c[f"kernel_{axis}"] for axis in axes], axis=0)
+    flat = (groups == "grouped") | np.any([c[f"in_{axis}"] * c[f"out_{axis}"] == 1 for axis in axes], axis=0)
+    narrow = np.minimum(c["in_channels"], c["out_channels"]) < WIDE_GROUP * c["groups"]
+    each_alone = (c["groups"] == c["in_channels"]) & (groups == "volume")
+    like = np.select(
+        [(c["groups"] > 1) & each_alone, (c["groups"] > 1) & narrow, ~flat, size == 1, size == 3],
+        ["depthwise", "grouped", "volume", "pointwise", "conv 3x3"], "conv kxk",
+    )  # fmt: skip
+    return np.where(unlike, like, groups).tolist()
 
 
 def term_places(group: str) -> tuple[int, int, int, int]:
@@ -111,9 +119,13 @@ def term_places(group: str) -> tuple[int, int, int, int]:
 
 SIZE_FEATURES = (
     ("group_in_channels", "in_features", "in_channels", "channels"), ("out_channels", "out_features", "channels"),
-    ("output_pixels", "rows"), ("kernel_h",), ("stride_h",),
+    ("output_pixels", "output_voxels", "rows"), ("kernel_h",), ("stride_h",),
 )  # fmt: skip
 """The sizes of a kernel: of each line the first that its type has, else 1."""
+
+ALIKE: Mapping[str, str] = {"linear": "pointwise", "volume": "conv 3x3"}
+"""Groups to those whose arithmetic they share, and whose price where a runtime computes both alike
+(:func:`latcast.devices.members.priced_alike`): linear layers of several rows, convolutions of volumes."""
 
 KERNEL_GROUPS = (*FLOPS_GROUPS, "elementwise", "activation", "pool", "movement", "normalisation", "vector")
 
@@ -124,7 +136,7 @@ class KernelFeatures:
 
     Attributes:
         terms: (kernels, terms) milliseconds by term, of :data:`TERM_UNITS`.
-        group: (kernels,) index into :data:`KERNEL_GROUPS`; linear layers of several rows are among the 1x1 convolutions.
+        group: (kernels,) index into :data:`KERNEL_GROUPS`; those of :data:`ALIKE` are among what they are like.
         sizes: (kernels, sizes) log2 of :data:`SIZE_FEATURES`.
         base: (kernels, 3) FLOPs, elements, weights.
     """
@@ -147,8 +159,7 @@ class KernelFeatures:
                     if place >= 0:
                         found[row, place] += value
             terms.append(found * TERM_UNITS)
-            alike = ["pointwise" if group == "linear" else group for group in named]
-            groups.append(np.array([KERNEL_GROUPS.index(group) for group in alike], dtype=np.int64))
+            groups.append(np.array([KERNEL_GROUPS.index(ALIKE.get(group, group)) for group in named], dtype=np.int64))
             known = feature_names(kind)
             columns = []
             for choices in SIZE_FEATURES:
@@ -261,8 +272,9 @@ def network_place(sums: np.ndarray) -> np.ndarray:
     flops, moved, weights, dense, width, maps, kernels = sums[:, len(TERM_NAMES) :].T
     dense = np.maximum(dense, 1.0)
     share = terms / terms.sum(axis=1, keepdims=True)
-    share[:, POINTWISE] += share[:, LINEAR]
-    share[:, LINEAR] = 0.0
+    for group, like in ALIKE.items():
+        share[:, _PLACES[f"flops {like}"]] += share[:, _PLACES[f"flops {group}"]]
+        share[:, _PLACES[f"flops {group}"]] = 0.0
     return np.column_stack(
         [
             np.log2(np.maximum(flops, 1)) / 3, np.log2(np.maximum(moved, 1)) / 3, np.log2(weights + 1) / 3,
