@@ -34,8 +34,10 @@ def test_a_model_that_was_written_forecasts_the_same(model: DeviceModel, file: P
         described = each.described(features())
         forecast = each.forecast("cpu", new.covariates, described.rows(chosen), new.log_ms[chosen], new.silicon)
         found.append(described.log_ms(forecast))
-    for mine, theirs in zip(*found, strict=True):
-        assert mine == pytest.approx(theirs, rel=1e-3)
+    (log_ms, deviation), (log_ms_again, deviation_again) = found
+    assert log_ms_again == pytest.approx(log_ms, rel=1e-3)
+    # The weights of members that rest on rows of latencies feel their single precision.
+    assert deviation_again == pytest.approx(deviation, rel=1e-2)
 
 
 def test_what_is_known_of_platforms_is_kept_with_their_latencies(model: DeviceModel, file: Path) -> None:
