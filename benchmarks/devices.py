@@ -62,6 +62,7 @@ from latcast.devices.device_model_fit import Watch, fit_device_model, platform_w
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.kernels.rules import load_rules
+from latcast.predictors.device_forecast import variance_left
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build
@@ -230,6 +231,7 @@ def read_trials(path: Path, pool: KnownPlatforms) -> list[MemberForecasts]:
         measured_log_ms, scores = next_numbers(len(measured)), next_numbers(members)
         log_ms, known = next_numbers(asked), next_numbers(asked)
         three = [next_numbers(members, asked) for _ in range(3)]
+        left = variance_left(pool.features.place[tested], pool.features.place[measured])
         trial = DeviceTrial(
             pool.platforms[row],
             np.array(measured, dtype=int),
@@ -240,7 +242,7 @@ def read_trials(path: Path, pool: KnownPlatforms) -> list[MemberForecasts]:
             fold,
         )
         by_rivals = {name: next_numbers(asked) for name in rival_names}
-        tried.append(MemberForecasts(trial, tuple(names), scores, *three, known, by_rivals))
+        tried.append(MemberForecasts(trial, tuple(names), scores, *three, known, left, by_rivals))
     return tried
 
 

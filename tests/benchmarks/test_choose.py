@@ -20,7 +20,7 @@ def tried(log_ms: np.ndarray) -> MemberForecasts:
     platform = KnownPlatform("a/r-1/cpu4/fp32", "cpu", "chip", {}, rows, log_ms, "data")
     trial = DeviceTrial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_NETWORKS, 0)
     nothing = np.zeros((1, len(rows)))
-    return MemberForecasts(trial, ("only",), np.zeros(1), nothing, nothing, nothing, nothing[0])
+    return MemberForecasts(trial, ("only",), np.zeros(1), nothing, nothing, nothing, nothing[0], nothing[0])
 
 
 # Eleven networks of rising latency and quality: budgets are the latencies of those at 2, 3.5, 5, 6.5 and 8.

@@ -39,7 +39,7 @@ def trial(name: str, silicon: str, fold: int, off: float, source: str = "publish
     one = DeviceTrial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_LINEAGES, fold)
     variance = np.full((2, 5), 0.01)
     return MemberForecasts(
-        one, ("exact", "off"), np.zeros(2), np.stack([log_ms, log_ms + off]), variance, 0 * variance, np.zeros(5)
+        one, ("exact", "off"), np.zeros(2), np.stack([log_ms, log_ms + off]), variance, 0 * variance, np.zeros(5), np.ones(5)
     )
 
 

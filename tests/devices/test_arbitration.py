@@ -39,7 +39,9 @@ def tried(held_out: str, member_bias: tuple[float, float], seed: int, measured: 
         said = np.array([log_ms + bias + rng.normal(0.0, DEVIATION, TESTED) for bias in member_bias])
         variance = np.full((2, TESTED), DEVIATION**2)
         known = np.full(TESTED, float(held_out == NOTHING))
-        found.append(MemberForecasts(trial, ("right", "wrong"), np.zeros(2), said, 0 * variance, variance, known))
+        found.append(
+            MemberForecasts(trial, ("right", "wrong"), np.zeros(2), said, 0 * variance, variance, known, np.ones(TESTED))
+        )
     return found
 
 

@@ -10,10 +10,13 @@ from latcast.predictors.analytical import POOLED
 from latcast.predictors.device_forecast import (
     FARTHEST_ABOVE,
     LARGEST_DEVIATION,
+    NEAR,
+    NEAR_SHARE,
     DeviceForecast,
     Member,
     NetworkMemory,
     pooled,
+    variance_left,
 )
 from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS
 from latcast.predictors.process_basis import ProcessBasis
@@ -89,14 +92,25 @@ def test_a_network_that_the_device_itself_ran_takes_what_was_measured() -> None:
     covariance = forecast.covariance_of_sums(sums, np.ones((len(sums), len(sums))))
     [known, known_deviation] = DeviceForecast.from_arrays(MIXED.member_names, forecast.arrays()).of_sums(sums[1:2])
 
-    # The geometric mean of both runs; the others are predicted as if nothing had been kept, and err apart from it.
+    # The geometric mean of both runs; the others are predicted as before, surer where near, and err apart from it.
     assert np.exp(log_ms[1]) == pytest.approx(4.0)
     others = np.arange(len(sums)) != 1
     assert log_ms[others] == pytest.approx(MIXED.of_sums(sums)[0][others])
     assert deviation[1] < deviation[others].min()
+    assert deviation[others] == pytest.approx(MIXED.of_sums(sums)[1][others] * np.sqrt(memory.variance_left(places))[others])
     assert covariance[1, others] == pytest.approx(0.0)
-    assert np.diag(covariance)[1] == pytest.approx(deviation[1] ** 2)
+    assert np.diag(covariance) == pytest.approx(deviation**2)
     assert (known, known_deviation) == (pytest.approx(log_ms[1:2], rel=1e-6), pytest.approx(deviation[1:2]))
+
+
+def test_the_nearer_a_measured_network_the_less_variance_is_left() -> None:
+    measured = np.array([[0.0, 0.0], [3.0, 0.0]])
+
+    left = variance_left(np.array([[0.0, 0.0], [3.0, NEAR], [9.0, 9.0]]), measured)
+
+    # At the same place, a length away (e^-½), and far away.
+    assert left == pytest.approx([1 - NEAR_SHARE, 1 - NEAR_SHARE * np.exp(-0.5), 1.0])
+    assert variance_left(measured, measured[:0]).tolist() == [1.0, 1.0]
 
 
 def test_intervals_have_a_largest_width() -> None:

@@ -20,7 +20,7 @@ from latcast.devices.device_model import (
     member_weights,
 )
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
-from latcast.predictors.device_forecast import by_member, pooled
+from latcast.predictors.device_forecast import by_member, pooled, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
 
@@ -138,6 +138,7 @@ class MemberForecasts:
         log_ms: (members, tested) mean logarithm by each.
         open_variance, noise_variance: (members, tested) variances, as a forecast adds them up.
         known: (tested,) how far the pool knows each network.
+        left: (tested,) part of the variance that the measured networks leave.
         rivals: Other ways to forecast, by name: (tested,) logarithms.
     """
 
@@ -148,6 +149,7 @@ class MemberForecasts:
     open_variance: np.ndarray
     noise_variance: np.ndarray
     known: np.ndarray
+    left: np.ndarray
     rivals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -164,7 +166,8 @@ def try_members(model: DeviceModel, described: DescribedNetworks, trial: DeviceT
     offset, explained = memory.recalled_of(*nearest)
     log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, explained * memory.explained, nearest)
     names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
-    return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, memory.known(*nearest))
+    left = variance_left(seen.place, described.rows(trial.measured).place)
+    return MemberForecasts(trial, names, scores, log_ms + offset, opened, noise, memory.known(*nearest), left)
 
 
 def try_fold(
@@ -280,7 +283,9 @@ def _weighing(tried: Sequence[MemberForecasts], kind: str) -> Weighing:
 def mixed(one: MemberForecasts, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean logarithm and calibrated variance, each (tested,), of the mixture."""
     weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
-    return pooled(weights, (given.new[2:], given.known[2:]), one.known, one.log_ms, one.open_variance, one.noise_variance)
+    factors = given.new[2:], given.known[2:]
+    mean, variance = pooled(weights, factors, one.known, one.log_ms, one.open_variance, one.noise_variance)
+    return mean, one.left * variance
 
 
 def mixed_by_others(

@@ -333,7 +333,9 @@ class DescribedNetworks:
     def log_ms(self, forecast: DeviceForecast) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
         nearest = forecast.memory.nearest(self.place)
-        return forecast.of_placed(PlacedNetworks(self.terms, self.basis, self.network_open, self.kernel_open, *nearest))
+        return forecast.of_placed(
+            PlacedNetworks(self.terms, self.basis, self.network_open, self.kernel_open, self.place, *nearest)
+        )
 
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
         """Add measured latencies; ``explained`` is the part of the noise's variance that is gone."""

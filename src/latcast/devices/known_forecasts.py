@@ -187,7 +187,7 @@ def _by_held_out(tried: MemberForecasts, out: np.ndarray) -> Iterator[MemberFore
             )  # fmt: skip
             yield replace(
                 tried, trial=trial, log_ms=tried.log_ms[:, part], open_variance=tried.open_variance[:, part],
-                noise_variance=tried.noise_variance[:, part], known=tried.known[part],
+                noise_variance=tried.noise_variance[:, part], known=tried.known[part], left=tried.left[part],
             )  # fmt: skip
 
 

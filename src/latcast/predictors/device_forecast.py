@@ -168,6 +168,28 @@ ALIKE = 0.1
 """Length scale: distance of two networks' places over which their errors become independent."""
 
 
+NEAR, NEAR_SHARE = 0.5, 0.8
+"""Length over which a measured network tells how far the forecast of another is off, and the part of the variance that is gone
+where both are at one place."""
+
+
+def variance_left(places: np.ndarray, measured: np.ndarray) -> np.ndarray:
+    """Return the part of the variance of networks' forecasts that networks measured on the same device leave, (networks,).
+
+    Args:
+        places: (networks, places) as in :func:`latcast.predictors.network_features.network_place`.
+        measured: (measured networks, places).
+    """
+    if not len(measured) or not len(places):
+        return np.ones(len(places))
+    return np.asarray(1 - NEAR_SHARE * np.exp(-0.5 * squares_apart(places, measured).min(axis=1) / NEAR**2))
+
+
+def squares_apart(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the squared distances of places, (first, second)."""
+    return np.maximum((first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2 * first @ second.T, 0.0)
+
+
 @dataclass(frozen=True)
 class NetworkMemory:
     """Networks that known platforms ran, and by how much those like the device deviate on each from what their states say.
@@ -213,9 +235,9 @@ class NetworkMemory:
         """Return the network of the memory that is nearest to each, and how far the two are alike (0 to 1), each (networks,)."""
         if not len(self.offsets) or not len(places):
             return np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
-        square = (places**2).sum(axis=1)[:, None] + (self.places**2).sum(axis=1)[None] - 2 * places @ self.places.T
+        square = squares_apart(places, self.places)
         nearest = square.argmin(axis=1)
-        return nearest, np.exp(-0.5 * np.maximum(square[np.arange(len(places)), nearest], 0) / ALIKE**2)
+        return nearest, np.exp(-0.5 * square[np.arange(len(places)), nearest] / ALIKE**2)
 
     def recalled_of(self, nearest: np.ndarray, alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`recalled` from the result of :meth:`nearest`."""
@@ -223,6 +245,12 @@ class NetworkMemory:
             return alike, alike
         offset = self.offsets[nearest]
         return alike * offset, alike * (offset != 0)
+
+    def variance_left(self, places: np.ndarray) -> np.ndarray:
+        """Return the part of the variance of networks at these places that the device's own networks leave, (networks,)."""
+        if self.measured_ms is None:
+            return np.ones(len(places))
+        return variance_left(places, self.places[self.measured_ms > 0])
 
     def known(self, nearest: np.ndarray, alike: np.ndarray) -> np.ndarray:
         """Return how far platforms of the kind ran networks (0 to 1), (networks,), from the result of :meth:`nearest`."""
@@ -238,6 +266,7 @@ class PlacedNetworks(NamedTuple):
     Attributes:
         terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
         network_open, kernel_open: (networks,) what the basis leaves open of each part of the process, of variance 1.
+        place: (networks, places) see :func:`latcast.predictors.network_features.network_place`.
         nearest, alike: See :meth:`NetworkMemory.nearest`.
     """
 
@@ -245,6 +274,7 @@ class PlacedNetworks(NamedTuple):
     basis: np.ndarray
     network_open: np.ndarray
     kernel_open: np.ndarray
+    place: np.ndarray
     nearest: np.ndarray
     alike: np.ndarray
 
@@ -282,9 +312,8 @@ class DeviceForecast:
     def placed(self, sums: np.ndarray) -> PlacedNetworks:
         """Return the networks on this device's basis and in its memory, from :meth:`sums`."""
         own = sums[:, :ADDED]
-        return PlacedNetworks(
-            network_terms(own), *self.basis.of_sums(own, sums[:, ADDED:]), *self.memory.nearest(network_place(own))
-        )
+        place = network_place(own)
+        return PlacedNetworks(network_terms(own), *self.basis.of_sums(own, sums[:, ADDED:]), place, *self.memory.nearest(place))
 
     def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
         """Return :meth:`of_sums` of networks placed by a device with the same basis and memory.
@@ -295,6 +324,7 @@ class DeviceForecast:
         known = self.memory.known(*nearest)
         log_ms, deviation = self.of_described(networks.terms, networks.basis, self.novelty(networks), known, nearest)
         log_ms += self.memory.recalled_of(*nearest)[0]
+        deviation *= np.sqrt(self.memory.variance_left(networks.place))
         measured_ms = self.memory.measured_of(*nearest)
         ran = measured_ms > 0
         log_ms[ran], deviation[ran] = np.log(measured_ms[ran]), MEASURED_DEVIATION
@@ -374,6 +404,8 @@ class DeviceForecast:
             noise += np.outer(own, own) * (member.scale * member.noise**2 * alike * np.outer(left, left))
         open_factor, noise_factor = (np.sqrt(factor) for factor in variance_factors(self.factors, known))
         found = opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
+        of_own = np.sqrt(self.memory.variance_left(networks.place))
+        found *= np.outer(of_own, of_own)
         ran = self.memory.measured_of(nearest, near) > 0
         found[ran], found[:, ran] = 0.0, 0.0
         return found + np.diag(np.where(ran, MEASURED_DEVIATION**2, 0.0))
