@@ -139,7 +139,9 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
     """
     from latcast.spaces.model_names import nearest_models, resolve_model
 
-    found = find_model(name, as_measured=as_measured) or resolve_model(name)
+    found = find_model(name, as_measured=as_measured)
+    if found is None and not (as_measured and "/" in name):  # a measurement is of that collection's network
+        found = resolve_model(name)
     if found is not None:
         return found
     nearest = ", ".join(nearest_models(name))
