@@ -8,7 +8,7 @@ import pytest
 
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.forecast import language_platforms_meant, predict_language_model
-from latcast.llm.learned_prices import known_prices
+from latcast.llm.learned_prices import Evidence, known_prices
 from latcast.llm.speeds import Machine
 
 
@@ -112,7 +112,7 @@ def test_one_sentence_says_that_nothing_was_measured():
 
 def test_a_device_of_unknown_chip_answers_at_other_threads_too():
     known = known_prices().with_machine(Machine("my-box/llama.cpp-1/cpu1/unstated", "cpu-x86"))
-    known = replace(known, pairs={**known.pairs, "my-box/llama.cpp-1/cpu1/unstated": 12})
+    known = replace(known, evidence={**known.evidence, "my-box/llama.cpp-1/cpu1/unstated": Evidence(pairs=12)})
     found, prices = language_platforms_meant("my-box/cpu2", known)
     assert found == ["my-box/llama.cpp-1/cpu2/unstated"]
     assert prices.machines[found[0]].kind == "cpu-x86"

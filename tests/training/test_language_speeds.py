@@ -12,6 +12,7 @@ from latcast.llm.learned_prices import (
     FAMILIAR,
     LONGER,
     NEW_OPERATORS,
+    Evidence,
     learn,
     line_through,
     read_prices,
@@ -124,7 +125,7 @@ def test_platforms_of_a_chip_have_one_vote_together() -> None:
 def test_intervals_widen_with_the_length_beyond_those_measured_without_a_step(prices, judged) -> None:
     known, (platform, *_) = with_widths(prices, judged), PHONES
     known = replace(known, widths={**known.widths, "decode": {**known.widths["decode"], LONGER: {ALL_KINDS: (0.9, 40.0)}}})
-    context = known.longest[platform]["decode"]
+    context = known.evidence[platform].longest["decode"]
 
     def wide(times: float) -> float:
         return known.width("decode", platform, FAMILIAR, times * context)[0]
@@ -171,8 +172,7 @@ def test_a_prediction_is_drawn_to_the_line_by_its_share(prices) -> None:
     (platform, *_), work = PHONES, timed("decode", MEASUREMENTS[:1])[0].quantities
     drawn = replace(
         prices,
-        pairs={platform: 40},
-        lines={platform: {"decode": (0.5, 0.0)}},
+        evidence={**prices.evidence, platform: Evidence(40, lines={"decode": (0.5, 0.0)})},
         shares={"decode": {FAMILIAR: {machine_of(platform).kind: 0.25}}},
     )
 

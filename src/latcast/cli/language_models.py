@@ -299,7 +299,7 @@ def print_platforms(pattern: str, *, as_json: bool) -> None:
     errors = {name: [prices.width(phase, name, FAMILIAR)[1] for phase in PHASES] for name in names if name in prices.machines}
     if as_json:
         print_json([
-            {"id": name, "chip": prices.machines[name].chip, "pairs": prices.pairs[name],
+            {"id": name, "chip": prices.machines[name].chip, "pairs": prices.evidence[name].pairs,
              "prefill_mape": prefill, "decode_mape": decode}
             for name, (prefill, decode) in errors.items()
         ])  # fmt: skip
@@ -307,7 +307,7 @@ def print_platforms(pattern: str, *, as_json: bool) -> None:
     if not errors:
         raise LatcastError(f"no language model was measured on '{pattern}'; latcast predict answers for it from its chip")
     print_table("", ("platform", "pairs measured", "prefill MAPE %", "decode MAPE %"), [
-        (name, str(prices.pairs[name]), *map(percent, both)) for name, both in errors.items()
+        (name, str(prices.evidence[name].pairs), *map(percent, both)) for name, both in errors.items()
     ])  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def held_out_errors() -> list[Mapping[str, Any]]:
         return found.get(kind, found.get(ALL_KINDS, (0.0, None)))[1]
 
     return [
-        {"kind": kind, "pairs": sum(prices.pairs[name] for name, machine in prices.machines.items() if machine.kind == kind)}
+        {"kind": kind, "pairs": sum(prices.evidence[name].pairs for name, each in prices.machines.items() if each.kind == kind)}
         | {f"{phase}_{name}": error(phase, case, kind) for phase in PHASES for name, case in cases.items()}
         for kind in kinds
     ]

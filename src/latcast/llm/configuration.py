@@ -9,13 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from latcast.errors import ModelError
+from latcast.llm import read_facts
 from latcast.llm.decoder import AttentionLayers, LanguageModel, Matrix, RecurrentLayers, Role
-from latcast.reading import parse_json
 
 MOST_LAYERS, MOST_SIZE = 2_000, 2**31 - 1
 
@@ -25,16 +23,10 @@ ENCODERS = re.compile(r"bert|^(clip|vit|t5|t5encoder|mt5|whisper)$")
 _TEXT_PARTS = ("text_config", "language_config", "llm_config", "thinker_config")
 
 
-@cache
-def _facts() -> Mapping[str, Mapping[str, Any]]:
-    text = files("latcast.llm").joinpath("architectures.json").read_text(encoding="utf-8")
-    found: Mapping[str, Mapping[str, Any]] = parse_json(text, "architectures.json", error=ModelError)
-    return found
-
-
 def architectures() -> Mapping[str, Mapping[str, Any]]:
     """Return the facts that configurations do not state, by model type; see the file's note."""
-    return _facts()["types"]
+    found: Mapping[str, Mapping[str, Any]] = read_facts("architectures.json")["types"]
+    return found
 
 
 class Facts:
@@ -42,7 +34,7 @@ class Facts:
 
     def __init__(self, values: Mapping[str, Any], name: str) -> None:
         self.values, self.name = dict(values), name
-        for key, others in _facts()["names"].items():
+        for key, others in read_facts("architectures.json")["names"].items():
             stated = (values[each] for each in (key, *others) if values.get(each) is not None)
             self.values[key] = next(stated, None)
 
@@ -107,7 +99,7 @@ def stated_quantisation(configuration: Mapping[str, Any], name: str) -> str:
     if method == "mxfp4" and configuration.get("model_type") == "gpt_oss":
         return "bf16"  # every recipe leaves its experts as they were published
     bits = 4 if grouped else next((values[key] for key in ("bits", "num_bits", "nbits", "w_bit") if key in values), None)
-    bits = _facts()["quantisation_bits"].get(method) if bits is None else bits
+    bits = read_facts("architectures.json")["quantisation_bits"].get(method) if bits is None else bits
     if type(bits) is not int or not 2 <= bits <= 8:
         found = str(stated if method == "mlx" else method)[:40]
         raise ModelError(f"{name}: found the quantisation '{found}', whose bits are not known; name one with --quant, as q4_k_m")
@@ -206,7 +198,7 @@ class _Decoder:
         elif isinstance(every, str) and every:  # EXAONE's "LLLG"
             stated = ["full" if every[layer % len(every)] == "G" else "sliding" for layer in range(layers)]
         elif stated := facts.items("layer_types"):
-            words = {**_facts()["layer_types"], "mamba": "mamba" if state == "mamba" else "mamba2"}
+            words = {**read_facts("architectures.json")["layer_types"], "mamba": "mamba" if state == "mamba" else "mamba2"}
             if unknown := [each for each in stated if not isinstance(each, str) or each not in words]:
                 raise ModelError(f"{facts.name}: found a layer of type '{unknown[0]}', expected one of {', '.join(words)}")
             stated = [words[each] for each in stated]

@@ -16,20 +16,12 @@ from latcast.records import Platform
 Array = NDArray[np.float64]
 
 MODELS = (
-    "smollm2-360m",
-    "qwen3.5-0.8b",
-    "llama-3.2-1b",
-    "qwen2.5-1.5b",
-    "qwen3-1.7b",
-    "smollm2-1.7b",
-    "gemma-2-2b",
-    "phi-4-mini",
-)
+    "smollm2-360m", "qwen3.5-0.8b", "llama-3.2-1b", "qwen2.5-1.5b", "qwen3-1.7b", "smollm2-1.7b", "gemma-2-2b", "phi-4-mini",
+)  # fmt: skip
 """Small models to choose among: sizes from 0.4 to 4 billion, heads of three sizes, an architecture with recurrent layers."""
 
 PROMPTS = (64, 512)
 """Two lengths: one alone does not separate reading the weights from computing."""
-
 
 Pair = tuple[str, str]
 

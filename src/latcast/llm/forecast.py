@@ -12,15 +12,7 @@ from typing import Any
 from latcast.chips.chip_names import chips_of
 from latcast.errors import ModelError, UnknownPlatformError
 from latcast.llm.decoder import LanguageModel
-from latcast.llm.learned_prices import (
-    LONGEST_HELD_OUT,
-    NEW_OPERATORS,
-    NEW_QUANTISATION,
-    LearnedPrices,
-    known_prices,
-    read_prices,
-    with_added,
-)
+from latcast.llm.learned_prices import LONGEST_HELD_OUT, NEW_OPERATORS, NEW_QUANTISATION, LearnedPrices, known_prices, read_prices
 from latcast.llm.prices import Phase
 from latcast.llm.reading import read_language_model
 from latcast.llm.speeds import Machine, machine_of
@@ -166,18 +158,11 @@ class _Forecast:
             prefills = [prefill_quantities(model, self.prompt, 0, runtime) for _, model in models]
             reading, answering = self.prices.seconds("prefill", name, prefills), self.prices.seconds("decode", name, decodes)
             for row, (text, model) in enumerate(models):
-                found[row].append(
-                    self._prediction(text, model, name, runtime, {"prefill": reading[row], "decode": answering[row]})
-                )
+                found[row].append(self._prediction(text, model, name, {"prefill": reading[row], "decode": answering[row]}))
         return found
 
     def _prediction(
-        self,
-        text: str,
-        model: LanguageModel,
-        platform: str,
-        runtime: str,
-        found: Mapping[Phase, tuple[Mapping[Term, float], str]],
+        self, text: str, model: LanguageModel, platform: str, found: Mapping[Phase, tuple[Mapping[Term, float], str]]
     ) -> LanguagePrediction:
         parts = {phase: seconds for phase, (seconds, _) in found.items()}
         situations = {phase: situation for phase, (_, situation) in found.items()}
@@ -196,14 +181,14 @@ class _Forecast:
             text, platform, self.prompt, self.generated, *_around(prefill, wide), *_around(decode, wide_token),
             *_around(1e3 * first, wide),
             *_around(1e3 * (first + further), math.hypot(first * wide, further * wide_token) / (first + further)),
-            memory(model, self.prompt + self.generated, runtime=runtime, mapped=maps).total / 1e6,
+            memory(model, self.prompt + self.generated, Platform.parse(platform).runtime, mapped=maps).total / 1e6,
             Grade.of(wider * width["decode"][1], why), warnings,
             {phase: _in_ms(terms) for phase, terms in parts.items()} if self.breakdown else None,
         )  # fmt: skip
 
     def _why(self, model: LanguageModel, platform: str, situation: str, *, longer: bool) -> tuple[str, tuple[str, ...]]:
         """Return what decides the error that is to be expected, and the warnings."""
-        pairs, warnings = self.prices.pairs.get(platform, 0), list(model.notes)
+        pairs, warnings = self.prices.evidence[platform].pairs, list(model.notes)
         sibling = _sibling(self.prices, self.prices.machines[platform]) if not pairs else None
         why = ""
         if sibling:
@@ -251,7 +236,7 @@ def language_platforms_meant(text: str, prices: LearnedPrices, weights: str = ""
     """
     if text.endswith(".json") and Path(text).is_file():
         added = read_prices(Path(text).read_text(encoding="utf-8"), text)
-        return sorted(added.machines), with_added(prices, added)
+        return sorted(added.machines), prices.with_added(added)
     known = sorted(prices.machines)
     parts = text.rstrip("/").split("/")
     if is_pattern(text):
@@ -278,7 +263,7 @@ def language_platforms_meant(text: str, prices: LearnedPrices, weights: str = ""
 def _best_measured(names: Sequence[str], prices: LearnedPrices) -> list[str]:
     """Return of each kind of unit the platform with the most measured pairs, then threads."""
     units = {name: Unit.parse(name.split("/")[2]) for name in names}
-    best = {units[name].kind: name for name in sorted(names, key=lambda name: (prices.pairs[name], units[name].threads))}
+    best = {units[name].kind: name for name in sorted(names, key=lambda name: (prices.evidence[name].pairs, units[name].threads))}
     return sorted(best.values(), key=lambda name: [*UNIT_KINDS, *best].index(units[name].kind))
 
 
@@ -313,10 +298,10 @@ def _unmeasured(text: str, named: Named, prices: LearnedPrices, weights: str) ->
         )
     threads = f"cpu{min(4, sum(cluster.cores or 0 for cluster in chip.cpu) or 4)}"
     measured, counts = set(), Counter[str]()
-    for name, pairs in prices.pairs.items():
+    for name, evidence in prices.evidence.items():
         runtime = Platform.parse(name).runtime
         measured.add((runtime, Unit.parse(name.split("/")[2]).kind))
-        counts[runtime] += pairs
+        counts[runtime] += evidence.pairs
     usual = sorted(counts, key=lambda runtime: -counts[runtime])
 
     def machines(unit: str, runtimes: Sequence[str]) -> list[Machine]:
@@ -352,9 +337,9 @@ def _sibling(prices: LearnedPrices, machine: Machine) -> str | None:
     """Return the best measured platform of the same chip, runtime and kind of unit: of other threads or another release."""
     own = Platform.parse(machine.platform)
     same = [
-        (prices.pairs[name], name)
+        (prices.evidence[name].pairs, name)
         for name, each in prices.machines.items()
-        if each.kind == machine.kind and prices.pairs[name] and Platform.parse(name).runtime == own.runtime
+        if each.kind == machine.kind and prices.evidence[name].pairs and Platform.parse(name).runtime == own.runtime
         if (each.chip == machine.chip != "") or Platform.parse(name).device == own.device
     ]
     return max(same)[1] if same else None

@@ -7,18 +7,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from statistics import linear_regression
 from typing import Any
 
 from latcast.errors import ModelError
+from latcast.llm import read_facts
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.forecast import LanguagePrediction, language_platforms_meant, predict_language_model
 from latcast.llm.learned_prices import known_prices
 from latcast.llm.reading import named_as, named_models, read_language_model
 from latcast.llm.tensor_types import bytes_of, offered, quantise
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
-from latcast.reading import parse_json
 from latcast.records import Platform
 
 FEWEST_BITS_OF_QUALITY = 4.0
@@ -115,11 +114,9 @@ class LanguageCandidate:
         return {**self.prediction.to_json(), **own, "expected_score": self.expected_score}
 
 
-@cache
 def benchmark_scores() -> tuple[str, Mapping[str, Mapping[str, Any]]]:
     """Return a benchmark's name and, by named model, ``score`` in percent, ``source`` and the variant that was ``measured``."""
-    text = files("latcast.llm").joinpath("benchmark_scores.json").read_text(encoding="utf-8")
-    document = parse_json(text, "benchmark_scores.json", error=ModelError)
+    document = read_facts("benchmark_scores.json")
     return document["benchmark"], document["scores"]
 
 

@@ -6,15 +6,15 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import ModelError
+from latcast.llm import read_facts
 from latcast.llm.configuration import read_configuration, stated_quantisation
 from latcast.llm.decoder import LanguageModel
 from latcast.llm.tensor_types import quantise, recipe_named
-from latcast.reading import parse_json, read_json
+from latcast.reading import read_json
 from latcast.registry import nearest_names
 
 _NOISE = frozenset(
@@ -77,12 +77,10 @@ def read_language_model(text: str, quantisation: str = "") -> LanguageModel:
     return quantise(model, chosen) if chosen else model
 
 
-@cache
 def named_models() -> Mapping[str, Mapping[str, Any]]:
     """Return the facts of all named models: keys of a configuration, ``published`` parameters, ``source``, ``also`` names."""
-    text = files("latcast.llm").joinpath("named_models.json").read_text(encoding="utf-8")
-    entries: Mapping[str, Mapping[str, Any]] = parse_json(text, "named_models.json", error=ModelError)["models"]
-    return entries
+    found: Mapping[str, Mapping[str, Any]] = read_facts("named_models.json")["models"]
+    return found
 
 
 def _path_and_quantisation(text: str) -> tuple[Path | None, str]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from itertools import groupby
 from statistics import median
 from typing import Any
 
 from latcast.chips.chip_names import chip_of
 from latcast.chips.chip_table import Chip, chips
+from latcast.llm import read_facts
 from latcast.records import Platform, Unit
 
 
@@ -55,6 +55,14 @@ class SpeedMeasurement:
         return self.context_tokens if phase == "decode" else float(self.prompt_tokens or 0)
 
 
+def by_platform(measurements: Iterable[SpeedMeasurement]) -> Mapping[str, list[SpeedMeasurement]]:
+    """Return the measurements of each platform, in their order."""
+    found: dict[str, list[SpeedMeasurement]] = defaultdict(list)
+    for each in measurements:
+        found[each.platform].append(each)
+    return dict(found)
+
+
 def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
     """Return one measurement, the median, for each model, platform and number of tokens."""
 
@@ -74,7 +82,6 @@ def merged(measurements: Iterable[SpeedMeasurement]) -> list[SpeedMeasurement]:
 
 _BACKENDS = {"nvidia": "cuda", "apple": "metal", "intel": "vulkan", "amd": "vulkan", "qualcomm": "opencl"}
 """What llama.cpp computes with on GPUs of a vendor."""
-
 
 _X86 = re.compile(r"\b(core|xeon|ryzen|epyc|celeron|pentium|i[3579])\b", re.IGNORECASE)
 
@@ -124,7 +131,7 @@ def machine_of(platform: str, chip_text: str = "") -> Machine:
         kind = "npu-ane"
     bandwidth = (chip.bandwidth_gb_s or _usual_bandwidth(chip.memory)) if chip else None
     compute, for_token = _peak_tops(chip, unit.kind, unit.threads) if chip else (None, None)
-    found = _peaks().get(f"{parsed.device}/{unit.kind}", (None, None))
+    found = read_facts("shipped/peaks.json")["peaks"].get(f"{parsed.device}/{unit.kind}", (None, None))
     return Machine(platform, kind, chip.id if chip else "", found[0] or bandwidth, found[1] or compute, for_token)
 
 
@@ -135,16 +142,8 @@ def _usual_bandwidth(memory: str | None) -> float | None:
     return found[len(found) // 4] if memory and found else None
 
 
-@cache
-def _peaks() -> Mapping[str, Sequence[Any]]:
-    text = files("latcast.llm").joinpath("shipped/peaks.json").read_text(encoding="utf-8")
-    found: Mapping[str, Sequence[Any]] = json.loads(text)["peaks"]
-    return found
-
-
 _OPERATIONS = {frozenset({"i8mm", "amx"}): 4.0, frozenset({"dotprod", "vnni"}): 2.0, frozenset({"avx2"}): 1.0}
 """Operations on int8 of a cycle for each byte that fused multiply-adds take, by the best instructions of a core."""
-
 
 _DEALT_EVENLY = 0.75
 """Part of a token's work, in logarithms, that cores take in equal parts; of the rest each takes more as it gets free."""

@@ -10,17 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from latcast.errors import ModelError
+from latcast.llm import read_facts
 from latcast.llm.decoder import EXPERTS, LanguageModel, Matrix, Role
-from latcast.reading import parse_json
 from latcast.registry import nearest_names
 
-_FACTS: Mapping[str, Any] = parse_json(
-    files("latcast.llm").joinpath("tensor_types.json").read_text(encoding="utf-8"), "tensor_types.json", error=ModelError
-)
+_FACTS: Mapping[str, Any] = read_facts("tensor_types.json")
 """Types, recipes and spellings; see the file's note."""
 
 GGML_TYPES: Mapping[int, tuple[str, int, int]] = {int(number): tuple(facts) for number, facts in _FACTS["types"].items()}
@@ -192,22 +189,13 @@ def _typed(matrix: Matrix, model: LanguageModel, base: str, rules: Mapping[str, 
         role = "value" if role == "query_key_value" and model.recurrent else role
         rule = rules.get(role) or rules.get(role.removeprefix("expert_")) or base
     rest = 1.0
-    for condition, tensor_type in _conditions(rule, base):
-        share = min(rest, _share(condition, model))
-        if share > 0:
-            yield replace(
-                matrix,
-                stored=matrix.stored * share,
-                used=matrix.used * share,
-                tensor_type=_fitting(tensor_type, matrix.columns),
-            )
-        rest -= share
-
-
-def _conditions(rule: str, base: str) -> Iterator[tuple[str, str]]:
     for part in (*rule.split(","), base):
         condition, _, tensor_type = part.rpartition(":")
-        yield condition, tensor_type
+        share = min(rest, _share(condition, model))
+        if share > 0:
+            kind = _fitting(tensor_type, matrix.columns)
+            yield replace(matrix, stored=matrix.stored * share, used=matrix.used * share, tensor_type=kind)
+        rest -= share
 
 
 def _share(condition: str, model: LanguageModel) -> float:

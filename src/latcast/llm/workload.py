@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from latcast.errors import ModelError
 from latcast.llm.decoder import EXPERTS, FEED_FORWARD, AttentionLayers, LanguageModel, Matrix
-from latcast.llm.tensor_types import bits_of
+from latcast.llm.tensor_types import bytes_of
 
 Term = tuple[str, ...]
 
@@ -58,18 +58,14 @@ def decode_quantities(model: LanguageModel, context_tokens: float) -> dict[Term,
     found: dict[Term, float] = defaultdict(float)
     for matrix in model.matrices:
         if matrix.used:
-            found[_by_type("weights", matrix)] += _weight_bytes(matrix, matrix.used) / 1e9
+            found[_by_type("weights", matrix)] += bytes_of(matrix, matrix.used) / 1e9
             found["unpack", matrix.tensor_type] += matrix.rows * matrix.columns * matrix.used / 1e9
             found["passed", matrix.tensor_type] += matrix.used
+    seen = [(layers, min(context_tokens, layers.window or context_tokens)) for layers in model.attention]
     cache = sum(
-        layers.layers
-        * layers.key_value_heads
-        * (layers.key_size + layers.value_size)
-        * min(context_tokens, layers.window or context_tokens)
-        for layers in model.attention
+        layers.layers * layers.key_value_heads * (layers.key_size + layers.value_size) * tokens for layers, tokens in seen
     )
     found["cache",] = cache * CACHE_BYTES / 1e9
-    seen = [(layers, min(context_tokens, layers.window or context_tokens)) for layers in model.attention]
     found["attention",] = sum(_attention_flops(layers) * tokens for layers, tokens in seen) / 1e12
     found["attended",] = sum(layers.layers * tokens for layers, tokens in seen) / 1e6
     found["kernel",] = kernels(model)
@@ -117,7 +113,7 @@ def prefill_quantities(
         if not once:
             batches = -(-tokens // BATCH_TOKENS)
             found["unpack", matrix.tensor_type] += matrix.rows * matrix.columns * read * part * batches / 1e9
-        found["weights", matrix.tensor_type] += _weight_bytes(matrix, read) / 1e9
+        found["weights", matrix.tensor_type] += bytes_of(matrix, read) / 1e9
     for layers in model.attention:
         seen = _tokens_seen(tokens, cached_tokens, layers.window)
         size = "128" if layers.key_size in (64, 128) and layers.value_size else "256" if layers.key_size == 256 else "odd"
@@ -145,7 +141,7 @@ def memory(model: LanguageModel, context_tokens: int, runtime: str = "llama.cpp"
     require(model, context_tokens)
     in_llama = runtime.startswith("llama.cpp")
     twice = in_llama and not mapped
-    weights = sum(_weight_bytes(matrix, 1.0 if twice and matrix.role == "output" else matrix.stored) for matrix in model.matrices)
+    weights = sum(bytes_of(matrix, 1.0 if twice and matrix.role == "output" else matrix.stored) for matrix in model.matrices)
     room = -(-context_tokens // 256) * 256 if in_llama else context_tokens
     batch = min(BATCH_TOKENS, room)
     cached = sum(
@@ -196,10 +192,6 @@ def require(model: LanguageModel, tokens: float) -> None:
 
 def _by_type(what: str, matrix: Matrix) -> Term:
     return (what, matrix.tensor_type, "experts") if matrix.role in EXPERTS else (what, matrix.tensor_type)
-
-
-def _weight_bytes(matrix: Matrix, copies: float) -> float:
-    return matrix.rows * matrix.columns * copies * bits_of(matrix.tensor_type) / 8
 
 
 def _attention_flops(layers: AttentionLayers) -> float:

@@ -120,9 +120,8 @@ def learn_here(found: Sequence[TimedModel], platform: str) -> tuple[LearnedPrice
     longest: dict[Phase, float] = {
         "prefill": max(max(each.prefill_s) for each in found), "decode": max(max(each.decode_s) for each in found)
     }  # fmt: skip
-    return replace(
-        learned, widths=widths, pairs={**known.pairs, platform: len(found)}, longest={**known.longest, platform: longest}
-    ), errors
+    own = replace(known.evidence[platform], pairs=len(found), longest=longest)
+    return replace(learned, widths=widths, evidence={**known.evidence, platform: own}), errors
 
 
 def _machine_here(platform: str) -> Machine:

@@ -24,13 +24,12 @@ from latcast.llm.learned_prices import (
     LearnedPrices,
     chip_group,
     learn,
-    longest_of,
     model_of,
     pair_of,
     timed,
 )
 from latcast.llm.prices import Phase
-from latcast.llm.speeds import Machine, SpeedMeasurement
+from latcast.llm.speeds import Machine, SpeedMeasurement, by_platform
 from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, conformal_quantile
 
 FOLDS = 8
@@ -122,12 +121,16 @@ def held_out(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Ma
 
 def _longer(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Machine]) -> Iterator[HeldOut]:
     """Yield predictions of lengths of more than half of a platform's longest, from those of up to a quarter."""
-
-    longest = longest_of(measurements)
+    of_platform = by_platform(measurements)
+    longest = {
+        (name, phase): max((each.tokens(phase) for each in mine if each.has(phase)), default=0.0)
+        for name, mine in of_platform.items()
+        for phase in PHASES
+    }
 
     def part(each: SpeedMeasurement, holds: Callable[[float], bool]) -> SpeedMeasurement:
         """Return a measurement with the phases whose length, as a part of the longest, holds."""
-        kept = {phase for phase in PHASES if each.has(phase) and holds(each.tokens(phase) / longest[each.platform][phase])}
+        kept = {phase for phase in PHASES if each.has(phase) and holds(each.tokens(phase) / longest[each.platform, phase])}
         return replace(
             each,
             prefill_tokens_per_s=each.prefill_tokens_per_s if "prefill" in kept else None,
@@ -135,11 +138,11 @@ def _longer(measurements: Sequence[SpeedMeasurement], machines: Mapping[str, Mac
         )
 
     train = [part(each, lambda share: share <= 0.25) for each in measurements]
-    known, shorter = learn(train, machines), longest_of(train)
-    for number, platform in enumerate(sorted(shorter)):
-        test = [part(each, lambda share: share > 0.5) for each in measurements if each.platform == platform]
+    known = learn(train, machines)
+    for number, platform in enumerate(sorted(of_platform)):
+        test = [part(each, lambda share: share > 0.5) for each in of_platform[platform]]
         for each in predictions(known, train, test, LONGER, number, LONGER):
-            if each.phase in shorter[platform]:
+            if each.phase in known.evidence[platform].longest:
                 yield each
 
 
@@ -152,9 +155,7 @@ def predictions(
     situation: str = "",
 ) -> Iterator[HeldOut]:
     """Yield predictions of measurements that prices learned from others; see :class:`HeldOut`."""
-    seen: dict[str, list[SpeedMeasurement]] = defaultdict(list)
-    for each in trained:
-        seen[each.platform].append(each)
+    seen = by_platform(trained)
     for phase in PHASES:
         having = [each for each in test if each.has(phase)]
         for each, known in zip(having, timed(phase, having), strict=True):
@@ -167,7 +168,7 @@ def predictions(
                 prices.by_line(phase, each.platform, known.quantities),
                 chip_group(machine) if new else lineage_of(each.model),
                 ALONE if new and prices.is_alone(each.platform) else machine.kind,
-                seen[each.platform], half_width,
+                seen.get(each.platform, ()), half_width,
             )  # fmt: skip
 
 
