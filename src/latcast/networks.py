@@ -66,7 +66,7 @@ def resolve_model(model: str | os.PathLike[str] | Reference, options: ModelOptio
 
 
 def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
-    """Return the graph of whatever a user calls a model, with the name that the user gave: the text of a name or a path.
+    """Return the graph of whatever a user calls a model, with the path that the user gave or the network's own name.
 
     Args:
         model: See :data:`Model`.
@@ -94,6 +94,7 @@ def read_model(model: Model, options: ModelOptions = AS_IT_IS) -> Graph:
             from latcast.spaces.catalogue import build
 
             graph = build(resolve_model(reference, options), trust=options.trust)
+            name = reference.name or name
     if name:
         graph = replace(graph, name=name)
     if options.strict and (unknown := unknown_operators(graph)):

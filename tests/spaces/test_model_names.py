@@ -38,7 +38,7 @@ from latcast.spaces.model_names import nearest_models
     ],
 )
 def test_a_network_is_found_whatever_the_spelling(text: str, name: str) -> None:
-    assert model(text).name == name
+    assert model(text).name == read_model(text).name == name
     assert read_model(text).structure_key == read_model(name).structure_key
 
 
