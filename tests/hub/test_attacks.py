@@ -41,7 +41,7 @@ def test_contributors_of_too_long_latencies_do_not_move_the_truth() -> None:
     assert max(equal.agreeing, many.agreeing) < 50
     assert trusted.shown_coverage >= least
     assert trusted.shown_factor == pytest.approx(1.0, abs=0.05)
-    assert trusted.held >= trusted.fakes  # of twice as many, on two platforms
+    assert trusted.held >= trusted.fakes / 2  # of twice as many as fakes, on two platforms
 
 
 @pytest.mark.slow
