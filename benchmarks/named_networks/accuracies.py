@@ -73,7 +73,7 @@ def _torchvision() -> Iterator[Fact]:
 
 
 _LINK = re.compile(r"/download/v[\d.]+/(\w+)-\d{4}-")
-"""Of a row's log, whose name begins with that of the network."""
+"""Address of a row's log, whose file name begins with the network's name."""
 
 
 def _pytorchcv() -> Iterator[Fact]:

@@ -17,7 +17,7 @@ from typing import Any
 from latcast.errors import ModelError
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph
-from latcast.graph.operators import graph_macs, node_flops, node_macs, node_parameters
+from latcast.graph.operators import filter_parameters, graph_macs, node_flops
 from latcast.spaces.named_graphs import Input, Origin
 from latcast.spaces.published_names import MEMBERS
 
@@ -328,11 +328,8 @@ def _yolo_origin() -> Origin:
 def _yolo_recipes(data: Path | None) -> list[Recipe]:
     from benchmarks.named_networks.yolo import PUBLISHED, SIDES
 
-    def learned(graph: Graph) -> int:
-        return sum(node_parameters(graph, node) for node in graph.nodes if node_macs(graph, node))
-
     return [
-        Recipe(name, side, [], lambda: None, usual=side == SIDES[0], read=partial(make, name, side), learned=learned)
+        Recipe(name, side, [], lambda: None, usual=side == SIDES[0], read=partial(make, name, side), learned=filter_parameters)
         for name, (make, _, _) in PUBLISHED.items()
         for side in SIDES
     ]

@@ -158,13 +158,13 @@ def _named(model: object) -> Reference | None:
     if Path(model).exists():
         return None
     from latcast.spaces.catalogue import model as published_model
-    from latcast.spaces.model_names import resolve_model
+    from latcast.spaces.model_names import find_in_any_spelling
     from latcast.spaces.named_graphs import find_named
 
     try:
         if "/" in model and Path(model).parent.is_dir():
             return find_named(model)
-        return find_named(model) or resolve_model(model) if "/" in model or Path(model).suffix else published_model(model)
+        return find_named(model) or find_in_any_spelling(model) if "/" in model or Path(model).suffix else published_model(model)
     except UnknownNameError as problem:
         raise ModelError(f"there is no file '{model}', and {problem}") from problem
 

@@ -395,9 +395,9 @@ def means_language_model(text: str) -> bool:
 
 
 def _names_network(text: str) -> bool:
-    from latcast.spaces.model_names import resolve_model
+    from latcast.spaces.model_names import find_in_any_spelling
 
-    return resolve_model(text) is not None
+    return find_in_any_spelling(text) is not None
 
 
 def platforms_in(on: str) -> list[forecast.On]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Tensor, shapes_by_input
 from latcast.graph.limits import check_graph, check_tensor
-from latcast.graph.operators import node_macs, node_parameters
+from latcast.graph.operators import filter_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, matching, nearest_names
 from latcast.spaces.accuracies import TRAINED_ON, best_accuracy
@@ -137,11 +137,11 @@ def model(name: str, *, as_measured: bool = False) -> Reference:
         >>> latcast.model("resnet18").space
         'resnet'
     """
-    from latcast.spaces.model_names import nearest_models, resolve_model
+    from latcast.spaces.model_names import find_in_any_spelling, nearest_models
 
     found = find_model(name, as_measured=as_measured)
     if found is None and not (as_measured and "/" in name):  # a measurement is of that collection's network
-        found = resolve_model(name)
+        found = find_in_any_spelling(name)
     if found is not None:
         return found
     nearest = ", ".join(nearest_models(name))
@@ -209,7 +209,7 @@ def models(pattern: str | None = None, *, trained_on: str = TRAINED_ON[-1]) -> l
         >>> [network.name for network in latcast.models("squeezenet1_?")]
         ['squeezenet1_0', 'squeezenet1_1']
     """
-    from latcast.spaces.model_names import resolve_model
+    from latcast.spaces.model_names import find_in_any_spelling
 
     def summary(name: str, group: str, parameters: float, macs: float | None, source: str, side: object) -> NetworkSummary:
         best = best_accuracy(name, side, trained_on)
@@ -230,7 +230,7 @@ def models(pattern: str | None = None, *, trained_on: str = TRAINED_ON[-1]) -> l
         for name, network in all_networks().items()
     }  # fmt: skip
     names = matching(pattern, found)
-    if not names and pattern and (meant := resolve_model(pattern)):
+    if not names and pattern and (meant := find_in_any_spelling(pattern)):
         names = [str(meant.name)]
     return [found[name] for name in names]
 
@@ -278,10 +278,10 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
         built = build(found)
         for tensor_name, tensor in built.tensors.items():
             check_tensor(tensor_name, tensor)
-        wanted_filters = _filter_elements(check_graph(built))
+        wanted_filters = filter_parameters(check_graph(built))
     except ModelError as problem:
         raise ModelError(f"{name} cannot be built for {asked}: {problem}") from problem
-    filters = _filter_elements(graph)
+    filters = filter_parameters(graph)
     if wanted_filters != filters:
         # A classifier on a flattened map: a variant with another classifier is not the network of this name.
         raise ModelError(
@@ -297,11 +297,6 @@ def _stored_size(reference: Reference, present: Sequence[int], wanted: Sequence[
     if file is None or tuple(wanted) != (*present[:2], side, side) or file.find(reference.parameters.get("name"), side) is None:
         return None
     return replace(reference, parameters={**reference.parameters, "input": side})
-
-
-def _filter_elements(graph: Graph) -> int:
-    """Learned values of convolutions and matrix products; position embeddings, which grow with an image, are none."""
-    return sum(node_parameters(graph, node) for node in graph.nodes if node_macs(graph, node))
 
 
 def _sizes(shape: Sequence[int]) -> str:

@@ -40,7 +40,7 @@ _ALSO_CALLED: Mapping[str, str] = {
 """Letters and digits of other names to names here: of a family its usual member, of AI Hub's detectors the size they are of."""
 
 
-def resolve_model(text: str) -> Reference | None:
+def find_in_any_spelling(text: str) -> Reference | None:
     """Return the network that a name means, whatever its spelling; None where there is none.
 
     An organisation before a slash and a width of 1.0 are left out; a size at the end too, where the network has it anyway.

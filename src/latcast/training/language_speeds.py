@@ -254,7 +254,7 @@ def with_widths(prices: LearnedPrices, judged: Sequence[HeldOut]) -> LearnedPric
 
 
 _Row = tuple[dict[str, float], dict[str, tuple[float, float]]]
-"""Of one situation: kind of platforms to the line's share, and key to half-width and mean error."""
+"""The line's share by kind of platforms in one situation, and half-width and mean error by platform or kind."""
 
 
 def _row(like: Sequence[HeldOut], row: str) -> _Row:

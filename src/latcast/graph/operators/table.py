@@ -301,6 +301,11 @@ def graph_flops(graph: Graph) -> int:
     return sum(node_flops(graph, node) or 0 for node in graph.nodes)
 
 
+def filter_parameters(graph: Graph) -> int:
+    """Count the learned values of convolutions and matrix products; tables, such as position embeddings, are left out."""
+    return sum(node_parameters(graph, node) for node in graph.nodes if node_macs(graph, node))
+
+
 def graph_macs(graph: Graph) -> int:
     """Return the multiply-accumulates of a network, which papers print as "FLOPs" or "Mult-Adds"."""
     return sum(node_macs(graph, node) for node in graph.nodes)
