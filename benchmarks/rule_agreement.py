@@ -19,14 +19,14 @@ from latcast.environment import cpu_description
 from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.rules import FusionRules, platform_rules, rules_for
+from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import find_kernels, operator_classes
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.records import ExecutedKernel, Platform, Reference
 from latcast.runtimes.onnxruntime import optimised_kernels
 from latcast.spaces.catalogue import build, model, models
 from latcast.spaces.training_mix import training_mix
-from latcast.training.from_store import environment_of, rules_of_host
+from latcast.training.from_store import rules_of_store
 from latcast.training.profiling import MOST_WEIGHTS_AT_LEAST, TRIAL_PLAN
 
 DRAWN = 40
@@ -142,7 +142,7 @@ def _optimised(networks: Iterable[Reference]) -> Iterator[tuple[Reference, Seque
 
 def _judged(store: Store, platform: Platform) -> dict[str, Any]:
     """Compare the rules of a platform and its instruction set with what was executed of a store's networks."""
-    rules = rules_of_host(environment_of(store, platform), platform, platform_rules(platform))
+    rules = rules_of_store(store, platform)
     measured = [(each.reference, each.executed) for each in store.measurements(platform=platform.id) if each.ok and each.executed]
     return _compared(platform.id, rules, measured, len(measured))
 

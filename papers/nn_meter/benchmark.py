@@ -14,7 +14,7 @@ import numpy as np
 
 from latcast.datasets.variants import FAMILIES
 from latcast.errors import DatasetError, TrainingError
-from latcast.kernels.rules import FusionRules, load_rules, rules_for
+from latcast.kernels.rules import FusionRules, load_rules
 from latcast.kernels.search import find_kernels
 from latcast.measure.labels import Label, LabelError, label_error
 from latcast.measure.probe import QuietTime
@@ -23,6 +23,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Measurement, Platform
 from latcast.spaces import build
 from latcast.training.fitting import Trainer
+from latcast.training.from_store import rules_of_store
 from latcast.training.samples import NetworkSample, TrainingData, collect, restrict
 from papers.harness import measuring_seconds
 from papers.nn_meter.paper import FAMILY_TITLES
@@ -82,7 +83,7 @@ def read_benchmark(
     Raises:
         DatasetError: It holds none of these families' networks on the platform.
     """
-    rules = rules_for(platform.runtime, platform.precision)
+    rules = rules_of_store(store, platform)
     measurements = list(store.measurements(platform=platform.id))
     further = [item for other in learn_from for item in other.measurements(platform=platform.id)]
     data = collect([*measurements, *on_the_scale_of(store, further)], rules, build)

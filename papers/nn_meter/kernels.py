@@ -12,7 +12,7 @@ import numpy as np
 from latcast.errors import DatasetError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel, operator_class
-from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
@@ -20,6 +20,7 @@ from latcast.predictors.metrics import Metrics, judge
 from latcast.records import Platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
+from latcast.training.from_store import rules_of_store
 from latcast.training.samples import KernelSamples, collect, kernel_samples
 from papers.harness import Cell, PaperTable, mean
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, pooled
@@ -226,7 +227,7 @@ def convolutions(store: Store, platform: Platform) -> KernelSamples:
     Raises:
         DatasetError: There are none.
     """
-    rules = rules_for(platform.runtime, platform.precision)
+    rules = rules_of_store(store, platform)
     measurements = store.measurements(platform=platform.id, role="kernel", space=f"kernel/{SAMPLED_TYPE}")
     found = kernel_samples(collect(measurements, rules, build).isolated)
     if SAMPLED_TYPE not in found:

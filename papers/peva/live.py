@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latcast.errors import MeasurementError
-from latcast.kernels.rules import rules_for
 from latcast.measure.labels import LABEL_PROCESSES, label_error
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.metrics import judge
@@ -16,7 +15,7 @@ from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
 from latcast.training.demonstration import CHECK_PLAN, CHECKED_NETWORKS
 from latcast.training.fitting import Trainer
-from latcast.training.from_store import collect_stored
+from latcast.training.from_store import collect_stored, rules_of_store
 from latcast.training.profiling import OPERATOR_PLAN, Stage
 from latcast.training.samples import NetworkSample, restrict
 from papers.harness import Cell, PaperTable, Watch, measure, unwatched
@@ -81,7 +80,7 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched)
     Raises:
         MeasurementError: No real or too few synthetic networks were measured yet.
     """
-    rules = rules_for(platform.runtime, platform.precision)
+    rules = rules_of_store(store, platform)
     data = collect_stored(store, platform, rules)
     labels = {label.reference.key: label for label in store.labels(platform=platform.id, role="network")}
     tested = [sample for sample in data.networks if sample.reference.space != SYNTHETIC and sample.reference.key in labels]

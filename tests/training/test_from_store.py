@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from latcast.datasets.store import Store
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.rules import platform_rules
 from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
-from latcast.records import Platform
+from latcast.records import Measurement, Platform
 from latcast.spaces import SPACES, build
+from latcast.spaces.catalogue import model
 from latcast.training.fitting import Trainer
-from latcast.training.from_store import _describe_samples, rules_of_host, trained_with_card
+from latcast.training.from_store import _describe_samples, rules_of_host, rules_of_store, trained_with_card
 from latcast.training.samples import KernelObservation, NetworkSample, TrainingData
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
@@ -125,6 +127,18 @@ def test_rules_of_a_processor_are_those_of_its_instruction_set() -> None:
     assert rules_of_host(AVX2, OPENVINO, shipped) == platform_rules(OPENVINO, cpu_flags="avx2 fma avx sse4_2")
     assert rules_of_host(AVX2, OPENVINO, shipped).selection == ""
     assert rules_of_host({"host": {"cpu": {"flags": ""}}}, OPENVINO, shipped) == shipped
+
+
+def test_rules_of_a_store_are_those_of_the_machine_that_was_measured() -> None:
+    measured = Measurement(
+        OPENVINO.id, model("mobilenet_v2"), runs_ms=(5.0,), latency_ms=5.0, raw_latency_ms=5.0, environment=AVX2
+    )
+    with Store(":memory:") as store:
+        store.add(measured)
+        assert rules_of_store(store, OPENVINO) == platform_rules(OPENVINO, cpu_flags="avx2 fma avx sse4_2")
+    with Store(":memory:") as store:
+        store.add(replace(measured, environment={}))
+        assert rules_of_store(store, OPENVINO) == platform_rules(OPENVINO)
 
 
 def test_rules_that_a_user_gave_stay_whatever_the_processor() -> None:

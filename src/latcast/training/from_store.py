@@ -154,6 +154,11 @@ def rules_of_host(environment: Mapping[str, Any], platform: Platform, rules: Fus
     return platform_rules(platform, cpu_flags=flags) if flags and rules == platform_rules(platform) else rules
 
 
+def rules_of_store(store: Store, platform: Platform) -> FusionRules:
+    """Return a platform's shipped rules as those of the machine that a store's measurements are of."""
+    return rules_of_host(environment_of(store, platform), platform, platform_rules(platform))
+
+
 def _names_of(sample: NetworkSample) -> set[str]:
     """Return the names by which a network can be left out."""
     return {sample.family, sample.lineage, sample.reference.space}

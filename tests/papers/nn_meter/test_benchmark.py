@@ -9,8 +9,10 @@ import pytest
 
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError, TrainingError
+from latcast.kernels.rules import platform_rules
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement
+from latcast.spaces.catalogue import SPACES
 from latcast.training.samples import KernelObservation, TrainingData
 from papers.nn_meter.benchmark import (
     ALONE,
@@ -23,7 +25,7 @@ from papers.nn_meter.benchmark import (
     train_without,
     without_family,
 )
-from tests.papers.nn_meter.made_up_benchmark import FAMILIES, OTHER, OVERHEAD_MS, PLATFORM, made_up_store, true_ms
+from tests.papers.nn_meter.made_up_benchmark import FAMILIES, OTHER, OVERHEAD_MS, PLATFORM, made_up_store, measurement, true_ms
 
 
 def test_families_come_in_the_papers_order_with_all_their_networks(benchmark: MeasuredBenchmark) -> None:
@@ -49,6 +51,17 @@ def test_the_label_error_is_half_the_difference_of_the_halves(benchmark: Measure
 def test_measuring_time_is_from_record_to_record(benchmark: MeasuredBenchmark) -> None:
     assert benchmark.seconds == pytest.approx(19 * 10)
     assert benchmark.records == 20
+
+
+def test_kernels_are_those_of_the_processor_that_was_measured() -> None:
+    (reference,) = SPACES.get("nas_bench_201").sample(1, 0)
+    flags = {"host": {"cpu": {"flags": "avx2 fma avx sse4_2"}}}
+    with Store(":memory:") as store:
+        store.add(replace(measurement(reference, PLATFORM, 0), environment=flags))
+        found = read_benchmark(store, PLATFORM)
+    assert found.rules == platform_rules(PLATFORM, cpu_flags="avx2 fma")
+    # Images lie in blocks of eight channels there, of which the classifier reads none.
+    assert [kernel.kernel_type for kernel in found.data.networks[0].kernels].count("transpose.from_blocks") == 1
 
 
 def test_some_families_alone_can_be_tested() -> None:
