@@ -138,4 +138,4 @@ sbom:
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mutation .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks papers shipping -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -25,13 +25,13 @@ from benchmarks.command import PUBLISHED, Data, Seed, print_stages
 from benchmarks.judge import interval_of_mean, table, target_cell
 from benchmarks.result_files import keep, kept
 from benchmarks.shipped_kernels import ship_kernel_tables
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, MemberForecasts, mixed_by_others, try_fold
-from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.report.choose import CERTAINTY
 from latcast.spaces.accuracies import USUAL_SIDE, best_accuracy
 from latcast.spaces.named_graphs import graph_file
+from shipping.arbitration import NEW_LINEAGES, NEW_NETWORKS, MemberForecasts, mixed_by_others, try_fold
+from shipping.known_platforms import KnownPlatforms, known_platforms, read_datasets
 
 FOLDS = 3
 

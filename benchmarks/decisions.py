@@ -23,11 +23,8 @@ from benchmarks.command import PUBLISHED, AsJson, Data, Seed, print_stages
 from benchmarks.judge import Columns, by_flops_and_memory, figures_of_logarithms, interval_of_mean, table
 from benchmarks.phones import measured, source_of
 from benchmarks.result_files import keep, kept
-from latcast.devices.arbitration import chip_folds, held_out_networks, without
 from latcast.devices.device_model import Arbitration, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
-from latcast.devices.device_model_fit import Watch, fit_device_model, unwatched
-from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.intervals import LEVEL_DEVIATIONS, unseen_bounds_ms
 from latcast.predictors.joint_platforms import (
@@ -43,6 +40,9 @@ from latcast.predictors.joint_platforms import (
 from latcast.records import Platform
 from latcast.training.fitting import Trainer
 from latcast.training.samples import lineages_of
+from shipping.arbitration import chip_folds, held_out_networks, without
+from shipping.device_model_fit import Watch, fit_device_model, unwatched
+from shipping.known_platforms import KnownPlatforms, known_platforms, read_datasets
 
 KNOWN, NEW, SHIPPED = "known device", "new device", "shipped phones"
 

@@ -41,7 +41,17 @@ from benchmarks.result_files import keep, kept
 from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
-from latcast.devices.arbitration import (
+from latcast.devices.covariates import RULES, network_kernels
+from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, DeviceModel, KnownPlatform
+from latcast.devices.device_model_file import SHIPPED, load_device_model
+from latcast.devices.members import FLOPS_AND_MEMORY
+from latcast.kernels.rules import load_rules
+from latcast.predictors.device_forecast import variance_left
+from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.platform_posterior import linearised
+from latcast.spaces import build
+from latcast.spaces.catalogue import FAMILY_NAMES, family, find_model
+from shipping.arbitration import (
     FEWEST_TESTED,
     MEASURED,
     MOST_OF_A_CHIP,
@@ -55,18 +65,9 @@ from latcast.devices.arbitration import (
     mixed_by_others,
     try_fold,
 )
-from latcast.devices.covariates import RULES, network_kernels
-from latcast.devices.device_model import INTERCEPT, KINDS, DescribedNetworks, DeviceModel, KnownPlatform
-from latcast.devices.device_model_file import SHIPPED, load_device_model, save_device_model
-from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
-from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
-from latcast.devices.members import FLOPS_AND_MEMORY
-from latcast.kernels.rules import load_rules
-from latcast.predictors.device_forecast import variance_left
-from latcast.predictors.network_features import NetworkFeatures
-from latcast.predictors.platform_posterior import linearised
-from latcast.spaces import build
-from latcast.spaces.catalogue import FAMILY_NAMES, family, find_model
+from shipping.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
+from shipping.files import save_device_model
+from shipping.known_platforms import KnownPlatforms, known_platforms, read_datasets
 
 FOLDS = 6
 

@@ -47,11 +47,11 @@ from benchmarks import (
 )
 from benchmarks.judge import Row, markdown_table, table, target_cell
 from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
-from latcast.devices.arbitration import NEW_LINEAGES
 from latcast.errors import LatcastError
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
 from latcast.records import UNIT_KINDS
+from shipping.arbitration import NEW_LINEAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 

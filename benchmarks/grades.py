@@ -17,9 +17,6 @@ from benchmarks.pool import read_pool
 from benchmarks.result_files import keep, kept_parts
 from latcast.chips.chip_names import chip_of
 from latcast.datasets.store import Store
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
-from latcast.devices.known_forecasts import held_out, try_known
-from latcast.devices.known_platforms import read_datasets
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.card import ERROR_OF_WIDTH, TRAINING_LINEAGES, graded
 from latcast.predictors.intervals import (
@@ -33,6 +30,9 @@ from latcast.predictors.prediction import Grade
 from latcast.records import Platform
 from latcast.training.fitting import Trainer
 from latcast.training.from_store import CalibrationNetworks
+from shipping.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
+from shipping.known_forecasts import held_out, try_known
+from shipping.known_platforms import read_datasets
 
 MOST_OFF = 0.25
 """Part by which the error found may differ from the one stated."""

@@ -1,6 +1,6 @@
 """Judging that all benchmarks share: figures with bootstrap intervals, baselines, targets, and one form of tables.
 
-Networks and chips are held out by the splits of :mod:`latcast.devices.arbitration` and :mod:`latcast.spaces.published_segments`;
+Networks and chips are held out by the splits of :mod:`shipping.arbitration` and :mod:`latcast.spaces.published_segments`;
 errors are measured by :mod:`latcast.predictors.metrics`. Results are written by :mod:`benchmarks.result_files`.
 """
 

@@ -21,11 +21,11 @@ import typer
 from benchmarks.command import PUBLISHED, Data
 from benchmarks.judge import markdown_table
 from benchmarks.result_files import keep, kept
-from latcast.datasets.importers.language_model_speeds import read_rows, read_speeds
 from latcast.llm.design import telling_pairs
 from latcast.llm.learned_prices import LONGER, LearnedPrices, chip_group, learn, model_of, pair_of, shipped_file, written
 from latcast.llm.speeds import Machine, SpeedMeasurement, machines_of
-from latcast.training.language_speeds import (
+from shipping.language_model_speeds import read_rows, read_speeds
+from shipping.language_speeds import (
     HeldOut,
     learned,
     lineage_of,

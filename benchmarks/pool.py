@@ -25,10 +25,17 @@ from benchmarks.judge import (
 )
 from benchmarks.phones import learns_from_transformers, transformer_platform
 from benchmarks.result_files import keep, kept
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, MemberForecasts
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model
-from latcast.devices.known_forecasts import (
+from latcast.errors import LatcastError
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, pool_path, scan_bundles, shipped_pool
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
+from latcast.predictors.network_features import TERM_NAMES
+from latcast.records import Measurement, Platform
+from latcast.spaces.iiswc20 import NAME as IISWC20
+from shipping.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, MemberForecasts
+from shipping.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model
+from shipping.files import save_pool
+from shipping.known_forecasts import (
     UNSTABLE_PERCENT,
     About,
     PlatformErrors,
@@ -38,14 +45,7 @@ from latcast.devices.known_forecasts import (
     pool_members,
     try_known,
 )
-from latcast.devices.known_platforms import KnownPlatforms, known_platforms, read_datasets
-from latcast.errors import LatcastError
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, pool_path, scan_bundles, shipped_pool
-from latcast.predictors.intervals import LEVEL_DEVIATIONS
-from latcast.predictors.network_features import TERM_NAMES
-from latcast.predictors.pool_file import save_pool
-from latcast.records import Measurement, Platform
-from latcast.spaces.iiswc20 import NAME as IISWC20
+from shipping.known_platforms import KnownPlatforms, known_platforms, read_datasets
 
 CASES: Mapping[str, str] = {
     NOTHING: "run by others only",

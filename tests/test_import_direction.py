@@ -148,8 +148,8 @@ WINGS: dict[str, tuple[str, ...]] = {
     ),
     "lab": (
         "graph.writers", "samplers", "runtimes", "measure", "datasets", "fusion", "training", "testing",
-        "devices.known_forecasts", "devices.known_latencies", "devices.known_platforms", "devices.latency_table",
-        "devices.measured_files", "devices.signature_kit", "devices.signature_selection",
+        "devices.known_latencies", "devices.latency_table", "devices.measured_files", "devices.signature_kit",
+        "devices.signature_selection",
     ),
     "research": ("search", "workgroups"),
     "hub": ("hub",),

@@ -45,7 +45,7 @@ class TestNumbers:
         assert milliseconds(value) == text
 
     def test_no_other_place_formats_a_sign_which_would_bring_a_negative_zero(self) -> None:
-        sources = [path for folder in ("src", "benchmarks", "papers") for path in (ROOT / folder).rglob("*.py")]
+        sources = [path for folder in ("src", "benchmarks", "papers", "shipping") for path in (ROOT / folder).rglob("*.py")]
 
         assert sources
         assert not [path for path in sources if re.search(r":\+[.\d]*f\}", path.read_text())]

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from latcast.devices.arbitration import fit_calibrated
 from latcast.devices.device_model import DescribedNetworks, DeviceModel, KnownPlatform
-from latcast.devices.device_model_fit import fit_device_model
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from papers.iiswc20.published import KIND, PublishedPhones
+from shipping.arbitration import fit_calibrated
+from shipping.device_model_fit import fit_device_model
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from latcast.datasets.splits import by_device, by_group
 from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest
 from papers.iiswc20.published import PublishedPhones
+from papers.splits import by_device, by_group
 
 Row = dict[str, Any]
 """Metrics by name, and what tells the rows of a trial apart."""

@@ -10,7 +10,6 @@ from random import Random
 
 import numpy as np
 
-from latcast.datasets.splits import Split, by_group, by_network
 from latcast.errors import TrainingError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
@@ -27,6 +26,7 @@ from papers.peva.operations import fit_operations, grouped
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.published import PublishedNetworks, flops_and_size
 from papers.peva.trials import NetworkTrial, TrialResult
+from papers.splits import Split, by_group, by_network
 
 
 def without_fusion(rules: FusionRules) -> FusionRules:

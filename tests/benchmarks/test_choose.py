@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.choose import BUDGETS, PICKED, POINT, Picked, picks_of, summary
-from latcast.devices.arbitration import NEW_NETWORKS, DeviceTrial, MemberForecasts
 from latcast.devices.device_model import KnownPlatform
+from shipping.arbitration import NEW_NETWORKS, DeviceTrial, MemberForecasts
 
 CERTAIN = 1.2815515655446004
 """Standard deviations below which nine in ten lie."""

@@ -25,11 +25,11 @@ from benchmarks.decisions import (
     student_probability,
     widths,
 )
-from latcast.devices.arbitration import chip_folds
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.known_platforms import KnownPlatforms
 from latcast.predictors.joint_platforms import LEVEL_QUANTILE, OWN, PARTS, SharedByPlatforms, Traits
 from latcast.records import Platform
+from shipping.arbitration import chip_folds
+from shipping.known_platforms import KnownPlatforms
 from tests.devices.other_answers import small_pool, with_other_answers
 
 

@@ -24,10 +24,10 @@ from benchmarks.devices import (
     tried_fold,
     write_trials,
 )
-from latcast.devices.arbitration import NEW_LINEAGES, DeviceTrial, MemberForecasts, mixed_by_others
 from latcast.devices.device_model import INTERCEPT, KnownPlatform
-from latcast.devices.known_platforms import KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
+from shipping.arbitration import NEW_LINEAGES, DeviceTrial, MemberForecasts, mixed_by_others
+from shipping.known_platforms import KnownPlatforms
 from tests.devices.other_answers import TIMES, small_pool
 
 

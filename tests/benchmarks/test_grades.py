@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks import grades
 from benchmarks.grades import Trial, is_off, missed, rows_of, stated
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS
 from latcast.predictors.card import ERROR_OF_WIDTH
+from shipping.arbitration import NEW_LINEAGES, NEW_NETWORKS
 
 
 def trial(error: list[float], width: float, groups: list[str], novelty: str = NEW_NETWORKS, platform: str = "p") -> Trial:

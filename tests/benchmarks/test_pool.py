@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.pool import WITHOUT_DRAWN, missed, read_pool, rows_of
-from latcast.devices.arbitration import NEW_LINEAGES, NOTHING
-from latcast.devices.known_forecasts import PlatformErrors
 from latcast.records import Measurement
 from latcast.spaces.catalogue import model
+from shipping.arbitration import NEW_LINEAGES, NOTHING
+from shipping.known_forecasts import PlatformErrors
 from tests.devices.other_answers import small_pool
 
 BUNDLED = "pixel4/tflite-2.10/1large/fp32"

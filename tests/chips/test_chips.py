@@ -380,8 +380,8 @@ def test_device_and_chip_are_read_from_the_environment_as_importers_write_it(
 
 def test_the_phones_of_the_published_dataset_have_the_chips_that_their_paper_states() -> None:
     from latcast.datasets.importers.usc.networks import PHONES
-    from latcast.datasets.splits import SAME_DEVICE
     from latcast.kernels.selection import device_families
+    from papers.splits import SAME_DEVICE
 
     for name, hardware in PHONES.items():
         chip, stated = chip_of(name), chip_of("", hardware.soc)

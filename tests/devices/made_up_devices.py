@@ -8,12 +8,12 @@ import numpy as np
 
 from latcast.devices.covariates import RULES, network_kernels
 from latcast.devices.device_model import INTERCEPT, TERM_COUNT, DeviceModel, KnownPlatform
-from latcast.devices.device_model_fit import fit_device_model
 from latcast.kernels.rules import load_rules
 from latcast.predictors.network_features import BASE_TERMS, NetworkFeatures
 from latcast.predictors.platform_posterior import linearised
 from latcast.records import Reference
 from latcast.spaces.catalogue import model
+from shipping.device_model_fit import fit_device_model
 
 NAMES = (
     "alexnet", "squeezenet1_0", "squeezenet1_1", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large",

@@ -13,9 +13,9 @@ from functools import cache
 
 import numpy as np
 
-from latcast.devices.arbitration import MemberForecasts
 from latcast.devices.device_model import KnownPlatform
-from latcast.devices.known_platforms import KnownPlatforms
+from shipping.arbitration import MemberForecasts
+from shipping.known_platforms import KnownPlatforms
 from tests.devices.made_up_devices import features, networks, platforms
 
 TIMES = 3.0

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.arbitration import (
+from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, KnownPlatform, Weighing
+from shipping.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
@@ -14,8 +15,7 @@ from latcast.devices.arbitration import (
     trials_of_fold,
     without,
 )  # fmt: skip
-from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, KnownPlatform, Weighing
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, fit_device_model, platform_weights
+from shipping.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, fit_device_model, platform_weights
 from tests.devices.made_up_devices import PLATFORMS, features, fitted, platforms, true_ms
 
 NEW = platforms()[0]

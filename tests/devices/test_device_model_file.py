@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from latcast.devices.device_model import Arbitration, DeviceModel, Weighing
-from latcast.devices.device_model_file import load_device_model, save_device_model
+from latcast.devices.device_model_file import load_device_model
 from latcast.errors import DatasetError
+from shipping.files import save_device_model
 from tests.devices.made_up_devices import features, fitted, networks, platforms
 
 NEW, KNOWN = Weighing({"learned": 0.75, "tied": 0.25}, 0.5, 1.5, 0.5), Weighing({"likeness": 1.0}, 1.0, 2.0, 3.0)

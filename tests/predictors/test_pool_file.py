@@ -8,11 +8,12 @@ import pytest
 
 from latcast.errors import BundleError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.pool_file import PoolFile, save_pool
+from latcast.predictors.pool_file import PoolFile
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
-from tests.devices.known_pool import WANTED, members, pool
+from shipping.files import save_pool
 from tests.devices.made_up_devices import networks
+from tests.shipping.known_pool import WANTED, members, pool
 
 
 @pytest.fixture(scope="module")

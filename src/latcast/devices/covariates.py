@@ -18,8 +18,6 @@ from latcast.kernels.rules import FusionRules, unit_kind
 from latcast.kernels.search import find_kernels
 from latcast.records import Platform, Reference
 from latcast.spaces import build
-from latcast.spaces.catalogue import SYNTHETIC_NAMES
-from latcast.spaces.lineages import lineage_of
 from latcast.spaces.measured_only import can_build, why_not
 
 RULES = "tflite"
@@ -112,8 +110,3 @@ def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:
     if stated not in KINDS:
         raise DatasetError(f"the unit '{platform.unit}' of {platform.id} is of no known kind; expected one of {', '.join(KINDS)}")
     return str(stated)
-
-
-def lineage_or_none(reference: Reference) -> str:
-    """Return the lineage of a network; "" for one of a synthetic space, which is held out alone."""
-    return "" if reference.space in SYNTHETIC_NAMES else lineage_of(reference)

@@ -230,7 +230,7 @@ class DeviceModel:
 
         Args:
             kind: Of its unit.
-            covariates: See :func:`latcast.devices.known_platforms.covariates_of`.
+            covariates: See :func:`latcast.devices.covariates.covariates_of`.
             seen: The measured networks; none for an unmeasured device.
             log_ms: (networks,) logarithms of their latencies.
             silicon: Its chip, by the name that twins share; platforms of the same are the nearest ones.

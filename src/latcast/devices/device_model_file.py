@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -13,7 +12,6 @@ import numpy as np
 
 from latcast.devices.device_model import KINDS, TERM_COUNT, Arbitration, DeviceModel, Kind, KnownPlatform, Weighing
 from latcast.errors import DatasetError, LatcastError
-from latcast.folders import replacing
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.reading import parse_json, parse_tensors, read_bytes
@@ -24,67 +22,6 @@ SCHEMA = 3
 MOST_BYTES = 50_000_000
 
 SHIPPED = "devices.safetensors"
-
-MOST_LOG_MS = 30.0
-"""Largest logarithm of a latency in milliseconds that is kept, in thousandths."""
-
-_NOTHING = np.zeros(0)
-
-
-def save_device_model(model: DeviceModel, path: Path | str) -> Path:
-    """Write a model, in single precision; symmetric matrices as their lower halves."""
-    from safetensors.numpy import save
-
-    place = {name: index for index, name in enumerate(model.covariates)}
-    known = [(row, place[name], value) for row, each in enumerate(model.platforms) for name, value in each.covariates.items()]
-    rows, columns, values = (np.array(part) for part in zip(*known, strict=True)) if known else (_NOTHING,) * 3
-    arrays: dict[str, np.ndarray] = {
-        **{name: array.astype(np.float32) for name, array in model.basis.arrays().items()},
-        "effects": model.effects.astype(np.float32),
-        "states": model.states.astype(np.float32),
-        "covariate.row": rows.astype(np.int32),
-        "covariate.column": columns.astype(np.int32),
-        "covariate.value": values.astype(np.float32),
-    }
-    measured = [
-        np.concatenate([getattr(each, name) for each in model.platforms] or [_NOTHING]) for name in ("networks", "log_ms")
-    ]
-    arrays |= {
-        "known.terms": model.known_terms.astype(np.float32),
-        "known.basis": model.known_basis.astype(np.float32),
-        "row.start": np.cumsum([0, *(len(each.networks) for each in model.platforms)]).astype(np.int32),
-        "row.network": measured[0].astype(np.int32),
-        "row.log_ms": np.rint(np.clip(measured[1], -MOST_LOG_MS, MOST_LOG_MS) * 1000).astype(np.int16),
-    }
-    arrays["known.places"] = model.known_places.astype(np.float32)
-    arrays |= {f"known.offsets.{name}": found.astype(np.float16) for name, found in model.known_offsets.items()}
-    for name, kind in model.kinds.items():
-        arrays[f"{name}.covariance"] = kind.covariance[np.tril_indices(TERM_COUNT)].astype(np.float32)
-    header = {
-        "schema": SCHEMA,
-        "terms": TERM_NAMES,
-        "covariates": model.covariates,
-        "kinds": {name: [kind.network_scale, kind.kernel_scale, kind.noise] for name, kind in model.kinds.items()},
-        "platforms": [[each.name, each.kind, each.silicon, each.source] for each in model.platforms],
-        "explained": dict(model.explained),
-        "signature": [each.to_json() for each in model.signature],
-        "arbitration": {
-            name: [
-                [
-                    each.measured,
-                    *([{k: round(v, 5) for k, v in part.weights.items()}, *part[1:]] for part in (each.new, each.known)),
-                ]
-                for each in listed
-            ]
-            for name, listed in model.arbitration.items()
-        },
-    }
-    target = Path(path)
-    with replacing(target) as fresh:
-        fresh.write_bytes(
-            save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, {"model": json.dumps(header)})
-        )
-    return target
 
 
 def load_device_model(path: Path | str | None = None) -> DeviceModel:

@@ -10,7 +10,7 @@ import numpy as np
 
 from latcast.chips.chip_names import chip_of, named_in, silicon
 from latcast.datasets.importers import IMPORTERS
-from latcast.devices.covariates import RULES, USUAL, covariates_of, kind_of, lineage_or_none
+from latcast.devices.covariates import RULES, USUAL, covariates_of, kind_of
 from latcast.devices.device_model import KINDS, KnownPlatform
 from latcast.environment import MOMENT
 from latcast.errors import LatcastError
@@ -19,6 +19,8 @@ from latcast.kernels.search import find_kernels
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
+from latcast.spaces.catalogue import SYNTHETIC_NAMES
+from latcast.spaces.lineages import lineage_of
 from latcast.spaces.measured_only import can_build
 
 DATASETS = ("mlperf", "timm", "paddle", "aihub", "netspresso", "ti", "hailo", "rknn", "iiswc20", "usc", "ncnn_boards")
@@ -174,3 +176,8 @@ def _why_left_out(source: str, item: Measurement) -> str:
     if not can_build(item.reference):
         return "its network has no graph"
     return ""
+
+
+def lineage_or_none(reference: Reference) -> str:
+    """Return the lineage of a network; "" for one of a synthetic space, which is held out alone."""
+    return "" if reference.space in SYNTHETIC_NAMES else lineage_of(reference)

@@ -21,7 +21,7 @@ from latcast.llm.learned_prices import (
 )
 from latcast.llm.prices import PriceList, Timed, effects_of, fit, price_list
 from latcast.llm.speeds import SpeedMeasurement, machine_of
-from latcast.training.language_speeds import HeldOut, held_out, lineage_of, with_widths
+from shipping.language_speeds import HeldOut, held_out, lineage_of, with_widths
 
 PHONES = {
     "galaxy-s23/llama.cpp-1/cpu4/unstated": 1.0, "pixel-6a/llama.cpp-1/cpu4/unstated": 2.0,

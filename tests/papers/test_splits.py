@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.lineages import blocks_by_operators
-from latcast.datasets.splits import by_device, by_group, by_network, device_of
 from latcast.errors import DatasetError
 from latcast.graph.blocks import main_block
 from latcast.graph.operators import graph_macs
@@ -21,6 +20,7 @@ from latcast.spaces.iiswc20 import buildable
 from latcast.spaces.lineages import TABLE, family_of, lineage_of
 from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.pytorchcv import reference_of
+from papers.splits import by_device, by_group, by_network, device_of
 
 NETWORKS = [f"net{number}" for number in range(100)]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from latcast.datasets.importers.language_model_speeds import attribution
 from latcast.llm.learned_prices import (
     ALL_KINDS,
     ALONE,
@@ -31,6 +30,7 @@ from latcast.llm.learned_prices import (
 from latcast.llm.prices import Phase
 from latcast.llm.speeds import Machine, SpeedMeasurement, by_platform
 from latcast.predictors.intervals import LEVEL, LEVEL_DEVIATIONS, conformal_quantile
+from shipping.language_model_speeds import attribution
 
 FOLDS = 8
 """Parts that are held out in turn."""

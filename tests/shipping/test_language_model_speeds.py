@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from latcast.datasets.importers.language_model_speeds import read_speeds
+from shipping.language_model_speeds import read_speeds
 
 ROW = {
     "source": "bench", "device": "Mac Studio (M4 Max)", "chip": "Apple M4 Max", "unit": "gpu", "runtime": "mlx-swift",

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latcast.devices.covariates import covariates_of, kind_of, lineage_or_none, network_kernels
+from latcast.devices.covariates import covariates_of, kind_of, network_kernels
 from latcast.devices.device_model import INTERCEPT
-from latcast.devices.known_platforms import known_platforms
 from latcast.environment import MOMENT
 from latcast.errors import DatasetError
 from latcast.kernels.rules import load_rules
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
 from latcast.spaces.iiswc20 import buildable
+from shipping.known_platforms import known_platforms, lineage_or_none
 
 PIXEL = "pixel4/tflite-2.10/cpu4/fp32"
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from latcast.devices.arbitration import (
+from shipping.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
@@ -19,7 +19,7 @@ from latcast.devices.arbitration import (
     mixed_by_others,
     try_fold,
 )
-from latcast.devices.known_platforms import KnownPlatforms
+from shipping.known_platforms import KnownPlatforms
 from tests.devices.made_up_devices import features, platforms, true_ms
 from tests.devices.other_answers import largest_change, small_pool, with_other_answers
 

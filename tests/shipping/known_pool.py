@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from latcast.devices.arbitration import MemberForecasts
-from latcast.devices.covariates import lineage_or_none
-from latcast.devices.known_forecasts import held_out, known_arbitration, pool_members, try_known
-from latcast.devices.known_platforms import KnownPlatforms
-from latcast.predictors.pool_file import PoolMember
+from shipping.arbitration import MemberForecasts
+from shipping.files import PoolMember
+from shipping.known_forecasts import held_out, known_arbitration, pool_members, try_known
+from shipping.known_platforms import KnownPlatforms, lineage_or_none
 from tests.devices.made_up_devices import features, fitted, networks, platforms
 
 WANTED = tuple(each.name for each in platforms()[2:8])

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
-from latcast.devices.device_model_fit import fit_device_model
-from latcast.devices.known_forecasts import about_platforms, apart_from, held_out, pool_members, repeat_percent, try_known
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.records import Measurement
 from latcast.spaces.catalogue import model
-from tests.devices.known_pool import LICENCE, WANTED, members, pool, tried
+from shipping.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
+from shipping.device_model_fit import fit_device_model
+from shipping.known_forecasts import about_platforms, apart_from, held_out, pool_members, repeat_percent, try_known
 from tests.devices.made_up_devices import fitted, networks
 from tests.devices.other_answers import largest_change, small_pool, with_other_answers
+from tests.shipping.known_pool import LICENCE, WANTED, members, pool, tried
 
 ID = "phone/tflite-2.14/cpu1/int8"
 

@@ -20,7 +20,20 @@ import numpy as np
 
 from latcast.chips.chip_table import chips
 from latcast.devices.added_device import typical_interval
-from latcast.devices.arbitration import (
+from latcast.devices.covariates import RULES
+from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
+from latcast.devices.members import FLOPS_AND_MEMORY
+from latcast.kernels.rules import load_rules
+from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.device_forecast import Member
+from latcast.predictors.intervals import LEVEL_DEVIATIONS
+from latcast.predictors.metrics import judge
+from latcast.predictors.platform_posterior import linearised
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Measurement, Platform
+from latcast.spaces.lineages import lineage_of
+from shipping.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
@@ -32,22 +45,9 @@ from latcast.devices.arbitration import (
     mixed_by_others,
     try_members,
 )
-from latcast.devices.covariates import RULES
-from latcast.devices.device_model import Arbitration, DescribedNetworks, DeviceModel, KnownPlatform
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
-from latcast.devices.known_platforms import KnownPlatforms
-from latcast.devices.members import FLOPS_AND_MEMORY
-from latcast.kernels.rules import load_rules
-from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.card import FEWEST_JUDGED, POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.device_forecast import Member
-from latcast.predictors.intervals import LEVEL_DEVIATIONS
-from latcast.predictors.metrics import judge
-from latcast.predictors.platform_posterior import linearised
-from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.pool_file import PoolMember
-from latcast.records import Measurement, Platform
-from latcast.spaces.lineages import lineage_of
+from shipping.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
+from shipping.files import PoolMember
+from shipping.known_platforms import KnownPlatforms
 
 FOLDS = 3
 """Each holds a third of the lineages out, and every third chip judges what was learned on the others."""
@@ -82,7 +82,7 @@ class About:
 
 
 def about_platforms(measurements: Iterable[tuple[str, Measurement]]) -> dict[str, About]:
-    """Return the facts by platform id; arguments as of :func:`latcast.devices.known_platforms.known_platforms`."""
+    """Return the facts by platform id; arguments as of :func:`shipping.known_platforms.known_platforms`."""
     first: dict[str, Measurement] = {}
     halves: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _, item in measurements:

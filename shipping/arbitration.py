@@ -19,10 +19,10 @@ from latcast.devices.device_model import (
     arbitration_at,
     member_weights,
 )
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.predictors.device_forecast import by_member, pooled, variance_left
 from latcast.predictors.intervals import LEVEL_DEVIATIONS
 from latcast.predictors.network_features import NetworkFeatures
+from shipping.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 
 MEASURED = (0, 1, 3, 10, 30)
 """Numbers of measured networks for which members are weighed and intervals calibrated; between them it is interpolated."""
