@@ -8,26 +8,44 @@ from benchmarks.llm import kept_back, repeats_of, speeds_table
 from latcast.llm.speeds import SpeedMeasurement, machine_of
 
 
-def row(phase: str, mape: float, predictions: int = 100) -> dict[str, object]:
+def row(phase: str, mape: float, predictions: int = 100, **more: object) -> dict[str, object]:
     return {
         "phase": phase, "case": "lineage, familiar", "class": "Arm CPUs", "predictions": predictions, "mape": mape,
-        "within_10": 50.0, "coverage": 88.0, "bandwidth": 56.0, "llmfit": None, "line": 43.0,
+        "within_10": 50.0, "coverage": 88.0, "bandwidth": 56.0, "llmfit": None, "line": 43.0, **more,
     }  # fmt: skip
 
 
-def test_a_cell_says_whether_the_aim_is_missed_and_what_the_rival_does() -> None:
-    lines = speeds_table([row("decode", 5.5), row("prefill", 9.5), row("first token", 12.6)]).splitlines()
+@pytest.mark.parametrize(
+    ("figures", "cell"),
+    [
+        ((5.5, {}), "6"), ((6.5, {}), "6*"), ((6.5, {"line": 5.0}), "6* (5)"), ((5.5, {"coverage": 95.4}), "6"),
+        ((50.0, {"line": 43.0, "coverage": 34.2}), "50* (43) 34%"),
+    ],
+)  # fmt: skip
+def test_a_cell_says_which_aim_is_missed_where_the_line_is_nearer_and_which_interval_holds_too_few(figures, cell) -> None:
+    mape, more = figures
+    assert speeds_table([row("decode", mape, **more)]).splitlines()[::2] == [
+        "| decode, held out | aim | Arm CPUs |", f"| lineage, familiar | 6 | {cell} |",
+    ]  # fmt: skip
 
-    assert lines[0] == "| decode, held out | aim | Arm CPUs |"
-    assert [line for line in lines if line.startswith("| lineage")] == [
-        "| lineage, familiar | 6 | 6 (43), 88 |",
-        "| lineage, familiar | 9 | 10* (43), 88 |",
-        "| lineage, familiar | prefill + 3 | 13* (43), 88 |",
-    ]
+
+def test_cases_stand_as_their_aims_do_and_what_is_kept_back_stands_together() -> None:
+    cases = ("kept back: chip, 10 pairs", "kept back: chip, 3 pairs", "repeats", "chip, 0 pairs", "quantisation here")
+    lines = speeds_table([row("prefill", 11.0, case=case) for case in cases]).splitlines()
+    assert [line.split(" | ")[0][2:] for line in lines if line.endswith(" |")] == [
+        "prefill, held out", "quantisation here", "chip, 0 pairs", "repeats",
+        "kept back", "Arm CPUs: chip, 3 pairs", "Arm CPUs: chip, 10 pairs",
+    ]  # fmt: skip
 
 
-def test_few_predictions_are_not_shown() -> None:
-    assert "prefill" not in speeds_table([row("decode", 5.5), row("prefill", 9.5, predictions=5)])
+def test_first_tokens_are_compared_with_reading_the_prompt() -> None:
+    assert "off by at most 4 points more" in speeds_table([row("prefill", 9.5), row("first token", 13.5)])
+
+
+def test_few_predictions_are_not_shown_unless_kept_back() -> None:
+    few = [row("prefill", 9.5, predictions=5), row("prefill", 9.5, predictions=5, case="kept back: quantisation")]
+    assert "| prefill" not in speeds_table(few[:1])
+    assert "Arm CPUs: quantisation" in speeds_table(few)
 
 
 def test_repeats_are_judged_by_their_distance_from_the_median() -> None:
